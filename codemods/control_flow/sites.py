@@ -1,0 +1,58 @@
+"""From the place of a break to the piece of control flow that has to change."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.codemod import Site
+
+
+def if_at(site: Site) -> cst.If | None:
+    """The ``if`` statement whose test broke: of an ``elif`` chain, its head."""
+    found: cst.If | None = None
+    child: cst.CSTNode = site.node
+    if isinstance(child, cst.If):
+        found = child
+    else:
+        for parent in site.ancestors(child):
+            if isinstance(parent, cst.If) and child is parent.test:
+                found = parent
+                break
+            if not isinstance(parent, cst.BaseExpression | cst.ComparisonTarget | cst.Arg):
+                return None
+            if isinstance(parent, cst.IfExp | cst.Lambda | cst.BaseComp):
+                return None
+            child = parent
+    while found is not None:
+        above = site.parent(found)
+        if not isinstance(above, cst.If):
+            return found
+        found = above
+    return None
+
+
+def rest_of(site: Site, node: cst.CSTNode) -> list[cst.BaseStatement]:
+    """The statements that follow in the same block."""
+    block = list(site.block_of(node))
+    return [s for s in block[block.index(node) + 1 :] if isinstance(s, cst.BaseStatement)]
+
+
+def depth_of(site: Site, node: cst.CSTNode) -> int:
+    """In how many blocks the statement stands."""
+    return site.span(node).column // max(1, len(site.module.default_indent))
+
+
+def ternary_at(site: Site) -> cst.IfExp | None:
+    """The conditional expression whose test broke."""
+    child: cst.CSTNode = site.node
+    if isinstance(child, cst.IfExp):
+        return child
+    for parent in site.ancestors(child):
+        if isinstance(parent, cst.IfExp) and child is parent.test:
+            return parent
+        if not isinstance(parent, cst.BaseExpression | cst.ComparisonTarget | cst.Arg):
+            return None
+        if isinstance(parent, cst.IfExp | cst.Lambda | cst.BaseComp):
+            return None
+        child = parent
+    return None

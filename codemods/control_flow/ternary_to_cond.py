@@ -1,0 +1,378 @@
+"""A data-dependent conditional expression becomes ``torch.where`` or ``torch.cond``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.exits import exits
+from gbfix.analysis.tree import code
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+
+from .branches import Branch, check_structures, finish
+from .if_to_where import MOST_OPERATIONS, arm_of, is_point
+from .layout import statement_line
+from .lowering import check_later_changes
+from .predicates import Condition, Refusal, split
+from .sites import depth_of, ternary_at
+from .values import Values
+
+
+class TernaryToCond(Codemod):
+    """Turns ``a if test else b`` on a tensor test into ``torch.where`` or ``torch.cond``.
+
+    **What it does**
+
+    Cheap arms are selected with ``torch.where(test, a, b)``; others become
+    ``torch.cond(test, lambda: a, lambda: b)``, of which only one runs.  A Python part of the test
+    stays a conditional expression.
+
+    **When it applies**
+
+    The test is a tensor of one element, and both arms are tensors (for ``torch.where`` of the same
+    tensors, see `if-to-where`).
+
+    **Fix safety**
+
+    An arm that is a tensor from outside is copied; parameters used only in the arm not taken get
+    gradients of zero instead of ``None``.
+
+    **Refuses**
+
+    Arms that are Python values, bind names, suspend, draw random numbers, print or change anything
+    in place; results that the same function changes in place afterwards.
+    """
+
+    name = "ternary-to-cond"
+    codes = (
+        "GB0170",
+        "GB0033",
+        "GB0124",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+    )
+    examples = (
+        Example(
+            """
+            import torch
+
+            def f(x):
+                scale = x * 2 if x.sum() > 0 else x
+                return scale + x
+            """,
+            """
+            import torch
+
+            def f(x):
+                scale = torch.where(x.sum() > 0, x * 2, x)
+                return scale + x
+            """,
+            at="x.sum() > 0",
+            facts={"x": tensor(3)},
+        ),
+        Example(
+            """
+            import torch
+
+            def f(x, y):
+                return x.exp() if x.sum() > y.sum() else y
+            """,
+            """
+            import torch
+
+            def f(x, y):
+                return torch.cond(x.sum() > y.sum(), lambda: x.exp(), lambda: y.clone())
+            """,
+            at="x.sum() > y.sum()",
+            facts={"x": tensor(3), "y": tensor(3)},
+        ),
+        Example(
+            """
+            import torch
+
+            class M(torch.nn.Module):
+                def forward(self, hidden, mask):
+                    hidden = self.attend_to(hidden, mask) if mask.any() else self.skip(hidden)
+                    return hidden
+            """,
+            """
+            import torch
+
+            class M(torch.nn.Module):
+                def forward(self, hidden, mask):
+                    hidden = torch.cond(
+                        mask.any(),
+                        lambda: self.attend_to(hidden, mask),
+                        lambda: self.skip(hidden),
+                    )
+                    return hidden
+            """,
+            at="mask.any()",
+            facts={"hidden": tensor(3), "mask": tensor(3, dtype="torch.bool")},
+        ),
+        Example(
+            """
+            import torch
+
+            def f(x, on):
+                return (x / 2 if on and x.max() > 0 else x * 2) + 1
+            """,
+            """
+            import torch
+
+            def f(x, on):
+                return (torch.cond(x.max() > 0, lambda: x / 2, lambda: x * 2) if on else x * 2) + 1
+            """,
+            at="x.max() > 0",
+            facts={"x": tensor(3), "on": scalar(True)},
+        ),
+    )
+    near_misses = (
+        NearMiss(
+            """
+            def f(x):
+                n = 1 if x.sum() > 0 else 2
+                return x * n
+            """,
+            at="x.sum() > 0",
+            why="the arms are Python numbers",
+            facts={"x": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x, y):
+                y = x if x.sum() > 0 else y
+                y += 1
+                return x
+            """,
+            at="x.sum() > 0",
+            why="the result is changed afterwards",
+            facts={"x": tensor(3), "y": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x, y):
+                (x if x.sum() > 0 else y).add_(1)
+                return x
+            """,
+            at="x.sum() > 0",
+            why="the result is changed by the same statement",
+            facts={"x": tensor(3), "y": tensor(3)},
+        ),
+        NearMiss(
+            """
+            import torch
+
+            def f(x):
+                return torch.rand_like(x) if x.sum() > 0 else x
+            """,
+            at="x.sum() > 0",
+            why="an arm draws random numbers",
+            facts={"x": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x):
+                return (y := x + 1) if x.sum() > 0 else x
+            """,
+            at="x.sum() > 0",
+            why="an arm binds a name",
+            facts={"x": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x, n):
+                return x + 1 if n > 0 else x
+            """,
+            at="n > 0",
+            why="the test is a Python value",
+            facts={"x": tensor(3), "n": scalar(1)},
+        ),
+        NearMiss(
+            """
+            def f(x, y):
+                return x if x > y else y
+            """,
+            at="x > y",
+            why="the test has many elements",
+            facts={"x": tensor(3), "y": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x):
+                return print(x) if x.sum() > 0 else x
+            """,
+            at="x.sum() > 0",
+            why="an arm prints",
+            facts={"x": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x):
+                return x.add_(1) if x.sum() > 0 else x
+            """,
+            at="x.sum() > 0",
+            why="an arm changes the caller's tensor",
+            facts={"x": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x):
+                return None if x.sum() > 0 else x
+            """,
+            at="x.sum() > 0",
+            why="an arm is None",
+            facts={"x": tensor(3)},
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        node = ternary_at(site)
+        if node is None or site.function is None or comments_in(node):
+            return
+        try:
+            condition, values = _checked(site, node)
+        except Refusal:
+            return
+        for build in (_where, _cond, _cond_of_copies):
+            try:
+                yield build(site, node, condition, values)
+            except Refusal:
+                continue
+
+
+def _checked(site: Site, node: cst.IfExp) -> tuple[Condition, Values]:
+    values = Values(site)
+    arms = (node.body, node.orelse)
+    does = activity(arms)
+    leaves = exits(arms)
+    if does.writes or does.mutates or does.mutates_unknown or does.dynamic:
+        raise Refusal("")
+    if leaves.any or activity(site.statement).mutates:
+        raise Refusal("")
+    effects = values.effects(*arms)
+    if effects.rng or effects.io:
+        raise Refusal("")
+    names = set(activity(arms).reads) | set(activity(site.statement).writes)
+    check_later_changes(site, site.statement, values, names)
+    return split(node.test, values), values
+
+
+def _where(site: Site, node: cst.IfExp, condition: Condition, values: Values) -> Rewrite:
+    true, false = arm_of(node.body, values), arm_of(node.orelse, values)
+    if (true.names, true.dtype) != (false.names, false.dtype):
+        raise Refusal("")
+    if condition.node is None or not is_point(condition.node, values):
+        raise Refusal("")
+    if max(true.operations, false.operations) > MOST_OPERATIONS:
+        raise Refusal("")
+    arguments = [condition.tensor, code(node.body), code(node.orelse)]
+    return _rewrite(
+        site,
+        node,
+        condition,
+        values,
+        "where",
+        arguments,
+        title="select with torch.where instead of branching",
+        notes=["Both arms are evaluated; they are cheap and cannot fail."],
+        rank=15,
+    )
+
+
+def _cond(
+    site: Site, node: cst.IfExp, condition: Condition, values: Values, *, copies: bool = False
+) -> Rewrite:
+    arms = [
+        finish(_returning(value), values, clone_unknown=copies)
+        for value in (node.body, node.orelse)
+    ]
+    check_structures(arms)
+    if copies and not any(arm.unknown for arm in arms):
+        raise Refusal("")
+    texts = []
+    for arm in arms:
+        value = arm.expression
+        assert value is not None
+        text = code(value)
+        texts.append(f"lambda: ({text})" if _needs_parentheses(value) else f"lambda: {text}")
+    notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
+    kept = sorted(arms[0].kept | arms[1].kept)
+    if kept:
+        names = ", ".join(f"`{name}`" for name in kept)
+        notes.append(f"Where an arm hands on {names} itself, the result is now a copy.")
+    return _rewrite(
+        site,
+        node,
+        condition,
+        values,
+        "cond",
+        [condition.tensor, *texts],
+        title="turn the conditional expression into torch.cond",
+        notes=notes,
+        rank=20,
+    )
+
+
+def _cond_of_copies(site: Site, node: cst.IfExp, condition: Condition, values: Values) -> Rewrite:
+    """For calls whose body is not seen: one that hands back its input is not taken by cond."""
+    return _cond(site, node, condition, values, copies=True)
+
+
+def _rewrite(
+    site: Site,
+    node: cst.IfExp,
+    condition: Condition,
+    values: Values,
+    function: str,
+    arguments: list[str],
+    *,
+    title: str,
+    notes: list[str],
+    rank: int,
+) -> Rewrite:
+    call = f"{values.torch}.{function}"
+    text = f"{call}({', '.join(arguments)})"
+    edit = site.edit()
+    if condition.python:
+        first, second = text, code(node.orelse)
+        if condition.joint == "or":
+            first, second = code(node.body), text
+        new = cst.parse_expression(f"{first} if {condition.python} else {second}")
+        edit.replace(node, new.with_changes(lpar=node.lpar, rpar=node.rpar))
+    else:
+        head = _head(site, node)
+        if head is None or "\n" in text:
+            edit.replace(node, cst.parse_expression(text))
+        else:
+            depth = depth_of(site, site.statement)
+            line = statement_line(site, head + call, arguments, depth)
+            (small,) = line.body
+            value = small.value if isinstance(small, cst.Assign | cst.Return) else None
+            assert value is not None
+            edit.replace(node, value)
+    if values.torch_missing:
+        edit.add_import("torch")
+    return edit.rewrite(title, notes=notes, rank=rank)
+
+
+def _head(site: Site, node: cst.IfExp) -> str | None:
+    """``x = `` or ``return `` where the expression is all that the statement holds."""
+    match site.parent(node):
+        case cst.Assign(targets=[target]):
+            return f"{code(target.target)} = "
+        case cst.Return():
+            return "return "
+    return None
+
+
+def _returning(value: cst.BaseExpression) -> Branch:
+    line = cst.Return(value, whitespace_after_return=cst.SimpleWhitespace(" "))
+    return Branch([cst.SimpleStatementLine([line])])
+
+
+def _needs_parentheses(value: cst.BaseExpression) -> bool:
+    return not value.lpar and (isinstance(value, cst.Tuple) or "\n" in code(value))

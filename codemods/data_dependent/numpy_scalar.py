@@ -1,0 +1,452 @@
+"""numpy functions of plain Python numbers, which Dynamo turns into tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.build import call as call_of
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.kinds import infer
+from gbfix.analysis.names import names_in
+from gbfix.analysis.scopes import import_map, resolve
+from gbfix.analysis.tree import dotted, walk
+from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Fact, Safety
+
+#: One number in, one number out; those that raise in `math` where numpy gives nan or inf, and
+#: from which value on they do not.
+_ONE_NUMBER = {
+    "sqrt": ("math.sqrt", 0.0),
+    "exp": ("math.exp", None),
+    "log": ("math.log", 1e-300),
+    "log2": ("math.log2", 1e-300),
+    "log10": ("math.log10", 1e-300),
+    "sin": ("math.sin", None),
+    "cos": ("math.cos", None),
+    "tan": ("math.tan", None),
+    "arctan": ("math.atan", None),
+    "isnan": ("math.isnan", None),
+    "isinf": ("math.isinf", None),
+    "isfinite": ("math.isfinite", None),
+    "abs": ("abs", None),
+    "absolute": ("abs", None),
+    "float64": ("float", None),
+    "int64": ("int", None),
+}
+_OF_INTS = {"gcd": "math.gcd", "lcm": "math.lcm"}
+_ROUNDING = {"floor": "math.floor", "ceil": "math.ceil"}
+_TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16": "float"} | {
+    f"numpy.{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+_TO_PYTHON |= {"numpy.bool": "bool", "numpy.bool_": "bool"}
+_N = {"n": scalar(4)}
+_X = {"x": tensor(4, 6), "x.shape": Fact("tuple", "torch.Size", items=(scalar(4), scalar(6)))}
+
+
+def _source(*lines: str, imports: str = "", more: str = "") -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"{imports}import numpy as np\n{more}\n\ndef f(x, n):\n{body}"
+
+
+class NumpyScalar(Codemod):
+    """*What it does.*  Computes Python numbers in Python: ``np.sqrt(n)`` becomes ``math.sqrt(n)``.
+
+    Inside a compiled function every numpy call gives a tensor, also one of plain numbers, and what
+    wants a number then breaks: an ``if``, a ``range``, an f-string, a scale factor.  ``math`` and
+    builtins keep the number a number.  An attribute that ``__init__`` computed with numpy is made a
+    Python number there: ``self.scale = float(np.sqrt(d))``.
+
+    *When it applies.*  The call stands in the breaking statement, or makes a name or an attribute
+    that the statement reads, and its arguments were recorded as plain ints and floats.
+
+    *Fix safety.*  Safe where ``math`` surely gives what numpy gave.  Unsafe where a number that
+    comes from elsewhere might be one that numpy answers with nan or inf and ``math`` with an error
+    (``np.sqrt(-1)``, ``np.log(0)``).
+
+    *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
+    result in Python, and files in which ``math`` is some other name.
+    """
+
+    name = "numpy-scalar"
+    codes = (
+        "GB0170",
+        "GB0208",
+        "GB0088",
+        "GB0112",
+        "GB0059",
+        "GB0213",
+        "GB0294",
+        "GB0300",
+        "GB4315",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+        "data-dependent-other",
+        "internal-error",
+        "torch-runtime-error",
+    )
+
+    examples = (
+        Example(
+            title="a test",
+            before=_source("if np.abs(n - 3) > 0:", "    return x", "return x + 1"),
+            after=_source("if abs(n - 3) > 0:", "    return x", "return x + 1"),
+            at="np.abs(n - 3) > 0",
+            facts=_N,
+        ),
+        Example(
+            title="where the number is made",
+            before=_source("k = np.sqrt(x.shape[0])", "if k > 1:", "    return x", "return x + 1"),
+            after=_source(
+                "k = math.sqrt(x.shape[0])",
+                "if k > 1:",
+                "    return x",
+                "return x + 1",
+                more="import math\n",
+            ),
+            at="k > 1",
+            facts=_X,
+        ),
+        Example(
+            title="a product of sizes",
+            before=_source("return x.view(int(np.prod(x.shape[1:])))", imports="import math\n"),
+            after=_source("return x.view(int(math.prod(x.shape[1:])))", imports="import math\n"),
+            at="int(np.prod(x.shape[1:]))",
+            code="GB0208",
+            facts={
+                **_X,
+                "x.shape[1:]": Fact("tuple", "torch.Size", items=(scalar(6),)),
+            },
+        ),
+        Example(
+            title="rounding to an int, and a maximum",
+            before=_source("return x[: np.maximum(int(np.floor(n / 2)), 1)]"),
+            after=_source("return x[: max(int(math.floor(n / 2)), 1)]", more="import math\n"),
+            at="x[: np.maximum(int(np.floor(n / 2)), 1)]",
+            code="GB0208",
+            facts={**_N, "int(np.floor(n / 2))": scalar(2)},
+        ),
+        Example(
+            title="an attribute of the module",
+            before="""
+            import numpy as np
+            import torch
+
+            class Scale(torch.nn.Module):
+                def __init__(self, dim):
+                    super().__init__()
+                    self.scale = np.sqrt(dim)
+
+                def forward(self, x):
+                    if self.scale > 1:
+                        return x * self.scale
+                    return x
+            """,
+            after="""
+            import numpy as np
+            import torch
+
+            class Scale(torch.nn.Module):
+                def __init__(self, dim):
+                    super().__init__()
+                    self.scale = float(np.sqrt(dim))
+
+                def forward(self, x):
+                    if self.scale > 1:
+                        return x * self.scale
+                    return x
+            """,
+            at="self.scale > 1",
+            facts={"self.scale": Fact("object", "numpy.float64")},
+        ),
+    )
+    near_misses = (
+        *(
+            NearMiss(_source(source), at=at or source, why=why, facts=facts)
+            for source, at, why, facts in (
+                ("return np.sqrt(x)", "np.sqrt(x)", "a tensor", _X),
+                ("return np.sqrt(n)", "np.sqrt(n)", "unknown kind", {}),
+                (
+                    "return np.sqrt(n)",
+                    "np.sqrt(n)",
+                    "an array",
+                    {"n": Fact("ndarray", "numpy.ndarray")},
+                ),
+                ("return np.sqrt(n, dtype='f4')", "", "computes in float32", _N),
+                ("return np.floor(n)", "np.floor(n)", "gives a float, math.floor an int", _N),
+                ("return np.round(n)", "np.round(n)", "rounds to a float", _N),
+                ("return np.random.randn(n)", "np.random.randn(n)", "draws a number", _N),
+                ("return np.sqrt(n).astype(int)", "np.sqrt(n).astype(int)", "uses the array", _N),
+                ("return np.prod(n)", "np.prod(n)", "math.prod takes no number", _N),
+                (
+                    "return np.abs(n)",
+                    "np.abs(n)",
+                    "True is no number here",
+                    {"n": scalar(True)},
+                ),
+            )
+        ),
+        NearMiss(
+            "import numpy as np\nfrom mine import math\n\n\ndef f(n):\n    return np.sqrt(n)\n",
+            at="np.sqrt(n)",
+            why="math is another module",
+            facts=_N,
+        ),
+        NearMiss(
+            """
+            import numpy as np
+
+            class Scale:
+                def __init__(self, dim):
+                    self.scale = np.sqrt(dim)
+
+                def set(self, scale):
+                    self.scale = scale
+
+                def forward(self, x):
+                    return self.scale > 1
+            """,
+            at="self.scale > 1",
+            why="the attribute is set in two places",
+            facts={"self.scale": Fact("object", "numpy.float64")},
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        statement = site.node if _is_head(site) else site.statement
+        edit, safe = site.edit(), True
+        changed: list[cst.Call] = []
+        for node in _origins(site, statement):
+            for call in walk(node):
+                new = _in_python(site, call) if isinstance(call, cst.Call) else None
+                if new is None or any(call is inner for outer in changed for inner in walk(outer)):
+                    continue
+                assert isinstance(call, cst.Call)
+                safe = safe and all(
+                    _cannot_raise(site, inner)
+                    for inner in walk(call)
+                    if isinstance(inner, cst.Call)
+                )
+                edit.replace(call, new)
+                changed.append(call)
+        names = [site.text(call.func) for call in changed]
+        names += _make_attributes_numbers(site, edit, statement)
+        if not names:
+            return
+        if any("math." in site.module.code_for_node(new) for new in _replacements(site, changed)):
+            edit.add_import("math")
+        yield edit.rewrite(
+            f"compute a Python number without numpy: `{names[0]}`",
+            safety=Safety.SAFE if safe else Safety.UNSAFE,
+            notes=() if safe else ("`math` raises an error where numpy gives nan or inf",),
+            rank=15,
+        )
+
+
+def _replacements(site: Site, calls: list[cst.Call]) -> Iterator[cst.BaseExpression]:
+    for call in calls:
+        new = _in_python(site, call)
+        if new is not None:
+            yield new
+
+
+def _is_head(site: Site) -> bool:
+    """Whether the node is an expression in the head of a compound statement."""
+    return isinstance(site.node, cst.BaseExpression) and isinstance(
+        site.statement, cst.BaseCompoundStatement
+    )
+
+
+def _origins(site: Site, statement: cst.CSTNode) -> list[cst.CSTNode]:
+    """The statement (a compound one's head), and the one assignment of each name that it reads."""
+    if isinstance(statement, cst.If | cst.While):
+        statement = statement.test
+    elif isinstance(statement, cst.For):
+        statement = statement.iter
+    elif isinstance(statement, cst.BaseCompoundStatement):
+        return []
+    found: list[cst.CSTNode] = [statement]
+    if site.function is None:
+        return found
+    read = {node.value for node in walk(statement) if isinstance(node, cst.Name)}
+    assigned: dict[str, list[cst.BaseExpression]] = {}
+    for node in walk(site.function.body):
+        if isinstance(node, cst.Assign) and len(node.targets) == 1:
+            target = node.targets[0].target
+            if isinstance(target, cst.Name) and target.value in read:
+                assigned.setdefault(target.value, []).append(node.value)
+    found += [
+        values[0]
+        for values in assigned.values()
+        if len(values) == 1 and not any(values[0] is inner for inner in walk(statement))
+    ]
+    return found
+
+
+def _numpy_name(site: Site, call: cst.Call) -> str:
+    target = resolve(site.module, call.func) or ""
+    name = target.removeprefix("numpy.")
+    return name if target.startswith("numpy.") and "." not in name else ""
+
+
+def _in_python(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """The same number without numpy; None where that is not certain."""
+    name = _numpy_name(site, call)
+    if not name or any(arg.star or arg.keyword for arg in call.args) or comments_in(call):
+        return None
+    used = site.parent(call)
+    if isinstance(used, cst.Attribute):  # ``np.sqrt(n).astype(int)``
+        return None
+    values = [arg.value for arg in call.args]
+    function = _python_name(site, call, name, values)
+    if function is None or not _is_free(site, call, function):
+        return None
+    parts = [_rewritten(site, value) for value in values]
+    new = call_of(function, *parts)
+    return new.with_changes(lpar=call.lpar, rpar=call.rpar)
+
+
+def _python_name(
+    site: Site, call: cst.Call, name: str, values: list[cst.BaseExpression]
+) -> str | None:
+    facts = [_number(site, value) for value in values]
+    if name == "prod" and len(values) == 1:
+        return "math.prod" if _is_sequence_of_ints(site, values[0]) else None
+    if None in facts or not facts:
+        return None
+    kinds = {fact.kind for fact in facts if fact is not None}
+    if len(values) == 1 and name in _ONE_NUMBER:
+        integral = kinds == {"int"}
+        return None if name == "int64" and not integral else _ONE_NUMBER[name][0]
+    if len(values) == 1 and name in _ROUNDING:
+        return _ROUNDING[name] if _goes_into_int(site, call) else None
+    if len(values) == 2 and kinds == {"int"}:
+        return {**_OF_INTS, "maximum": "max", "minimum": "min"}.get(name)
+    return None
+
+
+def _rewritten(site: Site, value: cst.BaseExpression) -> cst.BaseExpression:
+    """The argument, with numpy calls inside it replaced, too."""
+
+    class _Inner(cst.CSTTransformer):
+        def on_leave(  # type: ignore[override]
+            self, original: cst.CSTNode, updated: cst.CSTNode
+        ) -> cst.CSTNode:
+            new = _in_python(site, original) if isinstance(original, cst.Call) else None
+            return updated if new is None else new
+
+    changed = value.visit(_Inner())
+    assert isinstance(changed, cst.BaseExpression)
+    return changed
+
+
+def _number(site: Site, node: cst.BaseExpression) -> Fact | None:
+    """The fact of a plain int or float, or None."""
+    fact = infer(node, site.fact)
+    if fact is None and isinstance(node, cst.Call):
+        inner = _in_python(site, node)
+        fact = Fact("float", "float") if inner is not None else None
+    if fact is None and isinstance(node, cst.Subscript) and _is_sequence_of_ints(site, node.value):
+        fact = Fact("int", "int")
+    return fact if fact is not None and fact.kind in ("int", "float") else None
+
+
+def _is_sequence_of_ints(site: Site, node: cst.BaseExpression) -> bool:
+    fact = infer(node, site.fact)
+    if fact is None or fact.kind not in ("tuple", "list"):
+        return False
+    if fact.type == "torch.Size":
+        return True
+    return bool(fact.items) and all(item.kind == "int" for item in fact.items or ())
+
+
+def _goes_into_int(site: Site, call: cst.Call) -> bool:
+    arg = site.parent(call)
+    outer = site.parent(arg) if isinstance(arg, cst.Arg) else None
+    return (
+        isinstance(outer, cst.Call)
+        and len(outer.args) == 1
+        and resolve(site.module, outer.func) == "builtins.int"
+    )
+
+
+def _is_free(site: Site, call: cst.Call, function: str) -> bool:
+    """Whether ``math`` (or the builtin) means itself where the call stands."""
+    root, _, _ = function.partition(".")
+    if root == "math":
+        return import_map(site.module).get("math") == "math" or "math" not in names_in(site.module)
+    return resolve(site.module, cst.Name(root), at=call) == f"builtins.{root}"
+
+
+def _cannot_raise(site: Site, call: cst.Call) -> bool:
+    """Whether `math` surely has an answer where numpy had one."""
+    name = _numpy_name(site, call)
+    if name in ("exp", "sin", "cos", "tan", "int64", *_ROUNDING):
+        fact = infer(call.args[0].value, site.fact)
+        return fact is not None and (fact.kind == "int" or fact.constant) and name != "exp"
+    least = _ONE_NUMBER.get(name, ("", None))[1]
+    if least is None:
+        return True
+    value = call.args[0].value
+    if isinstance(value, cst.Subscript) and _is_sequence_of_ints(site, value.value):
+        return least == 0.0  # a size is never negative
+    fact = infer(value, site.fact)
+    literal = isinstance(value, cst.Integer | cst.Float) or (dotted(value) or "").count(".") == 1
+    return (
+        literal
+        and fact is not None
+        and fact.constant
+        and isinstance(fact.value, int | float)
+        and fact.value >= least
+    )
+
+
+# -- attributes ------------------------------------------------------------------------------
+
+
+def _make_attributes_numbers(site: Site, edit: Edit, statement: cst.CSTNode) -> list[str]:
+    """Make numpy scalars that ``__init__`` keeps Python numbers; the attributes' texts."""
+    around = site.class_of(site.node)
+    if around is None:
+        return []
+    if isinstance(statement, cst.If | cst.While):
+        statement = statement.test
+    elif isinstance(statement, cst.BaseCompoundStatement):
+        return []
+    changed = []
+    for node in walk(statement):
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+            continue
+        fact = site.fact(node)
+        convert = _TO_PYTHON.get(fact.type) if fact is not None else None
+        value = _only_assignment(site, around, node) if convert is not None else None
+        if value is None or convert is None or (text := site.text(node)) in changed:
+            continue
+        if resolve(site.module, cst.Name(convert), at=value) == f"builtins.{convert}":
+            edit.replace(value, call_of(convert, value.with_changes(lpar=(), rpar=())))
+            changed.append(text)
+    return changed
+
+
+def _only_assignment(
+    site: Site, around: cst.ClassDef, attribute: cst.Attribute
+) -> cst.BaseExpression | None:
+    """What ``__init__`` assigns to the attribute, where nothing else in the class does."""
+    text = site.text(attribute)
+    found: list[cst.Assign] = []
+    others = 0
+    for node in walk(around):
+        if isinstance(node, cst.Assign):
+            if any(site.text(target.target) == text for target in node.targets):
+                found.append(node)
+        elif isinstance(node, cst.AnnAssign | cst.AugAssign):
+            others += site.text(node.target) == text
+    if len(found) != 1 or others or len(found[0].targets) != 1:
+        return None
+    function = site.function_of(found[0])
+    if function is None or function.name.value != "__init__":
+        return None
+    value = found[0].value
+    converted = isinstance(value, cst.Call) and dotted(value.func) in _TO_PYTHON.values()
+    return None if converted else value

@@ -1,0 +1,97 @@
+"""Moving a call with an effect into an operator whose effects stay in order.
+
+The operator takes what the call reads, returns nothing and is registered as
+``EffectType.ORDERED``: measured on torch 2.13, its effect then happens as often and in the same
+order as in eager under the backends eager, aot_eager and inductor, also under training, beside
+other such operators and beside the print operator.  (Without the registration, aot_autograd drops
+an operator whose result nobody uses.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gbfix.analysis.build import with_leading_lines
+from gbfix.codemod import Advice, Rewrite, Site
+
+from ..wrap.capture import Refused, capture
+from ..wrap.operator_text import (
+    define,
+    namespace,
+    operator_name,
+    place,
+    signature,
+    torch_alias,
+)
+from .effects import check_autocast, check_text
+
+OPERATOR_NOTE = (
+    "the call runs inside a custom operator, in its place among the other effects and as often as"
+    " before; a log record or warning that it makes carries the operator's line"
+)
+
+
+@dataclasses.dataclass
+class Effect:
+    """What moves: a statement's expressions, put into ``template`` as ``BODY0``, ``BODY1``, ...
+
+    ``kept`` are nodes that stay although they could not be passed (callees, loggers), each with
+    what stands for it in the operator.  ``texts`` are the expressions whose text is shown, each
+    with whether ``format`` makes it.
+    """
+
+    verb: str
+    expressions: Sequence[cst.BaseExpression]
+    kept: dict[cst.CSTNode, cst.CSTNode]
+    texts: Sequence[tuple[cst.BaseExpression, bool]]
+    template: str = "BODY0"
+    notes: tuple[str, ...] = ()
+
+
+def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
+    """Rewrite ``old`` (a call, or a whole statement) to a call of an effectful operator.
+
+    Where that would not be right, the answer is advice that says why.
+    """
+    edit = site.edit()
+    torch = torch_alias(site, edit)
+    verb = effect.verb
+    try:
+        check_text(site, effect.texts)
+        captured = capture(
+            site,
+            effect.expressions,
+            torch,
+            kept=effect.kept,
+            conditional=len(effect.expressions) > 1,
+        )
+        check_autocast(captured)
+    except Refused as reason:
+        return Advice(f"the {verb} cannot move into a custom operator: {reason}.")
+    home = site.function.name.value if site.function is not None else "module"
+    name = operator_name(site, f"{verb}_{home}")
+    parameters = captured.parameters
+    names = ", ".join(parameter.name for parameter in parameters)
+    text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
+def {name}({signature(parameters, torch)}) -> None:
+    {effect.template}
+
+
+{name}.register_fake(lambda{" " + names if names else ""}: None)
+{name}.register_effect({torch}.library.EffectType.ORDERED)
+'''
+    place(site, edit, define(site, text, captured.bodies))
+    call = cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])
+    if isinstance(old, cst.BaseExpression):
+        edit.replace(old, call)
+    else:
+        line = cst.SimpleStatementLine([cst.Expr(call)])
+        edit.replace(old, with_leading_lines(line, like=old))
+    return edit.rewrite(
+        f"move the {verb} into an effectful custom operator",
+        rank=50,
+        notes=(OPERATOR_NOTE, *effect.notes),
+    )

@@ -1,0 +1,187 @@
+"""Which calls have an effect that the user sees, and when its text is the same inside an operator.
+
+A tensor that requires a gradient prints its ``grad_fn`` in eager; inside an operator, behind
+aot_autograd, it has none.  Such a text would change, so that it is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from gbfix.analysis.scopes import dotted
+from gbfix.analysis.tree import children, code, walk, words
+from gbfix.codemod import Site
+from gbfix.schema import Fact
+
+from ..wrap.capture import Captured, Refused, tensors
+from ..wrap.pure import AUTOCAST_METHODS
+
+
+def effect_statement(site: Site) -> cst.Call | None:
+    """The call that is a whole statement and in which the site stands (or which is the site)."""
+    chain = [site.node, *site.ancestors(site.node)]
+    for node, parent in itertools.pairwise(chain):
+        if isinstance(node, cst.Lambda | cst.FunctionDef | cst.BaseComp):
+            return None
+        if isinstance(parent, cst.Expr):
+            return node if isinstance(node, cst.Call) else None
+    return None
+
+
+# -- text ------------------------------------------------------------------------------------
+
+
+def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> None:
+    """Raise `Refused` where a text that is made of tensors would differ without autograd.
+
+    ``texts`` are expressions, each with whether its text is made by ``format`` (else by ``str``).
+    """
+    for text, by_format in texts:
+        for node, formatted in rendered(text, by_format):
+            fact = site.fact(node)
+            if fact is None and isinstance(node, cst.Name):
+                fact = _fact_of_name(site, node)
+            if fact is None and not _is_plainly_scalar(node):
+                raise Refused(f"the type of `{code(node)}` was not seen")
+            if fact is None:
+                continue
+            if fact.kind == "str" and not _is_path(node):
+                check_text(site, ((part, False) for part in _operands(node)))
+            elif _shows_autograd(fact, formatted):
+                raise Refused(
+                    f"`{code(node)}` prints its `grad_fn` or its class, which compiled code has"
+                    " lost; print `.detach()` or `.item()` of it instead"
+                )
+
+
+def _fact_of_name(site: Site, node: cst.Name) -> Fact | None:
+    """What a name held before its statement, or before the break's where that one never ran."""
+    for statement in (site.statement_of(node), site.statement):
+        fact = site.locals_before(statement).get(node.value)
+        if fact is not None:
+            return fact
+    return None
+
+
+def _is_path(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Subscript):
+        return _is_path(node.value)
+    return dotted(node) is not None
+
+
+def _operands(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and not _is_path(node.func):
+            yield node.func.value
+        yield from (argument.value for argument in node.args)
+        return
+    for child in children(node):
+        if isinstance(child, cst.BaseExpression):
+            yield child
+
+
+def _shows_autograd(fact: Fact, formatted: bool) -> bool:
+    if fact.is_tensor:
+        if formatted and fact.shape == ():
+            return False  # ``f"{loss}"`` formats ``loss.item()``
+        return bool(fact.requires_grad) or fact.type.rpartition(".")[2] != "Tensor"
+    if fact.kind in ("list", "tuple", "set", "dict"):
+        if fact.items is None:
+            return fact.kind != "dict" or fact.keys is None or bool(fact.keys)
+        return any(_shows_autograd(item, False) for item in fact.items)
+    if fact.kind in ("object", "iterator", "mixed"):
+        return fact.type not in ("torch.dtype", "torch.device")
+    return fact.kind in ("module", "ndarray")
+
+
+_SCALAR_METHODS = words("item tolist size dim numel nelement element_size ndimension detach")
+_SCALAR_FUNCTIONS = words("len int float bool")
+
+
+def _is_plainly_scalar(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Attribute):
+        return node.attr.value in ("shape", "dtype", "device", "ndim")
+    if isinstance(node, cst.Subscript):
+        return _is_plainly_scalar(node.value)
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute):
+            return node.func.attr.value in _SCALAR_METHODS
+        return isinstance(node.func, cst.Name) and node.func.value in _SCALAR_FUNCTIONS
+    if isinstance(node, cst.BinaryOperation):
+        return _is_plainly_scalar(node.left) and _is_plainly_scalar(node.right)
+    return isinstance(node, cst.BaseNumber | cst.SimpleString | cst.ConcatenatedString)
+
+
+def rendered(
+    node: cst.BaseExpression, formatted: bool = False
+) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """The expressions whose texts make up the text of an expression (see `check_text`)."""
+    match node:
+        case cst.FormattedString():
+            yield from _rendered_f_string(node)
+        case cst.ConcatenatedString():
+            yield from rendered(node.left)
+            yield from rendered(node.right)
+        case cst.SimpleString() | cst.Integer() | cst.Float() | cst.Imaginary():
+            return
+        case cst.Name(value="True" | "False" | "None"):
+            return
+        case cst.Tuple() | cst.List() | cst.Set():
+            for element in node.elements:
+                yield from rendered(element.value)
+        case cst.Dict():
+            for item in node.elements:
+                yield from rendered(item.value)
+                if isinstance(item, cst.DictElement):
+                    yield from rendered(item.key)
+        case cst.IfExp():
+            yield from rendered(node.body, formatted)
+            yield from rendered(node.orelse, formatted)
+        case cst.ListComp() | cst.SetComp() | cst.GeneratorExp():
+            yield from rendered(node.elt)
+        case cst.BinaryOperation() if _is_text(node.left):
+            yield from rendered(node.left)
+            yield from rendered(node.right)
+        case cst.Call(
+            func=cst.Attribute(value=template, attr=cst.Name(value="format" | "join" as method))
+        ) if _is_text(template):
+            by_format = method == "format" and "!" not in code(template)
+            for argument in node.args:
+                yield from rendered(argument.value, by_format)
+        case cst.Call(func=cst.Name(value="str" | "repr" | "ascii")):
+            for argument in node.args:
+                yield from rendered(argument.value)
+        case cst.Call(func=cst.Name(value="format")):
+            for argument in node.args:
+                yield from rendered(argument.value, True)
+        case _:
+            yield node, formatted
+
+
+def _rendered_f_string(node: cst.FormattedString) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            converted = part.conversion is not None or (
+                part.equal is not None and part.format_spec is None
+            )
+            yield from rendered(part.expression, not converted)
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.BinaryOperation):
+        return _is_text(node.left)
+    return isinstance(node, cst.SimpleString | cst.ConcatenatedString | cst.FormattedString)
+
+
+def check_autocast(captured: Captured) -> None:
+    """Raise `Refused` where autocast could change the precision of what the operator computes."""
+    if not any(fact.dtype in ("torch.float16", "torch.bfloat16") for fact in tensors(captured)):
+        return
+    for node in (part for body in captured.bodies for part in walk(body)):
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            continue
+        if node.func.attr.value in AUTOCAST_METHODS:
+            raise Refused(f"autocast may change `{code(node)}` in half precision")

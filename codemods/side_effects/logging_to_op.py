@@ -1,0 +1,273 @@
+"""A log call as an effectful custom operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.scopes import dotted, module_bindings, resolve
+from gbfix.analysis.tree import statements_of, walk, words
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Fact
+
+from ..wrap.capture import is_global_object
+from .effect_operator import Effect, effect_operator
+from .effects import effect_statement
+
+_LEVELS = words("debug info warning warn error critical fatal log warning_once info_once")
+#: What a formatter may show of the place of a call.
+_PLACE = re.compile(r"%\((lineno|funcName|stack_info)\)|\{(lineno|funcName|stack_info)\b")
+_PLACE_NOTE = (
+    "the program has a log format that shows the line or function of a call: they become those of"
+    " the operator"
+)
+
+_HEAD = "import logging\n\nimport torch\n\nlogger = logging.getLogger(__name__)\n"
+
+
+def _example(title: str, before: str, after: str, signature: str, body: str) -> Example:
+    names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
+    lines = "\n    ".join(body.split("\n"))
+    operator = f"""
+
+@torch.library.custom_op("example::log_forward", mutates_args=())
+def log_forward({signature}) -> None:
+    {lines}
+
+
+log_forward.register_fake(lambda{" " + names if names else ""}: None)
+log_forward.register_effect(torch.library.EffectType.ORDERED)
+"""
+    source = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = logging.getLogger("net")
+
+    def forward(self, x, n):
+        {}
+        return x + 1
+"""
+    facts = {"x": tensor(3), "n": scalar(3), "logger": Fact("object", "logging.Logger")}
+    facts |= {"self.log": Fact("object", "logging.Logger"), "x.sum().item()": scalar(1.0)}
+    at = before.partition(":")[0].removeprefix("if ")
+    return Example(
+        _HEAD + source.format(before),
+        _HEAD + operator + source.format(after),
+        at=at,
+        facts=facts,
+        title=title,
+    )
+
+
+def _near_miss(call: str, why: str, facts: dict[str, Fact], head: str = _HEAD) -> NearMiss:
+    source = head + f"\n\ndef f(x, n, log, self):\n    {call}\n    return x + 1\n"
+    logger = Fact("object", "logging.Logger")
+    at = call.partition(":")[0].removeprefix("if ") if call.startswith("if ") else call
+    return NearMiss(source, at=at, why=why, facts={"logger": logger, "log": logger} | facts)
+
+
+_LOGURU = "import torch\nfrom loguru import logger\n"
+_REBOUND = _HEAD + "logger = logging.getLogger('other')\n"
+
+
+class LoggingToOp(Codemod):
+    """*What it does.*  Moves a log call into a ``torch.library.custom_op`` with ordered effects.
+
+    ```python
+    logger.info("loss %.3f", loss.item())
+    ```
+    becomes ``log_step(loss)``, an operator at module level whose body is the same call.
+
+    *When it applies.*  To statements that call a method of a logger which the module binds once
+    (``logger = logging.getLogger(__name__)``), of ``self.log`` that the class makes with
+    ``logging.getLogger(...)``, or of ``logging`` itself; and to ``if logger.isEnabledFor(...):``
+    around nothing but such calls.
+
+    *Fix safety.*  Safe: same logger, level, message and arguments, in order.  The record's line and
+    function name become those of the operator: a note says so where a format string of the program
+    shows them, and validation refuses the patch where a handler wrote them out.
+
+    *Refuses.*  ``exc_info``, ``stack_info``, ``stacklevel`` and ``exception`` (they look at the
+    caller's frame), loggers of unknown origin, loguru, and whatever ``print-to-op`` refuses.
+    """
+
+    name = "logging-to-op"
+    codes = ("GB0291", "GB4841", "GB6215", "GB0007", "GB0059", "GB0088", "GB0124", "GB0208")
+    examples = (
+        _example(
+            "a constant",
+            'logger.warning_once("a")',
+            "log_forward()",
+            "",
+            'logger.warning_once("a")',
+        ),
+        _example(
+            "lazy arguments",
+            'logger.info("x %s at %d", x, n)',
+            "log_forward(x, n)",
+            "x: torch.Tensor, n: torch.types.Number",
+            'logger.info("x %s at %d", x, n)',
+        ),
+        _example(
+            "the root logger",
+            'logging.log(logging.INFO, f"{x.sum().item():.3f}")',
+            "log_forward(x)",
+            "x: torch.Tensor",
+            'logging.log(logging.INFO, f"{x.sum().item():.3f}")',
+        ),
+        _example(
+            "a logger of the class",
+            'self.log.info("n %d", n)',
+            "log_forward(n)",
+            "n: torch.types.Number",
+            'logging.getLogger("net").info("n %d", n)',
+        ),
+        _example(
+            "a guard",
+            'if logger.isEnabledFor(logging.DEBUG): logger.debug("sum %s", x.sum().item())',
+            "log_forward(x)",
+            "x: torch.Tensor",
+            'if logger.isEnabledFor(logging.DEBUG):\n    logger.debug("sum %s", x.sum().item())',
+        ),
+    )
+    near_misses = (
+        _near_miss('logger.info("%s", x)', "a grad_fn", {"x": tensor(3, requires_grad=True)}),
+        _near_miss('logger.info("a", exc_info=True)', "looks at the frame", {}),
+        _near_miss('logger.info("a", stacklevel=2)', "looks at the frame", {}),
+        _near_miss('logger.exception("a")', "looks at the frame", {}),
+        _near_miss('log.info("a")', "a logger that is passed in", {}),
+        _near_miss('self.log.info("a")', "a logger of unknown origin", {}),
+        _near_miss('logger.info("a")', "bound twice", {}, _REBOUND),
+        _near_miss(
+            'logger.info("a")',
+            "loguru",
+            {"logger": Fact("object", "loguru._logger.Logger")},
+            _LOGURU,
+        ),
+        _near_miss("logger.setLevel(10)", "no log call", {}),
+        _near_miss("n = logger.isEnabledFor(10)", "its result is used", {}),
+        _near_miss("if logger.isEnabledFor(10): x = x + 1", "more than log calls", {}),
+        _near_miss('if logger.isEnabledFor(10): logger.info("a")\n    else: n = 2', "an else", {}),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        if site.function is None:
+            return
+        old: cst.CSTNode | None = effect_statement(site)
+        if isinstance(old, cst.Call):
+            effect = log_effect(site, old)
+        else:
+            old = site.statement
+            effect = _guarded(site, old) if isinstance(old, cst.If) else None
+        if old is not None and effect is not None:
+            yield effect_operator(site, old, effect)
+
+
+def log_effect(site: Site, call: cst.Call) -> Effect | None:
+    """The effect of one call of a logger's method; None for any other call."""
+    return _effect(site, [call], [call])
+
+
+def _guarded(site: Site, statement: cst.If) -> Effect | None:
+    """``if logger.isEnabledFor(level):`` around log calls."""
+    match statement.test:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="isEnabledFor"))) as test:
+            pass
+        case _:
+            return None
+    if statement.orelse is not None:
+        return None
+    calls: list[cst.Call] = []
+    for line in statements_of(statement.body):
+        for small in statements_of(line):
+            if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+                return None
+            calls.append(small.value)
+    effect = _effect(site, [test, *calls], calls)
+    if effect is not None:
+        inside = [c for call in effect.expressions for c in comments_in(call)]
+        comments = [c for c in comments_in(statement.body) if c not in inside]
+        lines = [f"BODY{number}" for number in range(1, len(calls) + 1)]
+        effect.template = "if BODY0:\n        " + "\n        ".join([*comments, *lines])
+    return effect
+
+
+def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> Effect | None:
+    """The effect of log calls; None where one of them is none, or looks at its caller's frame."""
+    kept: dict[cst.CSTNode, cst.CSTNode] = {}
+    for call in expressions:
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            return None
+        if call in calls and func.attr.value not in _LEVELS:
+            return None
+        if resolve(site.module, func) == f"logging.{func.attr.value}":
+            kept[func] = func
+            continue
+        logger = _logger(site, func.value)
+        if logger is None:
+            return None
+        kept[func] = func.with_changes(value=logger)
+    texts: list[tuple[cst.BaseExpression, bool]] = []
+    for call in calls:
+        is_log = isinstance(call.func, cst.Attribute) and call.func.attr.value == "log"
+        for argument in call.args[1:] if is_log else call.args:
+            if argument.star == "**" or argument.keyword is not None:
+                return None
+            texts.append((argument.value, False))
+    shows_place = any(_PLACE.search(text) for text in site.sources.values())
+    notes = (_PLACE_NOTE,) if shows_place else ()
+    return Effect("log", expressions, kept, texts, notes=notes)
+
+
+def _logger(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The expression for the same logger at module level, if the logger is certain."""
+    if isinstance(node, cst.Name):
+        return node if _is_global_logger(site, node) else None
+    match node:
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attribute)):
+            return _logger_of_class(site, attribute)
+    return None
+
+
+def _is_global_logger(site: Site, node: cst.Name) -> bool:
+    if not is_global_object(site, node):
+        return False
+    fact = site.fact(node)
+    if fact is not None and fact.type:
+        return fact.type.startswith("logging.")
+    (binding,) = module_bindings(site.module)[node.value]
+    return isinstance(binding, cst.Assign) and _makes_logger(site, binding.value)
+
+
+def _makes_logger(site: Site, node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and resolve(site.module, node.func) == "logging.getLogger"
+
+
+def _logger_of_class(site: Site, attribute: str) -> cst.BaseExpression | None:
+    """What ``self.attribute`` was made with, where every assignment in the program is that one."""
+    pattern = re.compile(rf"\.{attribute}\s*(:[^=\n]+)?=[^=]")
+    if sum(len(pattern.findall(text)) for text in site.sources.values()) != 1:
+        return None
+    owner = site.class_of(site.node)
+    for node in walk(owner) if owner is not None else ():
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+            continue
+        if dotted(node.targets[0].target) != f"self.{attribute}":
+            continue
+        value = node.value
+        if isinstance(value, cst.Name) and _is_global_logger(site, value):
+            return value
+        if isinstance(value, cst.Call) and _makes_logger(site, value):
+            names = [argument.value for argument in value.args]
+            if all(isinstance(name, cst.SimpleString) or _is_dunder_name(name) for name in names):
+                return value.deep_clone()
+    return None
+
+
+def _is_dunder_name(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "__name__"

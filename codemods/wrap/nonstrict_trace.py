@@ -1,0 +1,260 @@
+"""Tensor code behind an unsupported feature of Python, traced without looking at the Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Fact
+
+from .capture import Refused, is_plain_tensor, is_region
+from .operator_text import torch_alias
+from .pure import is_pure_function
+
+#: Modules whose functions depend on their arguments alone.
+_MODULES = ("torch.", "math.", "operator.", "functools.", "itertools.", "copy.", "re.", "string.")
+#: Of torch, what has effects, reads values or steps outside of the graph.
+_NOT_TRACED = words(
+    """save load set_num_threads set_default_dtype set_default_device manual_seed seed
+    set_rng_state set_grad_enabled compile from_numpy backward item tolist numpy data_ptr
+    register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad share_memory_
+    pin_memory set_ is_nonzero equal allclose nonzero unique unique_consecutive masked_select grad
+    set_printoptions cond while_loop"""
+)
+#: Methods of Python's own values that may stand in the function.
+_METHODS = words(
+    "append extend items keys values get format join split strip lower upper startswith endswith"
+)
+_FORBIDDEN = (
+    cst.Global,
+    cst.Nonlocal,
+    cst.Yield,
+    cst.Await,
+    cst.Lambda,
+    cst.FunctionDef,
+    cst.ClassDef,
+    cst.Import,
+    cst.ImportFrom,
+    cst.Del,
+    cst.Assert,
+    cst.Raise,
+)
+
+
+def _source(body: str, decorator: str = "") -> str:
+    return f"""
+import math
+import random
+import torch
+
+SCALE = torch.ones(3)
+
+
+{decorator}def g(x, n):
+    y = x.sin()
+    {body}
+    return y * n
+
+
+def f(x):
+    return g(x, 2)
+"""
+
+
+_FACTS = {"x": tensor(3, requires_grad=True), "n": scalar(2)}
+
+
+def _near_miss(body: str, why: str, facts: dict[str, Fact] | None = None) -> NearMiss:
+    at = "torch._dynamo.graph_break()"
+    return NearMiss(
+        _source(f"{at}\n    {body}"), at=at, why=why, facts=_FACTS | (facts or {}), code="GB0025"
+    )
+
+
+class NonstrictTrace(Codemod):
+    """*What it does.*  Decorates a function with ``torch._dynamo.nonstrict_trace``.
+
+    ```python
+    @torch._dynamo.nonstrict_trace
+    def g(x):
+        ...
+    ```
+    The function's tensor operations still go into the graph (and have gradients), but Dynamo does
+    not look at its Python, so that what Dynamo cannot read does no harm.
+
+    *When it applies.*  The break is inside a function of the module that a compiled region calls,
+    and that function is pure: it takes tensors and plain Python values, calls torch and pure
+    functions of the standard library only, and decides nothing on tensors.
+
+    *Fix safety.*  Safe.  The Python body runs while tracing only, which a pure function does not
+    show.
+
+    *Refuses.*  Effects of any kind, globals other than constants, reads of a tensor's value
+    (``.item()``), tests on tensors, nested functions, in-place changes of arguments, decorated
+    functions, methods, and the region itself.
+    """
+
+    name = "nonstrict-trace"
+    codes = ("GB0025", "GB0007", "GB0059", "GB0156", "GB0068", "GB0147", "GB0149")
+    examples = (
+        Example(
+            _source("torch._dynamo.graph_break()"),
+            _source("torch._dynamo.graph_break()", "@torch._dynamo.nonstrict_trace\n"),
+            at="torch._dynamo.graph_break()",
+            facts=_FACTS,
+            title="a function that breaks the graph on purpose",
+        ),
+    )
+    near_misses = (
+        _near_miss("print(n)", "an effect"),
+        _near_miss("y = y + SCALE", "a global tensor"),
+        _near_miss("y = y * x.sum().item()", "reads a value"),
+        _near_miss("y = y * float(x.sum())", "reads a value"),
+        _near_miss("y = y if x.sum() > 0 else x", "decides on a tensor", {"x.sum() > 0": tensor()}),
+        _near_miss("y = y * random.random()", "draws a number while tracing"),
+        _near_miss("x.add_(1)", "changes its argument"),
+        _near_miss("x[0] = 1", "changes its argument"),
+        _near_miss("n.seen = 1", "changes its argument"),
+        _near_miss("y = h(y)", "calls what is not known"),
+        _near_miss("y = sorted(x)", "compares tensors"),
+        _near_miss("assert n > 1", "raises while tracing"),
+        _near_miss("for t in x: y = y + t", "iterates over a tensor"),
+        _near_miss("y = y * n.rate", "an object", {"n": Fact("object", "Config")}),
+        _near_miss("g = 1", "rebinds a global", {"n": Fact("module", "Net")}),
+        NearMiss(
+            _source("torch._dynamo.graph_break()", "@torch.no_grad()\n"),
+            at="torch._dynamo.graph_break()",
+            why="decorated already",
+            facts=_FACTS,
+        ),
+        NearMiss(
+            "import torch\n\ndef f(x):\n    torch._dynamo.graph_break()\n    return x\n",
+            at="torch._dynamo.graph_break()",
+            why="the region itself",
+            facts=_FACTS,
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        function = site.function
+        if function is None or site.top_level_statement(function) is not function:
+            return
+        if function.decorators or function.asynchronous is not None or is_region(site, function):
+            return
+        try:
+            _check(site, function)
+        except Refused:
+            return
+        edit = site.edit()
+        torch = torch_alias(site, edit)
+        decorator = cst.Decorator(cst.parse_expression(f"{torch}._dynamo.nonstrict_trace"))
+        edit.replace(function, function.with_changes(decorators=[decorator]))
+        yield edit.rewrite(
+            f"trace `{function.name.value}` without Dynamo (nonstrict_trace)",
+            rank=50,
+            notes=("the function's Python runs while tracing only; keep it free of effects",),
+        )
+
+
+def _check(site: Site, function: cst.FunctionDef) -> None:
+    """Raise `Refused` unless the function is pure, and traceable without its Python."""
+    names = function_scope(function)
+    facts = site.locals_before(site.statement_of(site.node))
+    for name in names.parameters:
+        if not _is_plain(facts.get(name)):
+            raise Refused(f"`{name}` is not known to be a plain value")
+    inside = activity(function.body)
+    if inside.mutates & frozenset(names.parameters) or inside.dynamic or inside.mutates_unknown:
+        raise Refused("it changes an argument")
+    if len(module_bindings(site.module).get(function.name.value, ())) != 1:
+        raise Refused("its name is bound again")
+    for node in walk(function.body):
+        if isinstance(node, _FORBIDDEN):
+            raise Refused(f"it holds `{code(node)[:30]}`")
+        if isinstance(node, cst.If | cst.While | cst.IfExp):
+            _check_test(site, node.test)
+        elif isinstance(node, cst.For | cst.CompFor):
+            _check_iterable(site, node.iter)
+        elif isinstance(node, cst.CompIf):
+            _check_test(site, node.test)
+        elif isinstance(node, cst.BooleanOperation):
+            _check_test(site, node.left)
+        elif isinstance(node, cst.Call):
+            _check_call(site, node, names.locals)
+        elif isinstance(node, cst.With):
+            for item in node.items:
+                if not (code(item.item).startswith("torch.") and isinstance(item.item, cst.Call)):
+                    raise Refused("it enters a context of its own")
+    for name in names.globals | names.free:
+        _check_global(site, name, function)
+
+
+def _is_plain(fact: Fact | None) -> bool:
+    if fact is None:
+        return False
+    if fact.is_tensor:
+        return is_plain_tensor(fact)
+    if fact.kind in ("list", "tuple"):
+        return bool(fact.items) and all(_is_plain(item) for item in fact.items or ())
+    return fact.is_python_scalar
+
+
+def _check_test(site: Site, node: cst.BaseExpression) -> None:
+    fact = site.fact(node)
+    if fact is None or not fact.is_python_scalar:
+        raise Refused(f"it decides on `{code(node)}`")
+
+
+def _check_iterable(site: Site, node: cst.BaseExpression) -> None:
+    fact = site.fact(node)
+    is_range = isinstance(node, cst.Call) and resolve(site.module, node.func) in (
+        "builtins.range",
+        "builtins.enumerate",
+        "builtins.zip",
+    )
+    if not is_range and (fact is None or fact.kind not in ("list", "tuple")):
+        raise Refused(f"it iterates over `{code(node)}`")
+
+
+_READS = words("builtins.float builtins.int builtins.bool builtins.sorted builtins.set")
+
+
+def _check_call(site: Site, node: cst.Call, local: frozenset[str]) -> None:
+    name = resolve(site.module, node.func)
+    last = node.func.attr.value if isinstance(node.func, cst.Attribute) else name or ""
+    if last in _NOT_TRACED or name in _READS:
+        raise Refused(f"`{code(node)}` is not traced")
+    if name is not None:
+        if name.startswith(_MODULES) or is_pure_function(name):
+            return
+        raise Refused(f"`{name}` may have effects")
+    if isinstance(node.func, cst.Attribute):
+        fact = site.fact(node.func.value)
+        root = node.func.value
+        while isinstance(root, cst.Attribute | cst.Subscript | cst.Call):
+            root = root.func if isinstance(root, cst.Call) else root.value
+        starts_inside = isinstance(root, cst.Name) and root.value in local
+        if fact is not None and (fact.is_tensor or last in _METHODS) and starts_inside:
+            return
+        if fact is None and starts_inside and not last.endswith("_"):
+            return
+    raise Refused(f"`{code(node)}` may have effects")
+
+
+def _check_global(site: Site, name: str, function: cst.FunctionDef) -> None:
+    """A global may be a module, a builtin, or a number or string that is bound once."""
+    bound = module_bindings(site.module).get(name, ())
+    if all(isinstance(node, cst.Import | cst.ImportFrom) for node in bound):
+        return
+    if len(bound) == 1 and isinstance(bound[0], cst.Assign):
+        value = bound[0].value
+        if isinstance(value, cst.BaseNumber | cst.SimpleString) or (
+            isinstance(value, cst.Name) and value.value in ("True", "False", "None")
+        ):
+            return
+    raise Refused(f"`{name}` is a global of `{function.name.value}` that may change")

@@ -1,0 +1,130 @@
+"""The text of a custom operator: its names, its definition and where it goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import cast
+
+import libcst as cst
+
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.tree import words
+from gbfix.codemod import Edit, Site
+
+from .capture import Parameter
+
+#: Namespaces that belong to torch itself.
+_TAKEN_NAMESPACES = words(
+    """aten prim prims torch torchvision torchaudio quantized sparse higher_order inductor
+    profiler c10d fsdp onednn mkldnn mkl xnnpack static_runtime test triton user_defined"""
+)
+
+
+def namespace(site: Site) -> str:
+    """The file's module path as one identifier: ``models/net.py`` in a package is ``models_net``.
+
+    Stable from run to run, and unlike that of every other file that the program loaded: torch
+    replaces (and crashes on) an operator that is registered twice under one name.
+    """
+    mine = _module_name(site.path, site)
+    depth = 1
+    others = {path for path in site.sources if path != site.path}
+    name = mine
+    while any(_module_name(path, site, depth) == name for path in others):
+        longer = _module_name(site.path, site, depth + 1)
+        if longer == name:
+            break
+        name, depth = longer, depth + 1
+    return f"{name}_ops" if name in _TAKEN_NAMESPACES else name
+
+
+def _module_name(path: str, site: Site, depth: int = 1) -> str:
+    """At least ``depth`` parts of the path, and all packages that hold the file."""
+    pure = PurePath(path)
+    parts = [] if pure.stem in ("__init__", "__main__") else [pure.stem]
+    folder = pure.parent
+    while folder.name and (
+        str(folder / "__init__.py") in site.sources or len(parts) < depth or not parts
+    ):
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    text = re.sub(r"\W+", "_", "_".join(parts)).strip("_") or "module"
+    return f"m_{text}" if text[0].isdigit() else text
+
+
+def operator_name(site: Site, base: str) -> str:
+    """A name for the operator and its Python function that nothing in the project uses."""
+    taken = names_in(site.module)
+    space = namespace(site)
+    name = fresh(base, taken)
+    while any(f"{space}::{name}" in text for text in site.sources.values()):
+        taken.add(name)
+        name = fresh(base, taken)
+    return name
+
+
+def torch_alias(site: Site, edit: Edit) -> str:
+    """The file's own name for torch at module level; ``import torch`` is added if it has none."""
+    for line in site.module.body:
+        if line is site.top_level_statement(site.node):
+            break
+        if not isinstance(line, cst.SimpleStatementLine):
+            continue
+        for small in line.body:
+            if not isinstance(small, cst.Import):
+                continue
+            for item in small.names:
+                if isinstance(item.name, cst.Name) and item.name.value == "torch":
+                    if item.asname is None:
+                        return "torch"
+                    assert isinstance(item.asname.name, cst.Name)
+                    return item.asname.name.value
+    edit.add_import("torch")
+    return "torch"
+
+
+def signature(parameters: Sequence[Parameter], torch: str) -> str:
+    return ", ".join(f"{p.name}: {annotation(p.annotation, torch)}" for p in parameters)
+
+
+def annotation(text: str, torch: str) -> str:
+    return re.sub(r"\btorch\.", f"{torch}.", text)
+
+
+def define(
+    site: Site, text: str, bodies: Sequence[cst.BaseExpression] = ()
+) -> list[cst.BaseStatement]:
+    """Statements of ``text``, set apart from their neighbours by two blank lines.
+
+    ``BODY0``, ``BODY1``, ... in the text stand for the bodies, whose formatting and comments are
+    kept.
+    """
+    indent = site.module.default_indent
+    text = re.sub(
+        r"^(    )+", lambda found: indent * (len(found[0]) // 4), text, flags=re.MULTILINE
+    )
+    text = text.replace("\n", site.module.default_newline)
+    module = cst.parse_module(text, site.module.config_for_parsing)
+    put = _PutBodies({f"BODY{number}": body for number, body in enumerate(bodies)})
+    return [cast(cst.BaseStatement, statement.visit(put)) for statement in module.body]
+
+
+def place(site: Site, edit: Edit, statements: Sequence[cst.BaseStatement]) -> None:
+    """Put definitions at module level, directly before the statement that holds the site."""
+    top = site.top_level_statement(site.node)
+    first, *rest = statements
+    is_first = site.module.body[0] is top
+    blank = [] if is_first else [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
+    first = first.with_changes(leading_lines=blank)
+    edit.insert_before(top, first, *rest)
+
+
+class _PutBodies(cst.CSTTransformer):
+    def __init__(self, bodies: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.bodies = bodies
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.bodies.get(original_node.value, updated_node)

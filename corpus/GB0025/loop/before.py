@@ -1,0 +1,14 @@
+import torch
+
+
+@torch.compile
+def fn(x):
+    for i in range(5):
+        x = x + 1
+        if i == 3:
+            torch._dynamo.graph_break()
+    return x
+
+
+torch.manual_seed(0)
+print(fn(torch.randn(3)))

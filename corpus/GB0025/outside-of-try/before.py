@@ -1,0 +1,18 @@
+import torch
+
+
+@torch.compile
+def fn(x):
+    try:
+        x = x + 1
+    except Exception as e:
+        pass
+    torch._dynamo.graph_break()
+    try:
+        return x + 1
+    except Exception as e:
+        pass
+
+
+torch.manual_seed(0)
+print(fn(torch.randn(3)))

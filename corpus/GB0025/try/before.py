@@ -1,0 +1,15 @@
+import torch
+
+
+@torch.compile
+def fn(x):
+    try:
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x + 1
+    except Exception as e:
+        pass
+
+
+torch.manual_seed(0)
+print(fn(torch.randn(3)))

@@ -1,0 +1,23 @@
+import torch
+
+
+class Step(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 1)
+        self.count = 7
+
+    def forward(self, x):
+        loss = self.linear(x).square().mean()
+        # every step
+        print(f"step {self.count}: loss {loss.item():.4f}, batch {tuple(x.shape)}", flush=True)
+        return loss
+
+
+torch.manual_seed(0)
+step = Step()
+compiled = torch.compile(step)
+for _ in range(2):
+    loss = compiled(torch.randn(8, 4))
+    loss.backward()
+print(step.linear.weight.grad)

@@ -1,0 +1,12 @@
+import torch
+
+
+@torch.compile
+def fn(x):
+    x += 1
+    torch._higher_order_ops.print("log!")
+    return torch.sin(x)
+
+
+print(fn(torch.ones(3, 3)))
+print(fn(torch.ones(3, 3)))

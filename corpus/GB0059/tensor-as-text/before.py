@@ -1,0 +1,12 @@
+import torch
+
+
+@torch.compile
+def f(x):
+    y = x * 2
+    print("y:", y, y.sum())
+    return y + 1
+
+
+print(f(torch.arange(3.0)))
+print(f(torch.ones(3)))

@@ -1,0 +1,24 @@
+import torch
+
+
+def inner1(x):
+    return x + 1
+
+
+def inner2(x):
+    return x + 2
+
+
+@torch.compile
+def fn(x):
+    x = inner1(x)
+
+    def problematic_code():
+        torch._dynamo.skip_frame()
+
+    problematic_code()
+    x = inner2(x)
+
+
+torch.manual_seed(0)
+print(fn(torch.randn(3)))

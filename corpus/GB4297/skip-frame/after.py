@@ -1,0 +1,19 @@
+import torch
+
+
+def inner1(x):
+    return x + 1
+
+
+def inner2(x):
+    return x + 2
+
+
+@torch.compile
+def fn(x):
+    x = inner1(x)
+    x = inner2(x)
+
+
+torch.manual_seed(0)
+print(fn(torch.randn(3)))

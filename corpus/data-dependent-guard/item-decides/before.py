@@ -1,0 +1,15 @@
+import torch
+
+
+@torch.compile
+def fn(x):
+    largest = x.max().item()
+    if largest > 0.5:
+        x = x.exp()
+    return x / 2
+
+
+torch.manual_seed(0)
+x = torch.randn(4, 3)
+for sign in (1, -1):
+    print(fn(sign * x.abs()))

@@ -1,0 +1,119 @@
+"""From words on a command line to records: targets, codes, backends, sizes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from gbfix import catalog, registry
+from gbfix.schema import Target
+from gbfix.source import SourceError, SourceFile, check_syntax
+from gbfix.words import ArgumentError, Words
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_BACKENDS = ("eager", "aot_eager", "inductor")
+
+
+def target(words: Words, inputs: str | None, cwd: str, commands: Iterable[str] = ()) -> Target:
+    """The target that the words name, after looking at what can be known without running it.
+
+    Raises `ArgumentError`, or `SourceError` for a file that is missing or does not parse.
+    """
+    if words.module is not None:
+        if not all(part.isidentifier() for part in words.module.split(".")):
+            raise ArgumentError(f"-m {words.module}: not the name of a module; use dots, no .py")
+        _no_inputs(inputs)
+        return Target("module", words.module, words.rest, cwd=cwd)
+    first, *args = words.rest
+    if first == "-":
+        raise ArgumentError("a program on standard input cannot be patched; save it to a file")
+    path, colons, qualname = first.partition("::")
+    _check_file(path, cwd, first in commands)
+    if not colons:
+        _no_inputs(inputs)
+        return Target("script", first, tuple(args), cwd=cwd)
+    if not all(part.isidentifier() for part in qualname.split(".")):
+        raise ArgumentError(f"{first}: {qualname!r} is not a qualified name such as Model.forward")
+    if args:
+        raise ArgumentError(f"{first} takes no arguments ({args[0]!r}); pass them with --inputs")
+    if inputs is None:
+        raise ArgumentError(
+            f"{first} needs --inputs, a Python expression for its arguments, "
+            'for example --inputs "(torch.randn(4, 8),)"'
+        )
+    try:
+        compile(inputs.strip(), "--inputs", "eval")
+    except (SyntaxError, ValueError) as error:
+        reason = getattr(error, "msg", error)
+        raise ArgumentError(f"--inputs {inputs!r} is not a Python expression: {reason}") from None
+    return Target("callable", first, (), inputs, cwd)
+
+
+def file_of(wanted: Target) -> Path | None:
+    """The file that a target names; None for a module."""
+    if wanted.kind == "module":
+        return None
+    return Path(wanted.cwd, wanted.value.partition("::")[0])
+
+
+def selection(option: str, values: Iterable[str]) -> tuple[str, ...]:
+    """Codes, families and codemod names from comma lists, codes in their full form."""
+    names = {info.name for info in catalog.codemods()}
+    found: list[str] = []
+    for item in _items(values):
+        if item in names:
+            found.append(item)
+            continue
+        try:
+            found.append(registry.Registry.load().resolve(item))
+        except registry.UnknownCodeError as error:
+            import difflib
+
+            close = difflib.get_close_matches(item, names, n=3)
+            hint = f"; codemods with such a name: {', '.join(close)}" if close else ""
+            raise ArgumentError(f"{option}: {error}{hint}") from None
+    return tuple(dict.fromkeys(found))
+
+
+def backends(values: Iterable[str]) -> tuple[str, ...]:
+    """The backends to validate under: eager and aot_eager always, others as asked for."""
+    asked = _items(values)
+    for name in asked:
+        if name not in _BACKENDS:
+            raise ArgumentError(f"--backend: {name!r} is not one of {', '.join(_BACKENDS)}")
+    return tuple(name for name in _BACKENDS if name != "inductor" or name in asked)
+
+
+def size(text: str) -> int:
+    """Bytes from ``8G``, ``512MB``, ``1.5GiB`` or a plain number; 0 means no limit."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise ArgumentError(f"--memory-limit: {text!r} is not a size such as 8G or 512M")
+    return int(float(found.group(1)) * _UNITS[found.group(2).lower()])
+
+
+def _items(values: Iterable[str]) -> list[str]:
+    return [item.strip() for value in values for item in value.split(",") if item.strip()]
+
+
+def _no_inputs(inputs: str | None) -> None:
+    if inputs is not None:
+        raise ArgumentError("--inputs goes with a PATH::QUALNAME target; a program makes its own")
+
+
+def _check_file(path: str, cwd: str, is_command: bool) -> None:
+    try:
+        source = SourceFile.read(Path(cwd, path))
+    except SourceError as error:
+        step = error.next_step
+        if not os.path.lexists(Path(cwd, path)):
+            if is_command:
+                step = f"for the command write `gbfix {path} ...`, without options before it"
+            elif "/" not in path and not path.endswith(".py"):
+                step = f"for a module write `gbfix -m {path}`"
+        raise SourceError(path, error.cause, step, line=error.line) from None
+    if path.endswith(".ipynb"):
+        raise SourceError(path, "is a notebook", "export it as a script first (nbconvert)")
+    check_syntax(source.text, path)

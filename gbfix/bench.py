@@ -1,0 +1,96 @@
+"""Builds jobs for one target and runs them: the same files, options and golden run for all."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Mapping, Sequence
+
+from gbfix.runner import Runner
+from gbfix.schema import Options, Target
+from gbfix.source import SourceFile
+from gbfix.worker.protocol import Instrument, Job, Outcome
+
+
+class Bench:
+    """The workbench of one run of the engine.
+
+    ``golden`` (the golden run's directory) and ``stop_after`` are set once the program has been
+    recorded; ``serial`` once it was seen to write files.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        pool: concurrent.futures.Executor,
+        target: Target,
+        options: Options,
+        root: str,
+    ) -> None:
+        self._runner = runner
+        self._pool = pool
+        self._target = target
+        self._options = options
+        self._root = root
+        self._sources: dict[str, SourceFile] = {}
+        self.golden = ""
+        self.stop_after = 0
+        self.serial = options.jobs == 1
+
+    def source(self, path: str) -> SourceFile:
+        """A project file as it was when first asked for."""
+        if path not in self._sources:
+            self._sources[path] = SourceFile.read(path)
+        return self._sources[path]
+
+    def job(
+        self,
+        mode: str,
+        overlay: Mapping[str, str],
+        instruments: Sequence[Instrument] = (),
+        *,
+        golden: str = "",
+        avoid: tuple[str, frozenset[int], str] = ("", frozenset(), ""),
+        values_only: bool = False,
+        constant_state: bool = False,
+        backends: tuple[str, ...] | None = None,
+    ) -> Job:
+        """A job on the given texts, with a directory of its own."""
+        return Job(
+            mode,
+            self._target,
+            self._runner.new_directory(mode),
+            self._root,
+            overlay={path: self.source(path).encode(text) for path, text in overlay.items()},
+            instruments=tuple(instruments),
+            golden=golden or self.golden,
+            calls=self._options.calls,
+            backends=self._options.backends if backends is None else backends,
+            memory_limit=self._options.memory_limit,
+            stop_after=self.stop_after,
+            exclude=self._options.exclude,
+            avoid_path=avoid[0],
+            avoid_lines=avoid[1],
+            avoid_code=avoid[2],
+            values_only=values_only,
+            constant_state=constant_state,
+        )
+
+    def together(self, *jobs: Job) -> list[Outcome]:
+        """Run jobs side by side; one after the other where the program writes files.
+
+        Each starts with the user's files as gbfix found them.
+        """
+        timeout = self._options.timeout
+        groups = [[job] for job in jobs] if self.serial else [list(jobs)]
+        outcomes: list[Outcome] = []
+        try:
+            for group in groups:
+                waiting = [self._pool.submit(self._runner.run, job, timeout) for job in group]
+                outcomes += [item.result() for item in waiting]
+                if self._runner.wrote_files():
+                    self.serial = True
+                    self._runner.restore_files()
+        except BaseException:
+            self._runner.close()
+            raise
+        return outcomes

@@ -1,0 +1,102 @@
+"""Answers a repeated question from disk: same sources, arguments, options and versions.
+
+An entry is found by everything that is known before the program runs, and holds only while every
+project file that the program loaded (and every codemod) still has the same content.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import pickle
+import platform
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import platformdirs
+
+import gbfix
+from gbfix import catalog
+from gbfix.schema import Options, Report, Target
+
+_FORMAT = 1
+#: Variables that change what Python or torch do with the same source.
+_VARIABLES = ("PYTHONPATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "TORCH_COMPILE")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    format: int
+    report: Report
+    files: tuple[tuple[str, str], ...]
+
+
+def folder() -> Path:
+    """Where entries live; ``GBFIX_CACHE_DIR`` overrides the platform's place."""
+    override = os.environ.get("GBFIX_CACHE_DIR")
+    return Path(override) if override else Path(platformdirs.user_cache_dir("gbfix"))
+
+
+def load(target: Target, options: Options, torch_version: str) -> Report | None:
+    """The report of an earlier run that still holds, or None."""
+    path = folder() / f"{_key(target, options, torch_version)}.pickle"
+    try:
+        entry = pickle.loads(path.read_bytes())
+    except Exception:
+        # Missing, half-written or from another version: as good as none.
+        return None
+    if not isinstance(entry, _Entry) or entry.format != _FORMAT:
+        return None
+    if any(_digest(name) != digest for name, digest in entry.files):
+        return None
+    return dataclasses.replace(entry.report, cached=True)
+
+
+def store(
+    target: Target, options: Options, torch_version: str, report: Report, files: Iterable[str]
+) -> None:
+    """Keep a report; failing to is no error (a full disk must not cost the user the result)."""
+    path = folder() / f"{_key(target, options, torch_version)}.pickle"
+    digests = tuple((name, _digest(name)) for name in sorted(set(files)))
+    data = pickle.dumps(_Entry(_FORMAT, report, digests), protocol=5)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+
+
+def _key(target: Target, options: Options, torch_version: str) -> str:
+    parts = (
+        _FORMAT,
+        gbfix.__version__,
+        torch_version,
+        platform.python_version(),
+        target,
+        dataclasses.replace(options, verbose=0, jobs=0),
+        tuple((name, os.environ.get(name)) for name in _VARIABLES),
+        _tool(),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _tool() -> str:
+    """A digest over the code of gbfix and all codemods: a developer's edit counts as a version."""
+    digest = hashlib.sha256()
+    roots = {Path(__file__).parent, *(Path(info.path).parent for info in catalog.codemods())}
+    for root in sorted(roots):
+        for path in sorted(root.rglob("*.py")):
+            stat = path.stat()
+            digest.update(f"{path}:{stat.st_size}:{stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _digest(name: str) -> str:
+    try:
+        return hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    except OSError:
+        return ""

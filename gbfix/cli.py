@@ -1,0 +1,240 @@
+"""The command line: parses words, calls the engine, prints the report, writes on ``--apply``.
+
+stdout carries the result, stderr everything else.  Exit status: 0 nothing to do or everything
+fixed; 1 graph breaks remain, or a diff is shown; 2 the target failed, the usage is wrong, or gbfix
+failed; 130 interrupted.  Everything but click is imported where it is needed: `gbfix explain` and
+`--help` are to start fast.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import gbfix
+from gbfix import words as command_line
+from gbfix.words import ArgumentError
+
+if TYPE_CHECKING:
+    from gbfix.config import Config
+    from gbfix.schema import Options, Target
+
+_STYLES = click.Choice(["text", "json", "sarif", "github"])
+_SECONDS = click.FloatRange(0, min_open=True)
+
+_EPILOG = """\b
+Commands:
+  gbfix explain CODE...  what a graph break means and what to do about it
+  gbfix codes            all graph break codes, and which codemods answer them
+  gbfix undo             take back what the last --apply wrote
+
+Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2 failure."""
+
+
+class _RunCommand(click.Command):
+    """A command whose options end where the target begins."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS] (SCRIPT | -m MODULE | PATH::QUALNAME --inputs EXPR) [ARGS]..."]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        takes_value = {
+            name: not (option.is_flag or option.count)
+            for option in self.params
+            if isinstance(option, click.Option)
+            for name in (*option.opts, *option.secondary_opts)
+        }
+        ctx.obj = command_line.split(args, takes_value)
+        return super().parse_args(ctx, list(ctx.obj.options))
+
+
+@click.command(
+    "gbfix",
+    cls=_RunCommand,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("-m", "module", metavar="MODULE", expose_value=False, help="Run a module, as python.")
+@click.option("--inputs", metavar="EXPR", help="Arguments for PATH::QUALNAME: a tuple or a dict.")
+@click.option("--diff", "mode", flag_value="diff", default="diff", help="Show patches (default).")
+@click.option("--apply", "mode", flag_value="apply", help="Write the patches; see `gbfix undo`.")
+@click.option("--check", "mode", flag_value="check", help="Only report graph breaks.")
+@click.option("--interactive", "mode", flag_value="interactive", help="Ask for each patch.")
+@click.option("--unsafe-fixes", is_flag=True, default=None, help="Include unsafe patches.")
+@click.option("--select", multiple=True, metavar="NAMES", help="Only these codes or codemods.")
+@click.option("--ignore", multiple=True, metavar="NAMES", help="Not these codes or codemods.")
+@click.option("--format", "style", type=_STYLES, default="text")
+@click.option(
+    "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region (2)."
+)
+@click.option("--backend", multiple=True, metavar="NAME", help="inductor: validate there, too.")
+@click.option("--jobs", type=click.IntRange(0), metavar="N", help="Worker processes; 0 chooses.")
+@click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds for one run.")
+@click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")
+@click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")
+@click.option("-v", "--verbose", count=True, help="Show all that was tried; tracebacks.")
+@click.option("-q", "--quiet", is_flag=True, help="Only diffs and errors.")
+@click.version_option(gbfix.__version__, prog_name="gbfix")
+@click.pass_context
+def run(ctx: click.Context, /, **given: Any) -> int:
+    """Find the graph breaks of torch.compile in a program and fix them with proven patches."""
+    from gbfix import arguments, config
+    from gbfix.report.summary import Mode
+
+    cwd = os.getcwd()
+    settings = config.load(Path(cwd))
+    words: command_line.Words = ctx.obj
+    if words.names_target:
+        targets = [arguments.target(words, given["inputs"], cwd, COMMANDS)]
+    else:
+        targets = _configured_targets(settings)
+    options = _options(given, settings.options)
+    mode = Mode(given["mode"])
+    if mode is Mode.INTERACTIVE and not sys.stdin.isatty():
+        raise ArgumentError("--interactive needs a terminal; use --diff and --apply")
+    from gbfix import session
+
+    return session.run(
+        targets, options, mode, style=given["style"], quiet=given["quiet"], cwd=Path(cwd)
+    )
+
+
+@click.command("explain", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, required=True, metavar="CODE...")
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
+def explain_command(names: tuple[str, ...], style: str) -> int:
+    """Say what a graph break code or error family means, and what to do about it.
+
+    CODE is a code (GB0170, gb0170, 170), the name of a family (data-dependent-guard), or a title.
+    """
+    from gbfix.report import explain
+
+    if style == "json":
+        click.echo(explain.explain_json(names), nl=False)
+    else:
+        click.echo("\n".join(explain.explain_text(name) for name in names), nl=False)
+    return 0
+
+
+@click.command("codes", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--format", "style", type=click.Choice(["text", "json", "markdown"]), default="text")
+def codes_command(style: str) -> int:
+    """List all graph break codes: title, whether the installed torch has it, codemods."""
+    from gbfix.report import explain
+
+    click.echo(explain.codes(style), nl=False)
+    return 0
+
+
+@click.command("undo", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--force", is_flag=True, help="Restore files that were edited since, too.")
+def undo_command(force: bool) -> int:
+    """Take back what the last --apply wrote to this project, exactly."""
+    from gbfix.journal import recover, state_folder, undo
+    from gbfix.source import project_root
+
+    folder = state_folder(project_root(os.getcwd()))
+    recovered = recover(folder)
+    if recovered is not None:
+        click.echo(f"note: {recovered.message}", err=True)
+        if recovered.restored:
+            return 0  # the interrupted run was what there was to undo
+    for path in undo(folder, force=force):
+        click.echo(f"restored {path}")
+    return 0
+
+
+COMMANDS = {"explain": explain_command, "codes": codes_command, "undo": undo_command}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run gbfix with the given words (``sys.argv`` by default) and return its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character gets its escape, not our traceback.
+            stream.reconfigure(errors="backslashreplace")
+    command: click.Command = run
+    name = "gbfix"
+    if words and words[0] in COMMANDS:
+        command, name = COMMANDS[words[0]], f"gbfix {words[0]}"
+        words = words[1:]
+    try:
+        with command.make_context(name, words) as ctx:
+            status: int = command.invoke(ctx)
+        sys.stdout.flush()
+        return status
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.UsageError as error:
+        return _fail(f"{error.format_message().rstrip('.')} (see `{name} --help`)")
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except gbfix.GbfixError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        # On a terminal, ^C stands on the line already.
+        print("\ninterrupted" if sys.stderr.isatty() else "interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; python would complain once more while it shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if any(word in ("-v", "-vv", "--verbose") for word in words):
+            traceback.print_exc()
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return _fail(f"internal error: {what}; this is a bug in gbfix (-v shows the traceback)")
+
+
+def _fail(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+def _configured_targets(settings: Config) -> list[Target]:
+    from gbfix import arguments
+
+    if not settings.targets:
+        raise ArgumentError(
+            "no target: name a script, -m MODULE or PATH::QUALNAME, or list targets in "
+            "[tool.gbfix] of pyproject.toml; see `gbfix --help`"
+        )
+    return [
+        arguments.target(command_line.split(item.words, {}), item.inputs, str(settings.folder))
+        for item in settings.targets
+    ]
+
+
+def _options(given: dict[str, Any], configured: Any) -> Options:
+    """The command line first, then ``[tool.gbfix]``, then the defaults."""
+    from gbfix import arguments
+    from gbfix.schema import Options
+
+    defaults = Options()
+
+    def value(key: str, default: Any) -> Any:
+        from_words = given.get(key.replace("-", "_"))
+        return configured.get(key, default) if from_words in (None, ()) else from_words
+
+    return Options(
+        calls=value("calls", defaults.calls),
+        backends=arguments.backends(value("backend", ())),
+        jobs=value("jobs", defaults.jobs),
+        timeout=float(value("timeout", defaults.timeout)),
+        memory_limit=arguments.size(value("memory-limit", "0")),
+        select=arguments.selection("--select", value("select", ())),
+        ignore=arguments.selection("--ignore", value("ignore", ())),
+        unsafe_fixes=value("unsafe-fixes", defaults.unsafe_fixes),
+        check_only=given["mode"] == "check",
+        use_cache=not given["no_cache"] and configured.get("cache", True),
+        exclude=tuple(configured.get("exclude", ())),
+        verbose=given["verbose"],
+    )

@@ -1,0 +1,574 @@
+"""The codemod contract: what a codemod gets (`Site`), and what it returns (`Rewrite`, `Advice`).
+
+A codemod is a class in a file of its own.  It names the registry codes (or gbfix families) that it
+answers, and its `propose` yields rewrites for a site, best first, or advice where no rewrite is
+right.  It reads concrete syntax (LibCST) and recorded facts, runs no user code and imports no
+torch.  It decides on facts: where a fact that it needs is missing, it refuses.
+
+>>> class DropGraphBreak(Codemod):
+...     name = "drop-graph-break"
+...     codes = ("GB0025",)
+...     def propose(self, site):
+...         edit = site.edit()
+...         edit.remove(site.statement)
+...         yield edit.rewrite("remove the call")
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import ClassVar, Protocol, cast
+
+import libcst as cst
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor
+from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+
+from gbfix.schema import Fact, Frame, FrameFacts, GraphBreak, Region, Safety, Span
+
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+
+
+class SiteError(Exception):
+    """The break's position could not be matched to a node of the source text."""
+
+
+class Facts(Protocol):
+    """Where a site's facts come from: a recorded run, or the statements of an example."""
+
+    def expression(self, span: Span, text: str) -> Fact | None: ...
+    def locals_before(self, line: int) -> Mapping[str, Fact]: ...
+    def executed(self, line: int) -> int | None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedFacts:
+    """Facts of a recorded run, looked up by position."""
+
+    frame: FrameFacts
+
+    def expression(self, span: Span, text: str) -> Fact | None:
+        return self.frame.expressions.get(span)
+
+    def locals_before(self, line: int) -> Mapping[str, Fact]:
+        return self.frame.locals.get(line, {})
+
+    def executed(self, line: int) -> int | None:
+        """How often the statement that starts on this line ran; None if it was not observed."""
+        if not self.frame.executed:
+            return None
+        return self.frame.executed.get(line, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class StatedFacts:
+    """Facts stated by source text, for a codemod's own examples: ``{"x": tensor(3)}``."""
+
+    by_text: Mapping[str, Fact]
+
+    def expression(self, span: Span, text: str) -> Fact | None:
+        return self.by_text.get(text)
+
+    def locals_before(self, line: int) -> Mapping[str, Fact]:
+        return {name: fact for name, fact in self.by_text.items() if name.isidentifier()}
+
+    def executed(self, line: int) -> int | None:
+        return None
+
+
+def tensor(
+    *shape: int | None,
+    dtype: str = "torch.float32",
+    requires_grad: bool = False,
+    device: str = "cpu",
+) -> Fact:
+    """A tensor fact for an example, contiguous; ``tensor()`` is 0-dimensional."""
+    return Fact(
+        "tensor",
+        "torch.Tensor",
+        shape=shape,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+        is_leaf=True,
+    )
+
+
+def scalar(value: bool | int | float | str | None, *, constant: bool = True) -> Fact:
+    """A Python scalar fact for an example."""
+    kind = "none" if value is None else type(value).__name__
+    return Fact(kind, type(value).__name__, value=value, constant=constant)
+
+
+def function(qualname: str, *, in_project: bool = False) -> Fact:
+    """A fact for a name that is a function: ``function("torch.serialization.save")``."""
+    return Fact("function", "function", qualname=qualname, in_project=in_project)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rewrite:
+    """A codemod's proposal: whole new texts by path, to be validated before anyone sees them.
+
+    ``rank`` orders proposals for one break over all codemods, smallest first (by convention 10
+    keeps semantics and is cheap, 20 the usual lowering, 50 wrapping, 80 configuration, 90 only for
+    ``--unsafe-fixes``).  ``safety`` is the codemod's own ceiling: validation can lower it, never
+    raise it.  ``touched`` holds, by path, the spans of the original text that the rewrite means to
+    change; rung 1 refuses a rewrite that changes anything else.
+
+    ``assumes`` names what the codemod has proved from the source and the ladder need not (or could
+    not) hold against it: ``arguments-change`` (callers pass a list where they passed an iterator),
+    ``state-is-constant`` (module-level state that the rewrite reads earlier never changes),
+    ``exception-type-changes`` (stated in the notes; such a rewrite must be unsafe).
+    """
+
+    title: str
+    edits: Mapping[str, str]
+    touched: Mapping[str, tuple[Span, ...]]
+    codemod: str = ""
+    safety: Safety = Safety.SAFE
+    notes: tuple[str, ...] = ()
+    rank: int = 20
+    assumes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Advice:
+    """What to do by hand, or why no rewrite was proposed: one or two plain sentences."""
+
+    text: str
+
+
+class Site:
+    """The place of a graph break: syntax around it and facts about it.
+
+    `node` is the expression (or statement) that broke, `statement` the statement that holds it,
+    `function` the innermost ``def`` around it (None at module level or inside a lambda).
+    """
+
+    def __init__(
+        self,
+        path: str,
+        source: str,
+        graph_break: GraphBreak,
+        facts: Facts,
+        *,
+        region: Region | None = None,
+        sources: Mapping[str, str] | None = None,
+        entry: str = "",
+    ) -> None:
+        if graph_break.site is None:
+            raise SiteError("the break has no frame inside the project")
+        self.path = path
+        self.source = source
+        self.graph_break = graph_break
+        self.code = graph_break.code
+        self.frame: Frame = graph_break.site
+        self.facts = facts
+        self.region = region
+        #: Texts of the project's files that the program loaded, by path.
+        self.sources: Mapping[str, str] = sources or {path: source}
+        #: The script that the user started (where configuration belongs), or "".
+        self.entry = entry
+        self.module, self._positions, self._parents = _parsed(source)
+        self.node = self._locate()
+
+    # -- syntax ------------------------------------------------------------------------------
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """The node's span in the original text, without surrounding whitespace or comments."""
+        where = self._positions[node]
+        return Span(where.start.line, where.start.column, where.end.line, where.end.column)
+
+    def text(self, node: cst.CSTNode) -> str:
+        """The node's own source text."""
+        return self.module.code_for_node(node)
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The node's parents, innermost first, up to and including the module."""
+        current = self.parent(node)
+        while current is not None:
+            yield current
+            current = self.parent(current)
+
+    def statement_of(self, node: cst.CSTNode) -> Statement:
+        """The innermost statement that holds the node (the node itself if it is one)."""
+        for candidate in (node, *self.ancestors(node)):
+            if isinstance(candidate, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                return candidate
+        raise SiteError("the node is in no statement")
+
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The ``def`` whose body holds the node; None at module level, in a class or lambda."""
+        child = node
+        for candidate in self.ancestors(node):
+            if isinstance(candidate, cst.FunctionDef) and child is candidate.body:
+                return candidate
+            if isinstance(candidate, cst.ClassDef | cst.Lambda) and child is candidate.body:
+                return None
+            child = candidate
+        return None
+
+    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """The class in whose body (however deep) the node stands, if any."""
+        return next((p for p in self.ancestors(node) if isinstance(p, cst.ClassDef)), None)
+
+    def top_level_statement(self, node: cst.CSTNode) -> Statement:
+        """The statement of the module's own body that holds the node."""
+        chain = [node, *self.ancestors(node)]
+        return cast(Statement, chain[-2])
+
+    def block_of(self, statement: cst.CSTNode) -> Sequence[cst.CSTNode]:
+        """The statements among which this statement stands, itself included."""
+        parent = self.parent(statement)
+        body = getattr(parent, "body", ())
+        return cast(Sequence[cst.CSTNode], body) if isinstance(body, Sequence) else (statement,)
+
+    @functools.cached_property
+    def statement(self) -> Statement:
+        return self.statement_of(self.node)
+
+    @functools.cached_property
+    def function(self) -> cst.FunctionDef | None:
+        return self.function_of(self.node)
+
+    # -- facts -------------------------------------------------------------------------------
+
+    def fact(self, node: cst.CSTNode) -> Fact | None:
+        """What the expression evaluated to in the recorded run; None if that was not seen."""
+        return self.facts.expression(self.span(node), self.text(_unparenthesised(node)))
+
+    def locals_before(self, statement: cst.CSTNode) -> Mapping[str, Fact]:
+        """Facts of the local names just before the statement ran."""
+        return self.facts.locals_before(self.span(statement).line)
+
+    def executed(self, statement: cst.CSTNode) -> int | None:
+        """How often the statement ran in the recorded calls; None if that was not observed."""
+        return self.facts.executed(self.span(statement).line)
+
+    # -- edits -------------------------------------------------------------------------------
+
+    def edit(self) -> Edit:
+        return Edit(self)
+
+    def other(self, path: str) -> Site | None:
+        """A site-less view of another project file, for edits that belong elsewhere (the entry).
+
+        Its `node` is the module; None when the file is not known or does not parse.
+        """
+        source = self.sources.get(path)
+        if source is None:
+            return None
+        frame = Frame(path, 1, "<module>")
+        try:
+            return Site(
+                path,
+                source,
+                dataclasses.replace(self.graph_break, site=frame),
+                StatedFacts({}),
+                region=self.region,
+                sources=self.sources,
+                entry=self.entry,
+            )
+        except (cst.ParserSyntaxError, SiteError):
+            return None
+
+    def _locate(self) -> cst.CSTNode:
+        frame = self.frame
+        if frame.column is None:
+            return self._statement_on(frame.line)
+        start = (frame.line, frame.column)
+        starting: list[tuple[tuple[int, int], cst.CSTNode]] = []
+        for node, where in self._positions.items():
+            if (where.start.line, where.start.column) != start:
+                continue
+            if isinstance(node, cst.BaseExpression | cst.BaseSmallStatement | Statement):
+                starting.append(((where.end.line, where.end.column), node))
+        if not starting:
+            return self._statement_on(frame.line)
+        if frame.end_column is not None:
+            # Dynamo gives the end column, seldom the end line: prefer a full match.
+            for end, node in starting:
+                same_line = frame.end_line is None or end[0] == frame.end_line
+                full = end[1] == frame.end_column and same_line
+                if full and isinstance(node, cst.BaseExpression):
+                    return node
+        expressions = [
+            (end, node) for end, node in starting if isinstance(node, cst.BaseExpression)
+        ]
+        return max(expressions or starting, key=lambda pair: pair[0])[1]
+
+    def _statement_on(self, line: int) -> cst.CSTNode:
+        best: tuple[int, int, cst.CSTNode] | None = None
+        for node, where in self._positions.items():
+            if not isinstance(node, Statement):
+                continue
+            if where.start.line <= line <= where.end.line:
+                size = where.end.line - where.start.line
+                key = (abs(where.start.line - line), size)
+                if best is None or key < best[:2]:
+                    best = (*key, node)
+        if best is None:
+            return self.module
+        return best[2]
+
+
+_Positions = Mapping[cst.CSTNode, CodeRange]
+_Parents = Mapping[cst.CSTNode, cst.CSTNode]
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(source: str) -> tuple[cst.Module, _Positions, _Parents]:
+    """A module with positions and parents: a second or more for a large file, so shared by sites.
+
+    Safe to share: LibCST nodes are immutable, and edits build a new module.
+    """
+    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+    return wrapper.module, wrapper.resolve(PositionProvider), wrapper.resolve(ParentNodeProvider)
+
+
+def _unparenthesised(node: cst.CSTNode) -> cst.CSTNode:
+    """A copy without its parentheses: LibCST keeps them inside the node, positions do not."""
+    if isinstance(node, cst.Tuple) and not node.elements:
+        return node  # its parentheses are all that it has
+    if isinstance(node, cst.BaseExpression) and node.lpar:
+        return node.with_changes(lpar=(), rpar=())
+    return node
+
+
+class Edit:
+    """Collects changes of one file and turns them into a `Rewrite`.
+
+    Nodes are named by identity: pass the very nodes of ``site.module``.  Where both a node and one
+    of its descendants are changed, give the outer one a replacement built with `updated`.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._replace: dict[cst.CSTNode, Replacement] = {}
+        self._before: dict[cst.CSTNode, list[cst.BaseStatement]] = {}
+        self._after: dict[cst.CSTNode, list[cst.BaseStatement]] = {}
+        self._imports: list[tuple[str, str | None, str | None]] = []
+        self._touched: list[Span] = []
+
+    def replace(self, node: cst.CSTNode, *new: cst.CSTNode) -> None:
+        """Replace an expression by one, or a statement by any number of nodes.
+
+        The comments and blank lines above a replaced statement belong to it: carry them over with
+        ``leading_lines`` (see `gbfix.analysis.build`), or they are lost.
+        """
+        self._touch(node)
+        self._replace[node] = new[0] if len(new) == 1 else cst.FlattenSentinel(new)
+
+    def remove(self, node: cst.CSTNode) -> None:
+        """Remove a statement; a block that becomes empty gets ``pass``."""
+        self._touch(node)
+        self._replace[node] = cst.RemoveFromParent()
+
+    def insert_before(self, statement: cst.CSTNode, *new: cst.BaseStatement) -> None:
+        self._touch_start(statement)
+        self._before.setdefault(statement, []).extend(new)
+
+    def insert_after(self, statement: cst.CSTNode, *new: cst.BaseStatement) -> None:
+        self._touch_end(statement)
+        self._after.setdefault(statement, []).extend(new)
+
+    def add_import(self, module: str, name: str | None = None, alias: str | None = None) -> None:
+        """``import module`` or ``from module import name [as alias]``, once, where imports live."""
+        self._imports.append((module, name, alias))
+
+    def apply(self) -> cst.Module:
+        """The changed module."""
+        module = self._site.module.visit(_Apply(self._replace, self._before, self._after))
+        assert isinstance(module, cst.Module)
+        if self._imports:
+            context = CodemodContext()
+            for name, obj, alias in self._imports:
+                AddImportsVisitor.add_needed_import(context, name, obj, alias)
+            module = AddImportsVisitor(context).transform_module(module)
+        return module
+
+    def rewrite(
+        self,
+        title: str,
+        *,
+        safety: Safety = Safety.SAFE,
+        notes: Sequence[str] = (),
+        rank: int = 20,
+        also: Sequence[Rewrite] = (),
+        assumes: Sequence[str] = (),
+    ) -> Rewrite:
+        """The rewrite of these changes; ``also`` merges rewrites of *other* files into it."""
+        path = self._site.path
+        edits = {path: self.apply().code}
+        touched = {path: tuple(self._touched)}
+        for other in also:
+            overlap = edits.keys() & other.edits.keys()
+            if overlap:
+                raise ValueError(f"two rewrites of the same file cannot be merged: {overlap}")
+            edits.update(other.edits)
+            touched.update(other.touched)
+        return Rewrite(
+            title,
+            edits,
+            touched,
+            safety=safety,
+            notes=tuple(notes),
+            rank=rank,
+            assumes=tuple(assumes),
+        )
+
+    def _touch(self, node: cst.CSTNode) -> None:
+        self._touched.append(self._site.span(node))
+
+    def _touch_start(self, node: cst.CSTNode) -> None:
+        span = self._site.span(node)
+        self._touched.append(Span(span.line, 0, span.line, 0))
+
+    def _touch_end(self, node: cst.CSTNode) -> None:
+        span = self._site.span(node)
+        self._touched.append(Span(span.end_line + 1, 0, span.end_line + 1, 0))
+
+
+class _Apply(cst.CSTTransformer):
+    def __init__(
+        self,
+        replace: Mapping[cst.CSTNode, Replacement],
+        before: Mapping[cst.CSTNode, list[cst.BaseStatement]],
+        after: Mapping[cst.CSTNode, list[cst.BaseStatement]],
+    ) -> None:
+        super().__init__()
+        self._replace = replace
+        self._before = before
+        self._after = after
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> Replacement:
+        new: Replacement = self._replace.get(original_node, updated_node)
+        before = self._before.get(original_node, [])
+        after = self._after.get(original_node, [])
+        if before or after:
+            middle: list[cst.CSTNode] = []
+            if isinstance(new, cst.FlattenSentinel):
+                middle = list(new)
+            elif isinstance(new, cst.CSTNode):
+                middle = [new]
+            return cst.FlattenSentinel([*before, *middle, *after])
+        if isinstance(new, cst.IndentedBlock) and not new.body:
+            return new.with_changes(body=[cst.SimpleStatementLine([cst.Pass()])])
+        if isinstance(new, cst.SimpleStatementSuite) and not new.body:
+            return new.with_changes(body=[cst.Pass()])
+        return new
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """A rewrite shown and tested: the first proposal for ``before`` is ``after``.
+
+    ``at`` is the text of the expression that breaks (its ``nth`` occurrence, counted from 0),
+    ``facts`` what the run knows, by source text; ``code`` defaults to the codemod's first code.
+    Both texts are dedented.
+    """
+
+    before: str
+    after: str
+    at: str
+    facts: Mapping[str, Fact] = dataclasses.field(default_factory=dict)
+    code: str = ""
+    nth: int = 0
+    title: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class NearMiss:
+    """Source that looks like a case and is not: the codemod must propose nothing for it."""
+
+    source: str
+    at: str
+    why: str
+    facts: Mapping[str, Fact] = dataclasses.field(default_factory=dict)
+    code: str = ""
+    nth: int = 0
+
+
+class Codemod(abc.ABC):
+    """One kind of rewrite.  Subclasses live one a file and are found by entry point.
+
+    The class docstring is the codemod's documentation page; keep the heads *What it does*,
+    *When it applies*, *Fix safety* and *Refuses*.  ``codes`` must be a literal tuple of strings:
+    `gbfix codes` reads it without importing the file.
+    """
+
+    name: ClassVar[str]
+    codes: ClassVar[tuple[str, ...]]
+    examples: ClassVar[Sequence[Example]] = ()
+    near_misses: ClassVar[Sequence[NearMiss]] = ()
+
+    @abc.abstractmethod
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        """Yield rewrites for the site, best first; nothing (or advice) where none is right."""
+
+
+def example_site(case: Example | NearMiss, code: str) -> Site:
+    """The site of a codemod's own example or near miss, without any run."""
+    source = textwrap.dedent(case.before if isinstance(case, Example) else case.source).lstrip("\n")
+    offset = -1
+    for _ in range(case.nth + 1):
+        offset = source.find(case.at, offset + 1)
+        if offset < 0:
+            raise ValueError(f"example text has no occurrence {case.nth} of {case.at!r}")
+    line = source.count("\n", 0, offset) + 1
+    column = offset - (source.rfind("\n", 0, offset) + 1)
+    end = offset + len(case.at)
+    end_line = source.count("\n", 0, end) + 1
+    end_column = end - (source.rfind("\n", 0, end) + 1)
+    frame = Frame("example.py", line, "f", column, end_line, end_column, case.at)
+    graph_break = GraphBreak(case.code or code, "", "", "", (), (frame,), "f", frame)
+    return Site("example.py", source, graph_break, StatedFacts(case.facts), entry="example.py")
+
+
+def discover() -> list[Codemod]:
+    """All installed codemods, found through the entry-point group ``gbfix.codemods``.
+
+    An entry point names a package or module; every concrete `Codemod` subclass defined in it or
+    below it counts.  A module that fails to import is skipped with a warning, never fatal.
+    """
+    import importlib
+    import importlib.metadata
+    import inspect
+    import pkgutil
+    import warnings
+
+    def imported(name: str) -> list[ModuleType]:
+        try:
+            return [importlib.import_module(name)]
+        except Exception as error:
+            warnings.warn(f"codemods in {name} skipped: {error!r}", stacklevel=3)
+            return []
+
+    found: dict[str, Codemod] = {}
+    entries = importlib.metadata.entry_points(group="gbfix.codemods")
+    for entry in sorted(entries, key=lambda item: (item.name, item.value)):
+        modules = imported(entry.value.partition(":")[0])
+        for root in list(modules):
+            for info in pkgutil.walk_packages(getattr(root, "__path__", []), root.__name__ + "."):
+                modules += imported(info.name)
+        for module in modules:
+            for item in vars(module).values():
+                if (
+                    inspect.isclass(item)
+                    and issubclass(item, Codemod)
+                    and not inspect.isabstract(item)
+                    and item.__module__ == module.__name__
+                ):
+                    found.setdefault(item.name, item())
+    return list(found.values())

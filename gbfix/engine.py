@@ -1,0 +1,96 @@
+"""The loop: record, trace, propose, validate, and again, until the regions are whole.
+
+`run` takes a target and gives a `Report`; it writes nothing to the user's files.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import packaging.version
+
+import gbfix
+from gbfix import cache, registry
+from gbfix.errors import Stop
+from gbfix.schema import ErrorReport, Options, Report, Target
+from gbfix.source import SourceError, SourceFile, check_syntax
+
+if TYPE_CHECKING:
+    from gbfix.runner import Runner
+
+MINIMUM_TORCH = "2.11"
+
+Progress = Callable[[str], None]
+
+
+def run(
+    target: Target,
+    options: Options,
+    progress: Progress = lambda text: None,
+    runner: Runner | None = None,
+) -> Report:
+    """Find the breaks of a target's regions, and patches for them.
+
+    ``runner`` lets several runs share one fork server; without it the run starts its own.
+
+    Never raises for anything that the user's program does: what kept gbfix from its work stands in
+    ``report.errors``.
+    """
+    started = time.monotonic()
+    version = registry.torch_version()
+    report = Report(target.display, version, gbfix.__version__)
+    try:
+        _check_torch(version)
+        _check_target(target)
+        if options.use_cache:
+            known = cache.load(target, options, version)
+            if known is not None:
+                return known
+        # Imported here: a cached answer needs neither LibCST nor a worker.
+        from gbfix.loop import Loop
+
+        Loop(target, options, report, progress, runner).run()
+    except Stop as stop:
+        report.errors.append(stop.error)
+    except SourceError as error:
+        report.errors.append(
+            ErrorReport("source", str(error).partition(": ")[2], error.path, error.line)
+        )
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _check_torch(version: str) -> None:
+    if not version:
+        raise Stop(
+            ErrorReport(
+                "torch-missing",
+                "torch is not installed in this environment; install it beside gbfix "
+                f"(torch {MINIMUM_TORCH} or newer)",
+            )
+        )
+    try:
+        too_old = packaging.version.Version(version) < packaging.version.Version(MINIMUM_TORCH)
+    except packaging.version.InvalidVersion:
+        return
+    if too_old:
+        raise Stop(
+            ErrorReport(
+                "torch-too-old",
+                f"torch {version} is installed, gbfix needs {MINIMUM_TORCH} or newer; "
+                "upgrade torch",
+            )
+        )
+
+
+def _check_target(target: Target) -> None:
+    """What can be said before anything runs: the file is there, readable and valid Python."""
+    if target.kind == "module":
+        return
+    path = target.value.partition("::")[0] if target.kind == "callable" else target.value
+    full = os.path.join(target.cwd, path)
+    source = SourceFile.read(full)
+    check_syntax(source.text, path)

@@ -1,0 +1,536 @@
+"""Judges a candidate: reads the events of its runs and climbs the validation ladder.
+
+Pure bookkeeping: what was measured happened in the worker.  The rungs, in the order in which they
+are reported: ``source``, ``outputs``, ``gradients``, ``effects`` (patched eager against original
+eager, on recorded and varied inputs), one for each backend under ``fullgraph=True``, ``program``
+(the patched program as the user compiles it), ``recompiles``, ``branches``.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from gbfix.schema import GraphBreak, Rung, Span, Verdict
+from gbfix.worker.protocol import Compared, Failed, Finished, Outcome, RegionCalled, Traced
+
+_EFFECT_WORDS = ("stdout", "stderr", "logs ", "warnings ", "events ", "files ")
+_IF_GRADIENTS = "if inputs required gradients: "
+_GRADIENT_WORDS = ("gradient", "backward raises")
+
+
+@dataclasses.dataclass
+class Baseline:
+    """What the original program did: calls recorded, graphs made, output, what is not fixed.
+
+    ``unstable`` holds, by region, what two runs of the original disagreed on.
+    """
+
+    calls: Mapping[str, int]
+    graphs: Mapping[tuple[str, int], int]
+    breaks: Mapping[str, tuple[GraphBreak, ...]]
+    stdout: bytes
+    stable_output: bool
+    ended_by_itself: bool
+    unstable: Mapping[str, tuple[str, ...]]
+    raising: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    #: What the unpatched program, compiled with its graph breaks, does differently from eager (a
+    #: tensor prints another ``grad_fn``, say): no fault of a patch that leaves breaks behind.
+    #: By region and rung; None until it was measured.
+    inherent: Mapping[tuple[str, str], tuple[str, ...]] | None = None
+    #: Regions that accepted rewrites made (the halves of a split), and the region they came from.
+    parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: What accepted rewrites have proved; it holds for every later candidate, too.
+    assumes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass
+class Judgement:
+    """A verdict and what is left to do: the next breaks by region, in the patched text."""
+
+    verdict: Verdict
+    next_breaks: dict[str, tuple[GraphBreak, ...]]
+    graphs: dict[str, int]
+    user_breaks: dict[str, tuple[GraphBreak, ...]]
+    new_regions: tuple[str, ...] = ()
+
+
+def check_source(
+    before: Mapping[str, str], edits: Mapping[str, str], touched: Mapping[str, Sequence[Span]]
+) -> Rung:
+    """Rung 1: the patched files parse, and nothing outside the rewrite changed.
+
+    New whole lines (imports, helper definitions) may appear anywhere; lines that existed may
+    change or go only where the rewrite said so.
+    """
+    changed = False
+    for path, text in edits.items():
+        old = before.get(path, "")
+        if text == old:
+            continue
+        changed = True
+        try:
+            compile(text, path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            return Rung("source", False, f"the patched file does not parse: {error}")
+        spans = touched.get(path, ())
+        for line in removed_lines(old, text):
+            if not any(span.line <= line <= span.end_line for span in spans):
+                return Rung("source", False, f"line {line} changes outside of the rewrite")
+    if not changed:
+        return Rung("source", False, "the rewrite changes nothing")
+    return Rung("source", True)
+
+
+def removed_lines(old: str, new: str) -> set[int]:
+    """Numbers of the lines of ``old`` that are gone or different in ``new``."""
+    result: set[int] = set()
+    matcher = difflib.SequenceMatcher(None, _lines(old), _lines(new), autojunk=False)
+    for tag, start, end, _, _ in matcher.get_opcodes():
+        if tag in ("replace", "delete"):
+            result.update(range(start + 1, end + 1))
+    return result
+
+
+def new_lines(old: str, new: str) -> set[int]:
+    """Numbers of the lines of ``new`` that are not the same as in ``old``."""
+    return removed_lines(new, old)
+
+
+def moved_line(old: str, new: str, line: int) -> int | None:
+    """Where an unchanged line of ``old`` stands in ``new``; None if the patch changed it."""
+    matcher = difflib.SequenceMatcher(None, _lines(old), _lines(new), autojunk=False)
+    for block in matcher.get_matching_blocks():
+        if block.a < line <= block.a + block.size:
+            return block.b + line - block.a
+    return None
+
+
+def _lines(text: str) -> list[str]:
+    return text.split("\n")
+
+
+def judge(
+    source: Rung,
+    candidate: Outcome,
+    user: Outcome,
+    baseline: Baseline,
+    backends: Sequence[str],
+    *,
+    target: str,
+    avoid: frozenset[int],
+    avoid_path: str,
+    avoid_code: str,
+    assumes: Sequence[str] = (),
+) -> Judgement:
+    """Climb the ladder with what the candidate's runs reported.
+
+    ``target`` is the key of the region whose break the candidate is to remove; ``avoid`` the lines
+    of the patched file on which it must not break again.
+    """
+    rungs = [source]
+    assumes = (*baseline.assumes, *assumes)
+    candidate = dataclasses.replace(
+        candidate, events=[_assuming(event, assumes) for event in candidate.events]
+    )
+    next_breaks = first_breaks(candidate)
+    user_breaks = all_breaks(user)
+    graphs = region_graphs(user)
+    known = set(baseline.calls)
+    seen = {event.key for run in (candidate, user) for event in run.of(RegionCalled)}
+    fresh = tuple(sorted(seen - known))
+    for key in fresh:
+        # What a part still breaks on, its origin still breaks on.
+        origin = baseline.parts.get(key, target)
+        for found in (next_breaks, user_breaks):
+            found[origin] = (*found.get(origin, ()), *found.pop(key, ()))
+        graphs[origin] = graphs.get(origin, 0) + graphs.pop(key, 0)
+    for event in candidate.of(Traced):
+        if any(_same_place(found, avoid, avoid_path, avoid_code) for found in event.breaks):
+            what = event.breaks[0]
+            cause = what.gb_type if what.code.startswith("GB") else what.explanation
+            rungs.append(Rung("break", False, f"still breaks: {what.code}: {_line(cause)}"))
+            break
+    crashed = _program_failure(candidate, baseline)
+    if crashed:
+        rungs.append(Rung("outputs", False, crashed))
+    if all(rung.passed for rung in rungs):
+        rungs += _eager_rungs(candidate, baseline)
+        rungs += _backend_rungs(candidate, baseline, backends, next_breaks, target)
+        rungs += _user_rungs(candidate, user, baseline, user_breaks, next_breaks)
+    perturbed = max((event.perturbed for event in candidate.of(Compared)), default=0)
+    return Judgement(
+        Verdict(tuple(rungs), perturbed=max(perturbed - 1, 0)),
+        next_breaks,
+        graphs,
+        user_breaks,
+        fresh,
+    )
+
+
+_ITERATOR_BECAME_LIST = re.compile(
+    r"(input after the call.*)\[\d\]: "
+    r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)' became 'list'"
+)
+_OTHER_EXCEPTION = re.compile(r"raises \w+\(.*\) instead of ")
+
+
+def _assuming(event: object, assumes: Sequence[str]) -> object:
+    """A comparison without what the rewrite's own proof covers (see `Rewrite.assumes`)."""
+    if not isinstance(event, Compared) or not assumes:
+        return event
+    differences = list(event.differences)
+    caveats = list(event.caveats)
+    if "arguments-change" in assumes:
+        matches = [_ITERATOR_BECAME_LIST.search(text) for text in differences + caveats]
+        places = tuple(match.group(1) for match in matches if match)
+        differences = [text for text in differences if not _mentions(text, places)]
+        caveats = [text for text in caveats if not _mentions(text, places)]
+    if "exception-type-changes" in assumes:
+        caveats += [text for text in differences if _OTHER_EXCEPTION.match(text)]
+        differences = [text for text in differences if not _OTHER_EXCEPTION.match(text)]
+    return dataclasses.replace(event, differences=tuple(differences), caveats=tuple(caveats))
+
+
+def _mentions(text: str, places: Sequence[str]) -> bool:
+    return any(text.removeprefix(_IF_GRADIENTS).startswith(place) for place in places)
+
+
+def _same_place(found: GraphBreak, lines: frozenset[int], path: str, code: str) -> bool:
+    site = found.site
+    if site is None or site.line not in lines or site.path != path:
+        return False
+    return found.code == code or not found.code.startswith("GB")
+
+
+def _program_failure(outcome: Outcome, baseline: Baseline) -> str:
+    """What went wrong with the patched program as a whole, or an empty string."""
+    for event in outcome.of(Failed):
+        if event.kind == "region-error":
+            if event.key in baseline.raising:
+                continue
+            return f"the patched program raises {event.message}"
+        if event.kind == "fork":
+            return f"could not be measured: {event.message}"
+        return f"the patched program fails: {event.message}"
+    if outcome.ended not in ("ok", "stopped"):
+        return f"the patched program did not end: {outcome.ended} {outcome.detail}".strip()
+    return ""
+
+
+def _eager_rungs(candidate: Outcome, baseline: Baseline) -> list[Rung]:
+    """Patched eager against original eager, sorted by what differs."""
+    events = [event for event in candidate.of(Compared) if event.rung == "eager"]
+    done = {(event.key, event.index) for event in events}
+    missing = [
+        f"call {index} of {key.rpartition('::')[2]} was not reached"
+        for key, count in baseline.calls.items()
+        for index in range(count)
+        if (key, index) not in done
+    ]
+    groups: dict[str, list[str]] = {"outputs": missing, "gradients": [], "effects": []}
+    caveats: dict[str, list[str]] = {"outputs": [], "gradients": [], "effects": []}
+    for event in events:
+        unstable = baseline.unstable.get(event.key, ())
+        for text in event.differences:
+            if _unstable(text, unstable):
+                _add(caveats["outputs"], "the original is not deterministic here: not compared")
+                continue
+            _add(groups[_kind(text)], text)
+        for text in event.caveats:
+            _add(caveats[_kind(text)], text)
+    count = sum(event.perturbed for event in events)
+    return [
+        Rung(
+            name,
+            not texts,
+            texts[0] if texts else (f"{count} comparisons" if name == "outputs" else ""),
+            tuple(caveats[name]),
+        )
+        for name, texts in groups.items()
+    ]
+
+
+def _backend_rungs(
+    candidate: Outcome,
+    baseline: Baseline,
+    backends: Sequence[str],
+    next_breaks: Mapping[str, tuple[GraphBreak, ...]],
+    target: str,
+) -> list[Rung]:
+    rungs = []
+    for backend in backends:
+        names = (f"fullgraph-{backend}", f"partial-{backend}")
+        events = [event for event in candidate.of(Compared) if event.rung in names]
+        differences: list[str] = []
+        caveats: list[str] = []
+        for event in events:
+            unstable = baseline.unstable.get(event.key, ())
+            inherent = (baseline.inherent or {}).get((event.key, event.rung), ())
+            for text in event.differences:
+                if not _unstable(text, unstable) and _name(text) not in inherent:
+                    _add(differences, text)
+            for text in event.caveats:
+                if _name(text) not in inherent:
+                    _add(caveats, text)
+        if not events:
+            rungs.append(Rung(backend, False, "was not compiled"))
+            continue
+        partial = sorted({e.key.rpartition("::")[2] for e in events if e.rung == names[1]})
+        count = sum(event.perturbed for event in events)
+        detail = f"fullgraph=True, {count} comparisons"
+        if partial:
+            detail = f"{', '.join(partial)} still breaks elsewhere; compared with graph breaks"
+        if differences:
+            detail = differences[0]
+        rungs.append(Rung(backend, not differences, detail, tuple(caveats)))
+    return rungs
+
+
+def _user_rungs(
+    candidate: Outcome,
+    user: Outcome,
+    baseline: Baseline,
+    user_breaks: Mapping[str, tuple[GraphBreak, ...]],
+    next_breaks: Mapping[str, tuple[GraphBreak, ...]],
+) -> list[Rung]:
+    """The patched program as the user compiles it: its output, and how often it recompiles."""
+    problem = _program_failure(user, baseline) or _refused(user, baseline)
+    program = Rung("program", True, "runs with the user's own compile options")
+    if problem:
+        program = Rung("program", False, problem)
+    elif baseline.ended_by_itself and baseline.stable_output:
+        for outcome, how in ((candidate, "uncompiled"), (user, "compiled")):
+            if outcome.of(Finished) and outcome.stdout != baseline.stdout:
+                detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
+                program = Rung("program", False, detail)
+                break
+    worse = [
+        f"{key.rpartition('::')[2]}: {event.graphs} graphs in call {event.index}, "
+        f"{baseline.graphs.get((key, event.index), 0)} before"
+        for event in user.of(Traced)
+        for key in (event.key,)
+        if event.index > 0
+        # Where nothing at all was compiled before, there was nothing to recompile.
+        and baseline.graphs.get((key, 0), 0)
+        and key in baseline.calls
+        and event.graphs > baseline.graphs.get((key, event.index), 0)
+    ]
+    several = any(event.index > 0 for event in user.of(Traced))
+    recompiles = Rung("recompiles", not worse, worse[0] if worse else "none more than before")
+    return [program, recompiles] if several else [program]
+
+
+def _refused(user: Outcome, baseline: Baseline) -> str:
+    """Regions that the compiler now refuses with an exception, where it only broke the graph."""
+    for event in user_traces(user):
+        if event.error and event.key not in baseline.refused and event.key in baseline.calls:
+            name = event.key.rpartition("::")[2]
+            return f"{name} raises under the user's own compile options: {_line(event.error)}"
+    return ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:240]
+
+
+def _first_change(baseline: Baseline, outcome: Outcome) -> str:
+    old = baseline.stdout.decode("utf-8", "replace").splitlines()
+    new = outcome.stdout.decode("utf-8", "replace").splitlines()
+    for before, after in zip(old, new, strict=False):
+        if before != after:
+            return f"{before[:80]!r} became {after[:80]!r}"
+    return f"{len(old)} lines became {len(new)}"
+
+
+def _kind(text: str) -> str:
+    bare = text.removeprefix(_IF_GRADIENTS)
+    if bare.startswith(_EFFECT_WORDS):
+        return "effects"
+    if bare.startswith(_GRADIENT_WORDS) or bare.endswith(
+        ("gets a zero gradient instead of none", "gets no gradient instead of a zero one")
+    ):
+        return "gradients"
+    return "outputs"
+
+
+def inherent_differences(outcome: Outcome) -> dict[tuple[str, str], tuple[str, ...]]:
+    """What a run of the *unpatched* program as a candidate found, by region and rung."""
+    result: dict[tuple[str, str], tuple[str, ...]] = {}
+    for event in outcome.of(Compared):
+        names = tuple(_name(text) for text in (*event.differences, *event.caveats))
+        key = (event.key, event.rung)
+        result[key] = (*result.get(key, ()), *names)
+    return result
+
+
+def leaves_breaks(candidate: Outcome) -> bool:
+    """Whether a comparison of a region that still has breaks found anything."""
+    return any(
+        event.rung.startswith("partial-") and (event.differences or event.caveats)
+        for event in candidate.of(Compared)
+    )
+
+
+def _name(text: str) -> str:
+    """What differs, without values and without the inputs that showed it."""
+    bare = text.removeprefix(_IF_GRADIENTS)
+    kept = _IF_GRADIENTS if bare != text else ""
+    # A list of times grows: its items are one thing.
+    return kept + re.sub(r"\.\d+", ".*", bare.partition(":")[0].partition(" (")[0])
+
+
+def _unstable(text: str, unstable: Iterable[str]) -> bool:
+    """Whether the original, run twice, differed in the same thing."""
+    return _name(text) in unstable
+
+
+def unstable_names(texts: Iterable[str]) -> tuple[str, ...]:
+    """What two runs of the original disagreed on, without the values."""
+    return tuple(dict.fromkeys(_name(text) for text in texts))
+
+
+def _add(texts: list[str], text: str) -> None:
+    if text not in texts:
+        texts.append(text)
+
+
+# -- reading events ------------------------------------------------------------------------------
+
+
+def first_breaks(outcome: Outcome) -> dict[str, tuple[GraphBreak, ...]]:
+    """By region: what keeps it from being one graph (empty when it is), over all its calls."""
+    found: dict[str, dict[tuple[str, str, int, int], GraphBreak]] = {}
+    for event in outcome.of(Traced):
+        if event.backend != "user":
+            known = found.setdefault(event.key, {})
+            for item in event.breaks:
+                known.setdefault(item.key, item)
+    return {key: tuple(items.values()) for key, items in found.items()}
+
+
+def all_breaks(outcome: Outcome) -> dict[str, tuple[GraphBreak, ...]]:
+    """By region: every break that the user's own compile options met."""
+    found: dict[str, dict[tuple[str, str, int, int], GraphBreak]] = {}
+    for event in outcome.of(Traced):
+        if event.backend == "user":
+            known = found.setdefault(event.key, {})
+            for item in event.breaks:
+                known.setdefault(item.key, item)
+    return {key: tuple(items.values()) for key, items in found.items()}
+
+
+def user_traces(outcome: Outcome) -> list[Traced]:
+    """What each call of each region met under the user's own options."""
+    return [event for event in outcome.of(Traced) if event.backend == "user"]
+
+
+def region_graphs(outcome: Outcome) -> dict[str, int]:
+    """By region: graphs made for its first call under the user's own options."""
+    return {
+        event.key: event.graphs
+        for event in outcome.of(Traced)
+        if event.backend == "user" and event.index == 0
+    }
+
+
+# -- branches ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Forced:
+    """A truth value of a rewritten condition that no input gave: where to force it, in both."""
+
+    test: Span
+    call: Span
+    value: bool
+
+
+def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:
+    """Tests of ``if``, ``while`` and ternaries, ``and``/``or`` aside, inside the spans."""
+    result: list[Span] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.If | ast.While | ast.IfExp):
+            span = _ast_span(source, node.test)
+            if any(outer.contains(span) for outer in spans):
+                result.append(span)
+    return sorted(result, key=lambda span: (span.line, span.column))
+
+
+def new_conditionals(old: str, new: str) -> list[Span]:
+    """Calls of ``torch.cond`` and ``torch.where`` that the patch brought, by position."""
+    had: dict[str, int] = {}
+    for _, text in _conditionals(old):
+        had[text] = had.get(text, 0) + 1
+    result = []
+    for call, text in _conditionals(new):
+        if had.get(text, 0):
+            had[text] -= 1
+            continue
+        result.append(_ast_span(new, call))
+    return result
+
+
+def _conditionals(source: str) -> list[tuple[ast.Call, str]]:
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and node.args
+        and (
+            (isinstance(node.func, ast.Attribute) and node.func.attr in ("cond", "where"))
+            or (isinstance(node.func, ast.Name) and node.func.id in ("cond", "where"))
+        )
+    ]
+    calls.sort(key=lambda node: (node.lineno, node.col_offset))
+    return [(node, ast.unparse(node)) for node in calls]
+
+
+def _ast_span(source: str, node: ast.expr) -> Span:
+    lines = _lines(source)
+
+    def column(line: int, offset: int) -> int:
+        return len(lines[line - 1].encode()[:offset].decode("utf-8", "ignore"))
+
+    end_line = node.end_lineno or node.lineno
+    return Span(
+        node.lineno,
+        column(node.lineno, node.col_offset),
+        end_line,
+        column(end_line, node.end_col_offset or 0),
+    )
+
+
+def plan_branches(
+    old: str,
+    new: str,
+    spans: Sequence[Span],
+    outcomes: Mapping[tuple[int, int], tuple[int, int]],
+    tensor_tests: Sequence[Span],
+    site: Span | None,
+) -> tuple[int, int, list[Forced]]:
+    """Which sides of the rewritten conditions ran: seen, all, and what is to be forced.
+
+    Only conditions that a tensor decides count.  What cannot be forced in both texts (their
+    conditions do not correspond one to one) is left out of the plan, and so stays unseen.  Where
+    the ``site`` is a part of a test (``self.training and mask.any()``), that part is forced.
+    """
+    tests = [span for span in rewritten_tests(old, spans) if span in tensor_tests]
+    if not tests:
+        return 0, 0, []
+    calls = new_conditionals(old, new)
+    seen = 0
+    plan: list[Forced] = []
+    for index, span in enumerate(tests):
+        counts = outcomes.get((span.line, span.column), (0, 0))
+        part = site if site is not None and span.contains(site) else span
+        for value in (False, True):
+            if counts[1 if value else 0]:
+                seen += 1
+            elif len(calls) == len(tests):
+                plan.append(Forced(part, calls[index], value))
+    return seen, 2 * len(tests), plan

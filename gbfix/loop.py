@@ -1,0 +1,476 @@
+"""Break by break: facts, candidates, verdicts, until the regions are whole or nothing validates."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from gbfix import cache, catalog, ladder, recording, registry
+from gbfix.bench import Bench
+from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
+from gbfix.errors import Stop
+from gbfix.patch import display_path, unified_diff
+from gbfix.runner import Runner, WorkerError
+from gbfix.schema import (
+    Attempt,
+    BreakReport,
+    ErrorReport,
+    FrameFacts,
+    GraphBreak,
+    Options,
+    Patch,
+    Report,
+    Rung,
+    Safety,
+    Target,
+    Verdict,
+)
+from gbfix.source import project_root
+from gbfix.trial import Observed, Trials
+from gbfix.worker.protocol import (
+    FactsSeen,
+    Instrument,
+    Nondeterministic,
+)
+
+#: A region with more breaks than this is given back as it stands.
+MAX_ROUNDS = 60
+
+
+@dataclasses.dataclass
+class Accepted:
+    """A rewrite that is part of the patch set."""
+
+    rewrite: Rewrite
+    code: str
+    verdict: Verdict
+    safety: Safety
+
+
+class Loop:
+    """One run of the engine on one target."""
+
+    def __init__(
+        self,
+        target: Target,
+        options: Options,
+        report: Report,
+        progress: Callable[[str], None],
+        runner: Runner | None = None,
+    ) -> None:
+        self._target = target
+        self._options = options
+        self._report = report
+        self._progress = progress
+        self._overlay: dict[str, str] = {}
+        self._accepted: list[Accepted] = []
+        self._entry = ""
+        self._shared = runner
+        self._selection = _Selection(options)
+        if target.kind == "module":
+            self._root = str(project_root(target.cwd))
+        else:
+            path = target.value.partition("::")[0]
+            self._entry = os.path.abspath(os.path.join(target.cwd, path))
+            self._root = str(project_root(self._entry))
+
+    def run(self) -> None:
+        """Fill the report."""
+        self._progress("starting the worker")
+        with contextlib.ExitStack() as stack:
+            self._runner = self._shared or stack.enter_context(Runner())
+            pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(4))
+            self._bench = Bench(self._runner, pool, self._target, self._options, self._root)
+            try:
+                self._report.torch_version = self._runner.wait_ready()
+                self._record()
+                if not self._options.check_only:
+                    self._fix()
+            except WorkerError as error:
+                raise Stop(ErrorReport("worker", f"the worker failed: {error}")) from error
+        self._finish()
+
+    # -- recording ---------------------------------------------------------------------------
+
+    def _record(self) -> None:
+        self._progress("recording the program")
+        bench = self._bench
+        serial = bench.serial
+        golden_job = bench.job("golden", {})
+        golden, user = bench.together(golden_job, bench.job("user", {}))
+        if bench.serial and not serial:
+            # The two wrote the same files at the same time: what they saw of them is worth nothing.
+            golden_job = bench.job("golden", {})
+            golden, user = bench.together(golden_job, bench.job("user", {}))
+        bench.golden = golden_job.directory
+        self._recorded = recording.read(golden, user, self._options.timeout)
+        bench.stop_after = self._recorded.stop_after
+        self._report.errors += self._recorded.errors
+        self._report.regions = list(self._recorded.regions.values())
+        baseline = ladder.Baseline(
+            calls=self._recorded.calls,
+            graphs={(event.key, event.index): event.graphs for event in ladder.user_traces(user)},
+            breaks=self._recorded.user_breaks,
+            stdout=golden.stdout,
+            stable_output=golden.stdout == user.stdout,
+            ended_by_itself=self._recorded.ended_by_itself,
+            unstable={},
+            raising=self._recorded.raising,
+            refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
+        )
+        self._trials = Trials(
+            bench, baseline, self._recorded.regions, self._options, self._progress
+        )
+        for key, region in self._recorded.regions.items():
+            found = self._breaks(key) if region.status != "error" else ()
+            region.breaks_before = region.breaks_after = len(found)
+            region.graphs_before = region.graphs_after = self._recorded.graphs.get(key)
+            if found:
+                region.status = "unfixed"
+            for item in found:
+                status = "unfixed" if item.site is not None else "outside"
+                url = registry.Registry.load().url(item.code)
+                self._report.breaks.append(BreakReport(item, status, url=url))
+        self._open = {
+            key: self._breaks(key)
+            for key, region in self._recorded.regions.items()
+            if region.status == "unfixed"
+        }
+
+    def _breaks(self, key: str) -> tuple[GraphBreak, ...]:
+        return self._selection.breaks(self._recorded.breaks(key))
+
+    def _text(self, path: str) -> str:
+        """The text as patched so far."""
+        return self._overlay.get(path, self._bench.source(path).text)
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def _fix(self) -> None:
+        codemods = self._selection.codemods(discover())
+        given_up: set[tuple[str, str, str, str]] = set()
+        for _ in range(MAX_ROUNDS):
+            found = next(
+                (
+                    item
+                    for breaks in self._open.values()
+                    for item in breaks
+                    if self._identity(item) not in given_up
+                ),
+                None,
+            )
+            if found is None:
+                return
+            if self._fix_one(found, codemods):
+                # What failed before may work on the new text.
+                given_up.clear()
+            else:
+                given_up.add(self._identity(found))
+
+    def _identity(self, found: GraphBreak) -> tuple[str, str, str, str]:
+        """A break as the reader knows it, however its line moves."""
+        if found.site is None:
+            return (found.code, found.region, "", found.message[:200])
+        return (found.code, found.site.path, found.site.function, found.site.text.strip())
+
+    def _fix_one(self, found: GraphBreak, codemods: Sequence[Codemod]) -> bool:
+        """Try to remove one break; whether a rewrite was accepted."""
+        shown = self._shown(found)
+        site_frame = found.site
+        if site_frame is None or not site_frame.path.endswith(".py"):
+            return False
+        answering = [item for item in codemods if found.code in item.codes]
+        self._progress(f"{found.code} at {os.path.basename(site_frame.path)}:{site_frame.line}")
+        if not answering:
+            return False
+        observed = self._observe(found)
+        try:
+            site = Site(
+                site_frame.path,
+                self._text(site_frame.path),
+                found,
+                RecordedFacts(observed.facts),
+                region=self._recorded.regions.get(found.region),
+                sources={path: self._text(path) for path in self._project_files()},
+                entry=self._entry,
+            )
+        except (SiteError, cst.ParserSyntaxError) as error:
+            self._advise(shown, f"gbfix could not place the break in the source: {error}")
+            return False
+        rewrites = self._propose(site, answering, shown)
+        withheld = False
+        for rewrite in rewrites:
+            judgement = self._trials.attempt(rewrite, site, observed, self._overlay)
+            verdict = judgement.verdict
+            safety = _safety(rewrite, verdict)
+            accepted = verdict.passed and (safety is Safety.SAFE or self._options.unsafe_fixes)
+            reason = verdict.failure or "; ".join((*verdict.caveats, *rewrite.notes)[:2])
+            attempt = Attempt(rewrite.codemod, rewrite.title, verdict.passed, reason, safety)
+            shown.attempts += (attempt,)
+            if accepted:
+                shown.codemod = rewrite.codemod
+                self._accept(rewrite, found, judgement, safety)
+                return True
+            if verdict.passed and not withheld:
+                withheld = True
+                self._withhold(rewrite, found, verdict)
+        return False
+
+    def _propose(
+        self, site: Site, codemods: Sequence[Codemod], shown: BreakReport
+    ) -> list[Rewrite]:
+        """All rewrites for the site, best first; advice goes to the report."""
+        rewrites: list[Rewrite] = []
+        for codemod in codemods:
+            try:
+                for item in codemod.propose(site):
+                    if isinstance(item, Advice):
+                        self._advise(shown, item.text)
+                    else:
+                        rewrites.append(dataclasses.replace(item, codemod=codemod.name))
+            except Exception as error:
+                # One codemod's defect must not cost the user the others' work.
+                warnings.warn(f"codemod {codemod.name} failed: {error!r}", stacklevel=1)
+                self._advise(shown, f"codemod {codemod.name} failed on this code: {error!r}")
+        unique: dict[tuple[tuple[str, str], ...], Rewrite] = {}
+        for rewrite in sorted(rewrites, key=lambda item: item.rank):
+            unique.setdefault(tuple(sorted(rewrite.edits.items())), rewrite)
+        return list(unique.values())
+
+    def _observe(self, found: GraphBreak) -> Observed:
+        """Run the program once more, instrumented around the break."""
+        assert found.site is not None
+        path = found.site.path
+        look = Instrument(path, "facts", found.site.line)
+        outcome = self._bench.together(self._bench.job("facts", self._overlay, [look]))[0]
+        unstable = dict(self._trials.baseline.unstable)
+        for event in outcome.of(Nondeterministic):
+            self._note_unstable(event, unstable)
+        self._trials.baseline = dataclasses.replace(self._trials.baseline, unstable=unstable)
+        result = FrameFacts()
+        outcomes: dict[tuple[int, int], tuple[int, int]] = {}
+        for seen in outcome.of(FactsSeen):
+            result = FrameFacts(
+                {**seen.facts.expressions, **result.expressions},
+                {**seen.facts.locals, **result.locals},
+                {
+                    line: max(count, result.executed.get(line, 0))
+                    for line, count in {**result.executed, **seen.facts.executed}.items()
+                },
+            )
+            for place, (no, yes) in seen.outcomes.items():
+                before = outcomes.get(place, (0, 0))
+                outcomes[place] = (before[0] + no, before[1] + yes)
+        return Observed(result, outcomes)
+
+    def _note_unstable(self, event: Nondeterministic, unstable: dict[str, tuple[str, ...]]) -> None:
+        if self._accepted or event.key in unstable:
+            return
+        names = ladder.unstable_names(event.what)
+        unstable[event.key] = names
+        region = self._recorded.regions.get(event.key)
+        self._report.errors.append(
+            ErrorReport(
+                "nondeterministic",
+                f"{event.key.rpartition('::')[2]}: two runs of the unchanged program differ in "
+                f"{', '.join(names[:3])}; these could not be compared, so fixes here are unsafe "
+                "(seed what is random, or leave times out)",
+                region.path if region else "",
+                region.line if region else 0,
+                fatal=False,
+            )
+        )
+
+    # -- keeping and reporting ---------------------------------------------------------------
+
+    def _accept(
+        self, rewrite: Rewrite, found: GraphBreak, judgement: ladder.Judgement, safety: Safety
+    ) -> None:
+        self._overlay.update(rewrite.edits)
+        self._accepted.append(Accepted(rewrite, found.code, judgement.verdict, safety))
+        for key in self._open:
+            left = recording.merged(
+                judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
+            )
+            self._open[key] = self._selection.breaks(left)
+        self._trials.keep(rewrite, found.region, judgement)
+        for key, region in self._recorded.regions.items():
+            if key in judgement.graphs:
+                region.graphs_after = judgement.graphs[key]
+        self._mark()
+
+    def _mark(self) -> None:
+        """A shown break is fixed once nothing open looks like it any more."""
+        still = {self._identity(item) for breaks in self._open.values() for item in breaks}
+        for shown in self._report.breaks:
+            if self._identity(shown.graph_break) not in still and shown.status == "unfixed":
+                shown.status = "fixed"
+                if shown.codemod is None and self._accepted:
+                    shown.codemod = self._accepted[-1].rewrite.codemod
+
+    def _shown(self, found: GraphBreak) -> BreakReport:
+        """The report's entry for a break; one that came to light later gets an entry now."""
+        identity = self._identity(found)
+        for shown in self._report.breaks:
+            if self._identity(shown.graph_break) == identity and shown.status != "fixed":
+                return shown
+        url = registry.Registry.load().url(found.code)
+        found = self._as_on_disk(found)
+        entry = BreakReport(found, "unfixed" if found.site else "outside", url=url)
+        self._report.breaks.append(entry)
+        region = self._recorded.regions.get(found.region)
+        if region is not None:
+            region.breaks_before += 1
+        return entry
+
+    def _as_on_disk(self, found: GraphBreak) -> GraphBreak:
+        """The break with its line as in the user's file, where the patched line stands there."""
+        site = found.site
+        if site is None or site.path not in self._overlay:
+            return found
+        line = ladder.moved_line(
+            self._overlay[site.path], self._bench.source(site.path).text, site.line
+        )
+        if line is None:
+            return found
+        return dataclasses.replace(found, site=dataclasses.replace(site, line=line))
+
+    def _advise(self, shown: BreakReport, text: str) -> None:
+        if text not in shown.advice:
+            shown.advice = (*shown.advice, text)
+
+    def _withhold(self, rewrite: Rewrite, found: GraphBreak, verdict: Verdict) -> None:
+        """Keep an unsafe patch for the report: shown as available, never applied by default."""
+        for path, text in rewrite.edits.items():
+            if text != self._text(path):
+                self._report.unsafe_patches.append(
+                    self._patch(
+                        path,
+                        self._text(path),
+                        text,
+                        [Accepted(rewrite, found.code, verdict, Safety.UNSAFE)],
+                        verdict,
+                    )
+                )
+
+    def _patch(
+        self, path: str, before: str, after: str, accepted: Sequence[Accepted], verdict: Verdict
+    ) -> Patch:
+        shown = display_path(path, self._target.cwd)
+        unsafe = any(item.safety is Safety.UNSAFE for item in accepted)
+        return Patch(
+            path,
+            unified_diff(before, after, shown),
+            before,
+            after,
+            tuple(dict.fromkeys(item.rewrite.codemod for item in accepted)),
+            tuple(dict.fromkeys(item.code for item in accepted)),
+            Safety.UNSAFE if unsafe else Safety.SAFE,
+            verdict,
+            tuple(item.rewrite.title for item in accepted),
+            tuple(dict.fromkeys(note for item in accepted for note in item.rewrite.notes)),
+        )
+
+    def _finish(self) -> None:
+        """Patches, final states of regions, advice for what is left; keep it all in the cache."""
+        for path, after in self._overlay.items():
+            mine = [item for item in self._accepted if path in item.rewrite.edits]
+            before = self._bench.source(path).text
+            if after != before:
+                # Every accepted rewrite was validated on top of all earlier ones, in fresh
+                # processes: the last verdict is the final check of the whole set.
+                verdict = self._accepted[-1].verdict
+                branches = _branch_sum(mine)
+                verdict = dataclasses.replace(
+                    verdict,
+                    rungs=(*(r for r in verdict.rungs if r.name != "branches"), *branches[1]),
+                    branches=branches[0],
+                )
+                self._report.patches.append(self._patch(path, before, after, mine, verdict))
+        for key, region in self._recorded.regions.items():
+            if region.status in ("clean", "error"):
+                continue
+            left = {self._identity(item) for item in self._open.get(key, ())}
+            region.breaks_after = len(left)
+            if not left:
+                region.status = "fixed"
+            elif any(
+                shown.status == "fixed" and shown.graph_break.region == key
+                for shown in self._report.breaks
+            ):
+                region.status = "partial"
+        for shown in self._report.breaks:
+            if shown.status != "fixed" and not shown.advice and not self._options.check_only:
+                shown.advice = _advice(shown)
+        if self._options.use_cache and not any(error.fatal for error in self._report.errors):
+            cache.store(
+                self._target,
+                self._options,
+                registry.torch_version(),
+                self._report,
+                self._project_files(),
+            )
+
+    def _project_files(self) -> tuple[str, ...]:
+        return tuple(path for path in self._recorded.files if os.path.exists(path))
+
+
+class _Selection:
+    """What ``--select`` and ``--ignore`` leave: both take codes (of breaks) and codemod names."""
+
+    def __init__(self, options: Options) -> None:
+        names = {info.name for info in catalog.codemods()}
+        self._names = set(options.select) & names
+        self._codes = set(options.select) - names
+        self._ignored = set(options.ignore)
+
+    def breaks(self, found: Sequence[GraphBreak]) -> tuple[GraphBreak, ...]:
+        """The breaks that are looked at and reported at all."""
+        return tuple(
+            item
+            for item in found
+            if item.code not in self._ignored and (not self._codes or item.code in self._codes)
+        )
+
+    def codemods(self, installed: Sequence[Codemod]) -> list[Codemod]:
+        return [
+            item
+            for item in installed
+            if item.name not in self._ignored and (not self._names or item.name in self._names)
+        ]
+
+
+def _safety(rewrite: Rewrite, verdict: Verdict) -> Safety:
+    if rewrite.safety is Safety.UNSAFE or verdict.caveats:
+        return Safety.UNSAFE
+    return Safety.SAFE
+
+
+def _branch_sum(accepted: Sequence[Accepted]) -> tuple[tuple[int, int] | None, tuple[Rung, ...]]:
+    """Branches over all rewrites of a file: each counted the conditions that it rewrote."""
+    counts = [item.verdict.branches for item in accepted if item.verdict.branches]
+    if not counts:
+        return None, ()
+    seen, total = sum(count[0] for count in counts), sum(count[1] for count in counts)
+    caveats = tuple(
+        text
+        for item in accepted
+        for rung in item.verdict.rungs
+        if rung.name == "branches"
+        for text in rung.caveats
+    )
+    return (seen, total), (Rung("branches", True, f"{seen} of {total} ran", caveats),)
+
+
+def _advice(shown: BreakReport) -> tuple[str, ...]:
+    """Words for a break that stays: ours where we have them, else torch's own hints."""
+    ours = registry.advice(shown.graph_break.code)
+    if ours is not None:
+        return (ours.text,)
+    return shown.graph_break.hints[:3]

@@ -1,0 +1,133 @@
+"""The report as one JSON object, for tools.  Its shape is fixed by ``report.schema.json``.
+
+Keys are added over time, never renamed or dropped while ``version`` is 1.  Lines count from 1 and
+columns from 0 in characters, as in `gbfix.schema`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gbfix.schema import (
+    BreakReport,
+    ErrorReport,
+    Frame,
+    Patch,
+    Region,
+    Report,
+    Rung,
+    Verdict,
+)
+
+VERSION = 1
+
+# Rungs that a reader may rely on finding: null where they were not run.
+_NAMED_RUNGS = ("eager", "aot_eager", "inductor", "outputs", "gradients", "effects")
+
+
+def render(report: Report) -> str:
+    """The whole report as JSON text, in ASCII (any terminal can take it), ending in a newline."""
+    return json.dumps(as_dict(report), indent=2, allow_nan=False) + "\n"
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The report as plain dicts and lists."""
+    return {
+        "version": VERSION,
+        "gbfix": report.gbfix_version,
+        "torch": report.torch_version,
+        "target": report.target,
+        "seconds": round(report.seconds, 3),
+        "cached": report.cached,
+        "regions": [_region(region) for region in report.regions],
+        "breaks": [_break(found) for found in report.breaks],
+        "patches": [_patch(patch) for patch in report.patches],
+        "unsafe_patches": [_patch(patch) for patch in report.unsafe_patches],
+        "errors": [_error(error) for error in report.errors],
+    }
+
+
+def _region(region: Region) -> dict[str, Any]:
+    return {
+        "name": region.name,
+        "path": region.path,
+        "line": region.line,
+        "status": region.status,
+        "breaks_before": region.breaks_before,
+        "breaks_after": region.breaks_after,
+        "graphs_before": region.graphs_before,
+        "graphs_after": region.graphs_after,
+        "note": region.note,
+    }
+
+
+def _break(found: BreakReport) -> dict[str, Any]:
+    cause = found.graph_break
+    frame = cause.site or (cause.frames[-1] if cause.frames else Frame("", 0, ""))
+    return {
+        "code": cause.code,
+        "gb_type": cause.gb_type,
+        "path": frame.path,
+        "line": frame.line,
+        "column": frame.column,
+        "end_line": frame.end_line,
+        "end_column": frame.end_column,
+        "function": frame.function,
+        "region": cause.region,
+        "status": found.status,
+        "codemod": found.codemod,
+        "advice": list(found.advice),
+        "url": found.url,
+        "explanation": cause.explanation,
+        "hints": list(cause.hints),
+        "attempts": [
+            {
+                "codemod": attempt.codemod,
+                "title": attempt.title,
+                "passed": attempt.passed,
+                "safety": str(attempt.safety),
+                "reason": attempt.reason,
+            }
+            for attempt in found.attempts
+        ],
+    }
+
+
+def _patch(patch: Patch) -> dict[str, Any]:
+    return {
+        "path": patch.path,
+        "diff": patch.diff,
+        "codemods": list(patch.codemods),
+        "codes": list(patch.codes),
+        "safety": str(patch.safety),
+        "verdict": _verdict(patch.verdict),
+        "titles": list(patch.titles),
+        "notes": list(patch.notes),
+    }
+
+
+def _verdict(verdict: Verdict) -> Mapping[str, Any]:
+    named: dict[str, Any] = dict.fromkeys(_NAMED_RUNGS)
+    named.update({rung.name: _rung(rung) for rung in verdict.rungs})
+    named["branches"] = "{}/{}".format(*verdict.branches) if verdict.branches else None
+    named["perturbed"] = verdict.perturbed
+    named["passed"] = verdict.passed
+    named["caveats"] = list(verdict.caveats)
+    return named
+
+
+def _rung(rung: Rung) -> dict[str, Any]:
+    return {"passed": rung.passed, "detail": rung.detail, "caveats": list(rung.caveats)}
+
+
+def _error(error: ErrorReport) -> dict[str, Any]:
+    return {
+        "kind": error.kind,
+        "message": error.message,
+        "path": error.path,
+        "line": error.line,
+        "traceback": error.traceback,
+        "fatal": error.fatal,
+    }

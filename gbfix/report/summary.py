@@ -1,0 +1,51 @@
+"""What a report amounts to: the closing line and the exit status."""
+
+from __future__ import annotations
+
+import enum
+
+from gbfix.schema import Report
+
+
+class Mode(enum.StrEnum):
+    """What gbfix was asked to do with what it finds."""
+
+    DIFF = "diff"
+    APPLY = "apply"
+    CHECK = "check"
+    INTERACTIVE = "interactive"
+
+
+def exit_status(report: Report, mode: Mode) -> int:
+    """0 nothing to do or everything fixed, 1 breaks remain or a diff is shown, 2 a failure."""
+    if any(error.fatal for error in report.errors):
+        return 2
+    if mode is Mode.CHECK:
+        return 1 if report.breaks else 0
+    if mode is Mode.DIFF and report.patches:
+        return 1
+    return 1 if any(found.status != "fixed" for found in report.breaks) else 0
+
+
+def closing_line(report: Report, mode: Mode) -> str:
+    """One line in the manner of ruff's; empty when there was no region to speak of."""
+    if not report.regions and not report.breaks:
+        return ""
+    regions = _count(len(report.regions), "region")
+    cached = " (from the cache; --no-cache runs again)" if report.cached else ""
+    total = len(report.breaks)
+    if not total:
+        return f"No graph breaks in {regions}.{cached}"
+    line = f"Found {_count(total, 'graph break')} in {regions}"
+    fixed = sum(found.status == "fixed" for found in report.breaks)
+    if mode is not Mode.CHECK:
+        word = "would be fixed" if mode is Mode.DIFF else "fixed"
+        line += f": {fixed} {word}, {total - fixed} left"
+    unsafe = sum(max(len(patch.titles), 1) for patch in report.unsafe_patches)
+    if unsafe:
+        line += f" ({_count(unsafe, 'unsafe fix', 'unsafe fixes')} available with --unsafe-fixes)"
+    return f"{line}.{cached}"
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

@@ -1,0 +1,287 @@
+"""Talks to the workers: starts the fork server, runs jobs in it, and survives whatever they do.
+
+A crash, ``os._exit``, a hang, too much memory or output of the user's program each end in an
+`Outcome` with a reason; the process group of a job is killed as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from gbfix.worker import fileguard
+from gbfix.worker.protocol import Failed, Finished, Job, Outcome, read_events
+
+#: Output beyond this ends the program: a report is of no use to a flooded disk.
+OUTPUT_LIMIT = 256 * 1024 * 1024
+#: How long a program may go on once every region seen has had its calls (a floor, in seconds;
+#: it gets at least half of the time that it has run so far).
+GRACE = 3.0
+
+# ``-c`` puts the current folder first on the path, where a user's torch.py could hide torch.
+_BOOT = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; "
+    "from gbfix.worker.zygote import main; main(int(sys.argv[1]))"
+)
+
+
+class WorkerError(Exception):
+    """The fork server itself failed (torch missing or broken)."""
+
+
+@dataclasses.dataclass
+class _Running:
+    done: threading.Event
+    pid: int = 0
+    status: int | None = None
+
+
+class Runner:
+    """A fork server and the jobs in it.  Use as a context manager; safe to call from threads."""
+
+    def __init__(self, *, python: str = sys.executable, keep: bool = False) -> None:
+        self._python = python
+        self._keep = keep
+        self._running: dict[str, _Running] = {}
+        self._lock = threading.Lock()
+        self._ready = threading.Event()
+        self._broken = ""
+        self._count = 0
+        self.torch_version = ""
+        self.directory = tempfile.mkdtemp(prefix="gbfix-")
+        ours, theirs = socket.socketpair()
+        self._guard = os.path.join(self.directory, "files")
+        self._socket = ours
+        environment = dict(os.environ)
+        # The server's own log of torch must not depend on the user's debugging variables.
+        with theirs:
+            self._log = Path(self.directory, "server.log")
+            with self._log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    [python, "-c", _BOOT, str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env=environment,
+                )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every job and the server, and remove the runner's files."""
+        for running in list(self._running.values()):
+            # A job leads a session of its own: its group holds what the program started, too.
+            if running.pid and not running.done.is_set():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(running.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        # Killed rather than asked: it may be deep in an import, and holds nothing worth keeping.
+        # Its children asked the kernel to die with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self.restore_files()
+        if not self._keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def wait_ready(self, timeout: float = 120.0) -> str:
+        """Wait for the server; the version of torch.  Raises `WorkerError` if it cannot start."""
+        if not self._ready.wait(timeout):
+            self._broken = self._broken or "the worker did not start in time"
+        if self._broken:
+            raise WorkerError(self._broken)
+        return self.torch_version
+
+    def wrote_files(self) -> bool:
+        """Whether jobs since the last `restore_files` changed files of the user."""
+        return fileguard.touched(self._guard)
+
+    def restore_files(self) -> None:
+        """Take back what the jobs wrote.  Call it while no job runs."""
+        fileguard.restore(self._guard)
+
+    def new_directory(self, name: str) -> str:
+        with self._lock:
+            self._count += 1
+            path = os.path.join(self.directory, f"{self._count:03d}-{name}")
+        os.mkdir(path)
+        return path
+
+    def run(
+        self,
+        job: Job,
+        timeout: float,
+        *,
+        stop_when: Callable[[], bool] | None = None,
+    ) -> Outcome:
+        """Run one job to its end (see `Outcome.ended`: ok, stopped, timeout, crash, ...)."""
+        self.wait_ready()
+        job = dataclasses.replace(job, guard=self._guard)
+        Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
+        running = _Running(threading.Event())
+        self._running[job.directory] = running
+        self._send(f"fork {job.directory}")
+        ended, detail = self._watch(job, running, timeout, stop_when)
+        self._running.pop(job.directory, None)
+        return self._collect(job, running, ended, detail)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _watch(
+        self,
+        job: Job,
+        running: _Running,
+        timeout: float,
+        stop_when: Callable[[], bool] | None,
+    ) -> tuple[str, str]:
+        started = time.monotonic()
+        satisfied: float | None = None
+        wait = 0.005
+        while not running.done.wait(wait):
+            wait = min(wait * 1.5, 0.1)
+            if self._broken:
+                return "broken", self._broken
+            now = time.monotonic()
+            if now - started > timeout:
+                self._end(job, running)
+                return "timeout", f"{timeout:g} s"
+            if stop_when is not None and stop_when():
+                self._end(job, running)
+                return "cancelled", ""
+            size = _size(job.directory, "stdout") + _size(job.directory, "stderr")
+            if size > OUTPUT_LIMIT:
+                self._end(job, running)
+                return "output", f"more than {OUTPUT_LIMIT // 2**20} MiB of output"
+            if os.path.exists(os.path.join(job.directory, "satisfied")):
+                satisfied = satisfied or now
+                grace = max(GRACE, (satisfied - started) / 2)
+                if now - satisfied > grace:
+                    self._end(job, running)
+                    return "stopped", "every region had its calls"
+            else:
+                satisfied = None
+        return "exited", ""
+
+    def _end(self, job: Job, running: _Running) -> None:
+        self._send(f"kill {job.directory}")
+        running.done.wait(5)
+
+    def _collect(self, job: Job, running: _Running, ended: str, detail: str) -> Outcome:
+        events = list(read_events(os.path.join(job.directory, "events")))
+        finished = any(isinstance(event, Finished) for event in events)
+        failed = any(isinstance(event, Failed) and not event.key for event in events)
+        if ended == "exited" and failed:
+            ended = "failed"
+        elif ended == "exited":
+            ended, detail = _how_it_ended(job, running.status or 0, finished)
+        outcome = Outcome(events, ended, detail)
+        for name in ("stdout", "stderr"):
+            with (
+                contextlib.suppress(FileNotFoundError),
+                open(os.path.join(job.directory, name), "rb") as file,
+            ):
+                setattr(outcome, name, file.read(1024 * 1024))
+        return outcome
+
+    def _send(self, line: str) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._socket.sendall(line.encode() + b"\n")
+
+    def _read(self) -> None:
+        buffer = b""
+        while True:
+            try:
+                chunk = self._socket.recv(65536)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                break
+            buffer += chunk
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                self._handle(line.decode())
+        if not self._ready.is_set() and not self._broken:
+            self._broken = f"the worker ended before it was ready. {self._tail()}".strip()
+        elif not self._broken:
+            self._broken = "the worker ended unexpectedly"
+        self._ready.set()
+        for running in list(self._running.values()):
+            running.done.set()
+
+    def _handle(self, line: str) -> None:
+        command, _, rest = line.partition(" ")
+        if command == "ready":
+            self.torch_version = rest
+            self._ready.set()
+        elif command == "broken":
+            self._broken = rest
+            self._ready.set()
+        else:
+            directory, _, number = rest.rpartition(" ")
+            running = self._running.get(directory)
+            if running is None:
+                return
+            if command == "started":
+                running.pid = int(number)
+            elif command == "exited":
+                running.status = int(number)
+                running.done.set()
+
+    def _tail(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+            return lines[-1] if lines else ""
+        return ""
+
+
+def _size(directory: str, name: str) -> int:
+    try:
+        return os.stat(os.path.join(directory, name)).st_size
+    except OSError:
+        return 0
+
+
+def _how_it_ended(job: Job, status: int, finished: bool) -> tuple[str, str]:
+    if finished:
+        return "ok", ""
+    internal = Path(job.directory, "internal")
+    if internal.exists():
+        return "internal", internal.read_text()
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return "crash", name
+    return "exit", str(status)
+
+
+__all__ = ["Runner", "WorkerError"]

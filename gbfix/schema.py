@@ -1,0 +1,309 @@
+"""Plain records that every part of gbfix exchanges.
+
+Nothing here imports anything of gbfix or torch: these records are built in the worker (which
+knows torch) and read by codemods, reports and editors (which do not).  Positions follow Python's
+own convention: lines count from 1, columns from 0 in *characters* (CPython and Dynamo report
+UTF-8 byte offsets; the worker converts them before a record is made).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+
+class Safety(enum.StrEnum):
+    """How far a patch may be trusted, in ruff's words: ``unsafe`` needs ``--unsafe-fixes``."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A stretch of source text, start inclusive and end exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def contains(self, other: Span) -> bool:
+        """Whether ``other`` lies wholly inside this span (equal spans do)."""
+        return (self.line, self.column) <= (other.line, other.column) and (
+            other.end_line,
+            other.end_column,
+        ) <= (self.end_line, self.end_column)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """One frame of a traced stack; columns are None where Python recorded none."""
+
+    path: str
+    line: int
+    function: str
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    text: str = ""
+    in_project: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphBreak:
+    """One reason why a region is not one graph.
+
+    ``code`` is a registry code (``GB0170``) or, for errors that torch registers under none, the
+    name of one of gbfix's own families (``data-dependent-guard``, ...; see `gbfix.registry`).
+    ``frames`` run from the outermost user frame to the innermost; ``site`` is the innermost one
+    inside the project, or None when the project's code appears nowhere on the stack.
+    """
+
+    code: str
+    gb_type: str
+    explanation: str
+    context: str
+    hints: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    region: str
+    site: Frame | None
+    error_type: str = "Unsupported"
+    message: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """Where and why: two breaks with the same key are one to the reader."""
+        if self.site is None:
+            return (self.code, "", 0, 0)
+        return (self.code, self.site.path, self.site.line, self.site.column or 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """What the recorded eager run saw at one place: the value of a name or an expression.
+
+    ``kind`` is one of ``tensor``, ``bool``, ``int``, ``float``, ``complex``, ``str``, ``bytes``,
+    ``none``, ``list``, ``tuple``, ``dict``, ``set``, ``module`` (an ``nn.Module``), ``pymodule``,
+    ``function`` (any callable that is not a class), ``class``, ``ndarray``, ``iterator``,
+    ``object``, or ``mixed`` where several observations disagree.
+
+    ``shape``/``dtype``/``device``/``strides``/``requires_grad``/``is_leaf`` are set for tensors
+    (``dtype`` as ``torch.float32``; a dimension that varied between observations is None).
+    ``value`` holds the value of None, bools, ints, floats and strings up to 200 characters, and
+    ``constant`` says that every observation had that same value.  ``identity`` and ``storage`` are
+    tokens that are equal, within one record of locals, for the same object and for tensors that
+    share memory.  ``qualname`` is the dotted home of a function, class or module
+    (``torch.serialization.save``), ``in_project`` whether its source belongs to the project.
+    """
+
+    kind: str
+    type: str = ""
+    shape: tuple[int | None, ...] | None = None
+    dtype: str | None = None
+    device: str | None = None
+    strides: tuple[int | None, ...] | None = None
+    requires_grad: bool | None = None
+    is_leaf: bool | None = None
+    value: Any = None
+    constant: bool = False
+    items: tuple[Fact, ...] | None = None
+    keys: tuple[str, ...] | None = None
+    qualname: str = ""
+    in_project: bool = False
+    identity: int = 0
+    storage: int = 0
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind == "tensor"
+
+    @property
+    def is_python_scalar(self) -> bool:
+        return self.kind in ("bool", "int", "float", "complex", "str", "bytes", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class FrameFacts:
+    """Facts of one function, observed while it ran eagerly on the recorded calls.
+
+    ``expressions`` maps the span of an expression to what it evaluated to; ``locals`` maps the
+    line of a statement's first token to the local names just before that statement ran (first
+    observation; kinds merged over later ones); ``executed`` counts how often each statement ran.
+    """
+
+    expressions: Mapping[Span, Fact] = dataclasses.field(default_factory=dict)
+    locals: Mapping[int, Mapping[str, Fact]] = dataclasses.field(default_factory=dict)
+    executed: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Region:
+    """One compiled callable of the user's program.
+
+    ``path``/``line`` say where the function is defined, ``compile_path``/``compile_line`` where it
+    was compiled.  ``options`` are the user's own arguments of ``torch.compile`` as source text.
+    """
+
+    name: str
+    path: str
+    line: int
+    compile_path: str = ""
+    compile_line: int = 0
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    calls: int = 0
+    status: str = "clean"
+    breaks_before: int = 0
+    breaks_after: int = 0
+    graphs_before: int | None = None
+    graphs_after: int | None = None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rung:
+    """The result of one step of the validation ladder; ``passed`` is None where it was not run."""
+
+    name: str
+    passed: bool | None
+    detail: str = ""
+    caveats: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What was measured about a candidate.  Nothing is listed that was not run."""
+
+    rungs: tuple[Rung, ...] = ()
+    branches: tuple[int, int] | None = None
+    perturbed: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.rungs) and all(rung.passed is not False for rung in self.rungs)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Reasons, measured, why a patch that passed must still be called unsafe."""
+        return tuple(text for rung in self.rungs for text in rung.caveats)
+
+    def rung(self, name: str) -> Rung | None:
+        return next((rung for rung in self.rungs if rung.name == name), None)
+
+    @property
+    def failure(self) -> str:
+        """The first rung that failed, as one line; empty when none did."""
+        for rung in self.rungs:
+            if rung.passed is False:
+                return f"{rung.name}: {rung.detail}"
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """One candidate that was tried for a break, kept so that the report can say what was tried."""
+
+    codemod: str
+    title: str
+    passed: bool
+    reason: str = ""
+    safety: Safety = Safety.SAFE
+
+
+@dataclasses.dataclass
+class BreakReport:
+    """A break as the report shows it: ``status`` is ``fixed``, ``unfixed`` or ``outside``."""
+
+    graph_break: GraphBreak
+    status: str = "unfixed"
+    codemod: str | None = None
+    advice: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    url: str = ""
+
+
+@dataclasses.dataclass
+class Patch:
+    """Accepted rewrites of one file, as one unified diff with its verdict."""
+
+    path: str
+    diff: str
+    before: str
+    after: str
+    codemods: tuple[str, ...]
+    codes: tuple[str, ...]
+    safety: Safety
+    verdict: Verdict
+    titles: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorReport:
+    """Something that kept gbfix from its work, in one clear line; ``traceback`` is the user's own.
+
+    ``kind`` is a stable slug (``eager-error``, ``crash``, ``timeout``, ``no-region``, ...).
+    """
+
+    kind: str
+    message: str
+    path: str = ""
+    line: int = 0
+    traceback: str = ""
+    fatal: bool = True
+
+
+@dataclasses.dataclass
+class Report:
+    """Everything that one run found, in the order in which it is printed."""
+
+    target: str
+    torch_version: str = ""
+    gbfix_version: str = ""
+    regions: list[Region] = dataclasses.field(default_factory=list)
+    breaks: list[BreakReport] = dataclasses.field(default_factory=list)
+    patches: list[Patch] = dataclasses.field(default_factory=list)
+    unsafe_patches: list[Patch] = dataclasses.field(default_factory=list)
+    errors: list[ErrorReport] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What the user asked gbfix to run.
+
+    ``kind`` is ``script`` (``value`` a path), ``module`` (a dotted name, as ``python -m``) or
+    ``callable`` (``PATH::QUALNAME``, with ``inputs`` a Python expression for its arguments).
+    """
+
+    kind: str
+    value: str
+    args: tuple[str, ...] = ()
+    inputs: str | None = None
+    cwd: str = ""
+
+    @property
+    def display(self) -> str:
+        prefix = "-m " if self.kind == "module" else ""
+        return prefix + " ".join([self.value, *self.args])
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Everything on the command line that changes what the engine finds (hence a cache key)."""
+
+    calls: int = 2
+    backends: tuple[str, ...] = ("eager", "aot_eager")
+    jobs: int = 0
+    timeout: float = 300.0
+    memory_limit: int = 0
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe_fixes: bool = False
+    check_only: bool = False
+    use_cache: bool = True
+    exclude: tuple[str, ...] = ()
+    verbose: int = 0

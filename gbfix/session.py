@@ -1,0 +1,188 @@
+"""One run of gbfix as the user sees it: recover, run the engine, show, ask, write.
+
+Between the command line, which parses, and the engine, which knows nothing of terminals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from gbfix import arguments, engine, journal, patch
+from gbfix.report import github, sarif
+from gbfix.report import json as report_json
+from gbfix.report.console import ConsoleReport
+from gbfix.report.summary import Mode, exit_status
+from gbfix.schema import ErrorReport, Options, Patch, Report, Target
+from gbfix.source import project_root
+
+__all__ = ["Mode", "run"]
+
+
+def run(
+    targets: Sequence[Target],
+    options: Options,
+    mode: Mode,
+    *,
+    style: str = "text",
+    quiet: bool = False,
+    cwd: Path,
+) -> int:
+    """Run the targets, show what came out, write what is to be written; the exit status."""
+    folder = journal.state_folder(project_root(cwd))
+    recovered = journal.recover(folder)
+    if recovered is not None:
+        print(f"note: {recovered.message}", file=sys.stderr)
+    with Progress(sys.stderr, quiet=quiet) as progress:
+        report = combined([engine.run(target, options, progress.show) for target in targets])
+    console = ConsoleReport(
+        mode,
+        out=sys.stdout if style == "text" else sys.stderr,
+        err=sys.stderr,
+        raw_diff=lambda shown: patch.diff_bytes(shown, cwd),
+        cwd=cwd,
+        verbose=options.verbose,
+        quiet=quiet,
+    )
+    written: tuple[str, ...] = ()
+    shown = 0
+    if mode is Mode.INTERACTIVE:
+        console.show(report, patches=False)
+        shown = len(report.errors)
+        _choose(report, console, _ask)
+    if mode in (Mode.APPLY, Mode.INTERACTIVE):
+        written = _write(report, targets, folder, cwd)
+    if style != "text":
+        for error in report.errors[shown:]:
+            if error.fatal:
+                console.error(error)
+        sys.stdout.write(_rendered(report, style, cwd))
+        return exit_status(report, mode)
+    if mode is Mode.INTERACTIVE:
+        for error in report.errors[shown:]:
+            console.error(error)
+    else:
+        console.show(report)
+    console.finish(report, written)
+    return exit_status(report, mode)
+
+
+def _rendered(report: Report, style: str, cwd: Path) -> str:
+    if style == "sarif":
+        return sarif.render(report, cwd)
+    if style == "github":
+        return github.render(report, cwd)
+    return report_json.render(report)
+
+
+def combined(reports: Sequence[Report]) -> Report:
+    """Several targets' reports as one.
+
+    Equal patches count once.  Where two targets led to different patches of one file, the first
+    stays and the others wait: together they were never validated.
+    """
+    if len(reports) == 1:
+        return reports[0]
+    result = dataclasses.replace(
+        reports[0],
+        target=", ".join(report.target for report in reports),
+        regions=[region for report in reports for region in report.regions],
+        breaks=[found for report in reports for found in report.breaks],
+        errors=[error for report in reports for error in report.errors],
+        unsafe_patches=[p for report in reports for p in report.unsafe_patches],
+        patches=[],
+        seconds=sum(report.seconds for report in reports),
+        cached=all(report.cached for report in reports),
+    )
+    taken: dict[str, Patch] = {}
+    for report in reports:
+        for one in report.patches:
+            first = taken.setdefault(one.path, one)
+            if first is one:
+                result.patches.append(one)
+            elif first.after != one.after:
+                _drop(report, one)
+                why = f"a second patch, for {report.target}, waits: run gbfix again after this one"
+                result.errors.append(ErrorReport("patch-waits", why, one.path, fatal=False))
+    return result
+
+
+class Progress:
+    """One updating line on a terminal; nothing elsewhere."""
+
+    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+        self._stream = stream
+        self._active = stream.isatty() and not quiet
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._active:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def show(self, text: str) -> None:
+        """Replace the line, cut to the terminal's width."""
+        if self._active:
+            width = max(shutil.get_terminal_size().columns - 1, 10)
+            line = " ".join(text.split())[:width]
+            self._stream.write(f"\r\x1b[K{line}")
+            self._stream.flush()
+
+
+def _write(report: Report, targets: Sequence[Target], folder: Path, cwd: Path) -> tuple[str, ...]:
+    files = [found for found in map(arguments.file_of, targets) if found is not None]
+    roots = dict.fromkeys([project_root(cwd), *(project_root(found) for found in files)])
+    try:
+        return journal.apply(report.patches, folder, cwd=cwd, roots=tuple(roots))
+    except journal.ApplyError as error:
+        report.errors.append(ErrorReport("not-written", str(error)))
+        for one in report.patches:
+            _drop(report, one)
+        return ()
+
+
+def _choose(report: Report, console: ConsoleReport, ask: Callable[[str], str]) -> None:
+    """Leave in the report the patches that the user takes: y(es), n(o), a(ll), q(uit)."""
+    chosen: list[Patch] = []
+    answer = ""
+    for number, one in enumerate(report.patches, 1):
+        if answer not in ("a", "q"):
+            console.patch(one)
+            answer = ask(f"write this patch ({number} of {len(report.patches)})? [y/n/a/q] ")
+        if answer in ("y", "a"):
+            chosen.append(one)
+        else:
+            _drop(report, one)
+    if 0 < len(chosen) < len(report.patches):
+        why = "the patches were validated together, not in this selection; run gbfix --check after"
+        report.errors.append(ErrorReport("partial-choice", why, fatal=False))
+    report.patches[:] = chosen
+
+
+def _ask(question: str) -> str:
+    while True:
+        print(question, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        answer = line.strip().lower()[:1]
+        if not line or answer in ("y", "n", "a", "q"):
+            return answer or "q"
+
+
+def _drop(report: Report, one: Patch) -> None:
+    """A patch that is not written fixes nothing: say so of the breaks that it was for."""
+    for found in report.breaks:
+        site = found.graph_break.site
+        if found.status == "fixed" and site is not None and site.path == one.path:
+            found.status = "unfixed"

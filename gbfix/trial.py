@@ -1,0 +1,240 @@
+"""Tries one rewrite: runs the patched program, climbs the ladder, forces what no input reached."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from gbfix import ladder
+from gbfix.bench import Bench
+from gbfix.codemod import Rewrite, Site
+from gbfix.schema import FrameFacts, Options, Region, Rung, Span, Verdict
+from gbfix.source import SourceError
+from gbfix.worker.protocol import Failed, Instrument, Outcome
+
+
+@dataclasses.dataclass
+class Observed:
+    """What a facts run of the current text told about one function."""
+
+    facts: FrameFacts
+    outcomes: dict[tuple[int, int], tuple[int, int]]
+
+
+class Trials:
+    """Validates rewrites against one recorded program.  ``baseline`` grows with what is learnt."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        baseline: ladder.Baseline,
+        regions: Mapping[str, Region],
+        options: Options,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._bench = bench
+        self.baseline = baseline
+        self._regions = regions
+        self._options = options
+        self._progress = progress
+
+    def keep(self, rewrite: Rewrite, region: str, judgement: ladder.Judgement) -> None:
+        """Note what an accepted rewrite changes for all later ones."""
+        origin = self.baseline.parts.get(region, region)
+        parts = {key: self.baseline.parts.get(key, origin) for key in judgement.new_regions}
+        self.baseline = dataclasses.replace(
+            self.baseline,
+            parts={**self.baseline.parts, **parts},
+            assumes=tuple(dict.fromkeys((*self.baseline.assumes, *rewrite.assumes))),
+        )
+
+    def _text(self, path: str) -> str:
+        return self._bench.source(path).text
+
+    def attempt(
+        self, rewrite: Rewrite, site: Site, observed: Observed, accepted: Mapping[str, str]
+    ) -> ladder.Judgement:
+        """Climb the ladder with a rewrite on top of the ``accepted`` texts."""
+        self._progress(f"trying {rewrite.codemod}: {rewrite.title}")
+        before = {path: accepted.get(path, self._text(path)) for path in rewrite.edits}
+        source = ladder.check_source(before, rewrite.edits, rewrite.touched)
+        overlay = {**accepted, **rewrite.edits}
+        if source.passed:
+            try:
+                for path, text in rewrite.edits.items():
+                    self._bench.source(path).encode(text)
+            except SourceError as error:
+                source = Rung("source", False, str(error))
+        if not source.passed:
+            return ladder.Judgement(Verdict((source,)), {}, {}, {})
+        path = site.path
+        avoid = frozenset(ladder.new_lines(before.get(path, ""), rewrite.edits.get(path, "")))
+        still = ladder.moved_line(site.source, overlay.get(path, site.source), site.frame.line)
+        if still is not None:
+            avoid |= {still}
+        where = (path, avoid, site.code)
+        jobs = [
+            self._bench.job(
+                "candidate",
+                overlay,
+                self._observers(overlay),
+                avoid=where,
+                constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
+            ),
+            self._bench.job("user", overlay),
+        ]
+        candidate, user = self._bench.together(*jobs)
+        if self.baseline.inherent is None and ladder.leaves_breaks(candidate):
+            plain = self._bench.together(self._bench.job("candidate", {}))[0]
+            inherent = ladder.inherent_differences(plain)
+            self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
+        judgement = ladder.judge(
+            source,
+            candidate,
+            user,
+            self.baseline,
+            self._options.backends,
+            target=self.baseline.parts.get(site.graph_break.region, site.graph_break.region),
+            avoid=avoid,
+            avoid_path=path,
+            avoid_code=site.code,
+            assumes=rewrite.assumes,
+        )
+        if judgement.verdict.passed:
+            self._branches(judgement, rewrite, site, observed, accepted, overlay)
+        return judgement
+
+    def _observers(self, overlay: dict[str, str]) -> list[Instrument]:
+        """Watch functions that a rewrite no longer compiles (it compiles their halves)."""
+        result = []
+        for key, region in self._regions.items():
+            text = overlay.get(region.path)
+            if text is None or "#" in key or "<" in region.name:
+                continue
+            if _still_compiled(self._text(region.path), text, region):
+                continue
+            result.append(Instrument(region.path, "observe", qualname=region.name))
+        return result
+
+    def _branches(
+        self,
+        judgement: ladder.Judgement,
+        rewrite: Rewrite,
+        site: Site,
+        observed: Observed,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+    ) -> None:
+        """Rung 5: both sides of every rewritten condition ran, by inputs or by force."""
+        path = site.path
+        new = overlay.get(path, site.source)
+        spans = rewrite.touched.get(path, ())
+        tests = [
+            span
+            for span in ladder.rewritten_tests(site.source, spans)
+            if _decided_by_tensor(span, observed.facts, site)
+        ]
+        seen, total, plan = ladder.plan_branches(
+            site.source, new, spans, observed.outcomes, tests, site.span(site.node)
+        )
+        if not total:
+            return
+        failures: list[str] = []
+        for forced in plan:
+            problem = self._force(forced, path, accepted, overlay)
+            if problem is None:
+                seen += 1
+            elif problem:
+                failures.append(problem)
+        caveats: tuple[str, ...] = ()
+        if seen < total and not failures:
+            caveats = (f"{total - seen} of {total} sides of the rewritten conditions never ran",)
+        detail = failures[0] if failures else f"{seen} of {total} ran"
+        rung = Rung("branches", not failures, detail, caveats)
+        judgement.verdict = dataclasses.replace(
+            judgement.verdict, rungs=(*judgement.verdict.rungs, rung), branches=(seen, total)
+        )
+
+    def _force(
+        self,
+        forced: ladder.Forced,
+        path: str,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+    ) -> str | None:
+        """Run both programs with one condition forced: None when they agree, what differs if not,
+        an empty string where the forced programs could not be compared.
+        """
+        self._progress("forcing a branch that no input reached")
+        original = _instrument(path, "force", forced.test, forced.value)
+        patched = _instrument(path, "force-call", forced.call, forced.value)
+        golden = self._bench.job("golden", accepted, [original], values_only=True)
+        first = self._bench.together(golden)[0]
+        if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):
+            return ""
+        second = self._bench.together(
+            self._bench.job(
+                "candidate",
+                overlay,
+                [*self._observers(overlay), patched],
+                golden=golden.directory,
+                constant_state="state-is-constant" in self.baseline.assumes,
+                backends=self._options.backends[:2],
+            )
+        )[0]
+        baseline = dataclasses.replace(self.baseline, stable_output=False)
+        result = ladder.judge(
+            Rung("source", True),
+            second,
+            Outcome([]),
+            baseline,
+            self._options.backends[:2],
+            target="",
+            avoid=frozenset(),
+            avoid_path="",
+            avoid_code="",
+        )
+        return (
+            result.verdict.failure and f"forced {forced.value}: {result.verdict.failure}"
+        ) or None
+
+
+def _instrument(path: str, action: str, span: Span, value: bool) -> Instrument:
+    return Instrument(
+        path, action, span.line, span.column, span.end_line, span.end_column, value=value
+    )
+
+
+def _still_compiled(old: str, new: str, region: Region) -> bool:
+    """Whether the region's own decorator survived the rewrite (regions made by calls always do)."""
+    return "compile" not in _decorators(old, region.name) or "compile" in _decorators(
+        new, region.name
+    )
+
+
+def _decorators(source: str, qualname: str) -> str:
+    """The decorators of a function, as text; empty when it has none or is not there."""
+    body: Sequence[ast.AST] = ast.parse(source).body
+    found: ast.AST | None = None
+    for part in qualname.split("."):
+        kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        found = next(
+            (node for node in reversed(body) if isinstance(node, kinds) and node.name == part), None
+        )
+        if found is None:
+            return ""
+        body = found.body
+    assert isinstance(found, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    return " ".join(ast.unparse(item) for item in found.decorator_list)
+
+
+def _decided_by_tensor(span: Span, facts: FrameFacts, site: Site) -> bool:
+    """Whether a test's value, or a part of it, was a tensor (or read from one at the site)."""
+    if span.contains(site.span(site.node)) or site.span(site.node).contains(span):
+        return True
+    return any(
+        fact.is_tensor
+        for place, fact in facts.expressions.items()
+        if place == span or (span.contains(place) and fact.shape is not None and place != span)
+    )

@@ -1,0 +1,225 @@
+"""Says where two shots of the same call differ, in words that fit into a report.
+
+A *difference* fails the rung.  A *caveat* is a measured change that can matter to a caller but not
+to the values (a result that no longer is the input itself, a zero gradient instead of none): the
+patch passes, and must be called unsafe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from gbfix.worker.shots import Shot
+from gbfix.worker.values import TensorImage
+
+_MAX = 6
+
+
+@dataclasses.dataclass
+class Comparison:
+    """``mode`` is ``eager`` for patched eager against original eager, else the backend's name."""
+
+    mode: str
+    differences: list[str] = dataclasses.field(default_factory=list)
+    caveats: list[str] = dataclasses.field(default_factory=list)
+    count: int = 0
+
+    @property
+    def compiled(self) -> bool:
+        return self.mode != "eager"
+
+    def add(self, before: Shot, after: Shot) -> None:
+        """Compare two shots with the same label; findings carry the label."""
+        self.count += 1
+        found: list[str] = []
+        caveats: list[str] = []
+        self._errors(before, after, found, caveats)
+        if before.error is None and after.error is None:
+            _diff(before.result, after.result, "output", found, caveats, strict=not self.compiled)
+        if (before.error is None) == (after.error is None):
+            _diff(before.inputs, after.inputs, "input after the call", found, [], strict=False)
+            self._state(before, after, found)
+            self._gradients(before, after, found, caveats)
+            self._effects(before, after, found)
+            for name, digest in before.rng.items():
+                if after.rng.get(name) != digest:
+                    found.append(f"{name} random stream afterwards differs")
+        if before.kind == "grad":
+            # The recorded run asked for no gradient here: worth a word, not a refusal.
+            if before.error is not None or before.grad_error is not None:
+                return
+            caveats += [f"if inputs required gradients: {text}" for text in found]
+            found = []
+        self.differences += [f"{text} (inputs: {before.label})" for text in found]
+        self.caveats += [text for text in caveats if text not in self.caveats]
+
+    def _errors(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
+        if before.error is None and after.error is None:
+            return
+        if before.error is None:
+            assert after.error is not None
+            found.append(f"raises {_error(after.error)}, the original does not")
+        elif after.error is None:
+            found.append(f"does not raise {_error(before.error)} as the original does")
+        elif before.error[0] != after.error[0]:
+            name = before.error[0].rsplit(".", 1)[-1]
+            # Dynamo wraps what it meets while tracing (torch.cond traces even in eager): the same
+            # error is then named in the message.
+            traced = "torch._dynamo.exc.TorchDynamoException" in after.error_types
+            if traced and (name in after.error[1] or before.error[1] in after.error[1]):
+                return
+            if traced and before.error[0] in after.error_types and before.kind == "shape":
+                return
+            found.append(f"raises {_error(after.error)} instead of {_error(before.error)}")
+        elif before.error[1] != after.error[1] and not self.compiled:
+            caveats.append(
+                f"the message of {before.error[0]} changes from {_short(before.error[1])!r} "
+                f"to {_short(after.error[1])!r}"
+            )
+
+    def _state(self, before: Shot, after: Shot, found: list[str]) -> None:
+        for name, image in before.tensors.items():
+            if name in after.tensors:
+                _diff(image, after.tensors[name], f"{name} afterwards", found, [], strict=False)
+            elif not name.startswith("global."):
+                found.append(f"{name} is missing afterwards")
+        for name, value in before.state.items():
+            if name in after.state:
+                _diff(value, after.state[name], f"{name} afterwards", found, [], strict=False)
+            elif not name.startswith(("global.", "len(global.")):
+                found.append(f"{name} is missing afterwards")
+
+    def _gradients(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
+        if before.grad_error is not None or after.grad_error is not None:
+            if (before.grad_error is None) != (after.grad_error is None):
+                error = after.grad_error or before.grad_error
+                assert error is not None
+                who = "patched" if after.grad_error else "original"
+                found.append(f"backward raises {_error(error)} in the {who} program only")
+            return
+        for name, image in before.grads.items():
+            other = after.grads.get(name)
+            if image is None and other is None:
+                continue
+            if image is None or other is None:
+                given = image if other is None else other
+                if bool((given.data == 0).all()):
+                    now = (
+                        "no gradient instead of a zero one"
+                        if other is None
+                        else ("a zero gradient instead of none")
+                    )
+                    caveats.append(f"{name} gets {now}")
+                else:
+                    found.append(f"gradient of {name} is {'lost' if other is None else 'new'}")
+                continue
+            _diff(image, other, f"gradient of {name}", found, [], strict=False)
+
+    def _effects(self, before: Shot, after: Shot, found: list[str]) -> None:
+        first, second = before.effects, after.effects
+        for what in ("stdout", "logs", "warnings", "events", "files"):
+            old, new = getattr(first, what), getattr(second, what)
+            if old != new:
+                found.append(f"{what} differ: {_short(repr(old))} became {_short(repr(new))}")
+        if first.stderr != second.stderr and not self.compiled:
+            found.append(
+                f"stderr differs: {_short(first.stderr)!r} became {_short(second.stderr)!r}"
+            )
+
+
+def _error(error: tuple[str, str]) -> str:
+    return f"{error[0].rsplit('.', 1)[-1]}({_short(error[1])})"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else line[:97] + "..."
+
+
+def _diff(
+    old: Any, new: Any, path: str, found: list[str], caveats: list[str], *, strict: bool
+) -> None:
+    """Append what differs between two images; at most a handful."""
+    if len(found) >= _MAX:
+        return
+    if isinstance(old, TensorImage) and isinstance(new, TensorImage):
+        _diff_tensors(old, new, path, found, caveats, strict=strict)
+    elif type(old) is not type(new):
+        found.append(f"{path}: {_kind(old)} became {_kind(new)}")
+    elif isinstance(old, list | tuple):
+        if len(old) != len(new):
+            found.append(f"{path}: {len(old)} items became {len(new)}")
+            return
+        for index, (a, b) in enumerate(zip(old, new, strict=True)):
+            _diff(a, b, f"{path}[{index}]" if len(old) > 1 else path, found, caveats, strict=strict)
+    elif isinstance(old, float):
+        if not torch.allclose(
+            torch.tensor(old, dtype=torch.float64),
+            torch.tensor(new, dtype=torch.float64),
+            rtol=1e-6,
+            atol=1e-9,
+            equal_nan=True,
+        ):
+            found.append(f"{path}: {old!r} became {new!r}")
+    elif hasattr(old, "dtype"):
+        same = old.shape == new.shape and old.tobytes() == new.tobytes()
+        if not same and not _arrays_close(old, new):
+            found.append(f"{path}: array values differ")
+    elif old != new:
+        found.append(f"{path}: {_short(repr(old))} became {_short(repr(new))}")
+
+
+def _arrays_close(old: Any, new: Any) -> bool:
+    import numpy as np
+
+    if old.shape != new.shape or old.dtype != new.dtype or old.dtype.kind not in "fc":
+        return False
+    return bool(np.allclose(old, new, rtol=1e-5, atol=1e-8, equal_nan=True))
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, TensorImage):
+        return f"tensor{list(value.shape)}"
+    if isinstance(value, tuple) and len(value) > 1 and isinstance(value[0], str):
+        return f"{value[0]} {value[1]}"
+    return type(value).__name__
+
+
+def _diff_tensors(
+    old: TensorImage,
+    new: TensorImage,
+    path: str,
+    found: list[str],
+    caveats: list[str],
+    *,
+    strict: bool,
+) -> None:
+    for what in ("shape", "dtype", "device", "kind", "requires_grad"):
+        before, after = getattr(old, what), getattr(new, what)
+        if before != after:
+            found.append(f"{path}: {what} {before} became {after}")
+            return
+    try:
+        torch.testing.assert_close(new.data, old.data, equal_nan=True, check_stride=False)
+    except AssertionError as error:
+        lines = [
+            line for line in str(error).splitlines() if "Mismatch" in line or "Greatest" in line
+        ]
+        found.append(f"{path}: values differ ({'; '.join(lines) or _short(str(error))})")
+        return
+    except (RuntimeError, TypeError):
+        if not torch.equal(old.data, new.data):
+            found.append(f"{path}: values differ")
+            return
+    if old.same != new.same or old.shares != new.shares:
+        before = old.same or (old.shares and f"a view of {old.shares}") or "a tensor of its own"
+        after = new.same or (new.shares and f"a view of {new.shares}") or "a copy"
+        caveats.append(f"{path} was {before} and is now {after}")
+    if strict and old.strides is not None and new.strides is not None:
+        mine = [s for s, n in zip(old.strides, old.shape, strict=True) if n > 1]
+        theirs = [s for s, n in zip(new.strides, new.shape, strict=True) if n > 1]
+        if mine != theirs and old.data.numel():
+            caveats.append(f"{path}: strides {old.strides} became {new.strides}")

@@ -1,0 +1,273 @@
+"""Records what a call does besides computing: output, log records, warnings, files, processes."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+#: Audit events that change the world outside the process (see the table in Python's manual).
+_EVENTS = {
+    "os.chmod", "os.chown", "os.exec", "os.fork", "os.kill", "os.link", "os.mkdir", "os.putenv",
+    "os.remove", "os.rename", "os.rmdir", "os.spawn", "os.symlink", "os.system", "os.truncate",
+    "os.unsetenv", "os.utime", "shutil.copyfile", "shutil.move", "shutil.rmtree", "socket.connect",
+    "socket.sendto", "sqlite3.connect", "subprocess.Popen", "urllib.Request", "webbrowser.open",
+}  # fmt: skip
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_COMPILER_PARTS = (
+    f"{os.sep}torch{os.sep}_dynamo{os.sep}",
+    f"{os.sep}torch{os.sep}_inductor{os.sep}",
+    f"{os.sep}torch{os.sep}_functorch{os.sep}",
+    f"{os.sep}torch{os.sep}fx{os.sep}",
+    f"{os.sep}torch{os.sep}_logging{os.sep}",
+    f"{os.sep}gbfix{os.sep}worker{os.sep}",
+)
+_MAX_FILES = 2000
+_MAX_HASHED = 64 * 1024 * 1024
+
+
+@dataclasses.dataclass
+class Effects:
+    """What one call did.  ``files`` maps names of changed files to a digest of what they hold."""
+
+    stdout: str = ""
+    stderr: str = ""
+    logs: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    warnings: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    events: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: The kinds of effect in the order in which they happened (stdout is seen by its pieces).
+    order: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def writes_files(self) -> bool:
+        return bool(self.files) or any(name != "os.fork" for name, _ in self.events)
+
+
+class EffectRecorder:
+    """Installed once in a child, before the user's program; `watch` records one call."""
+
+    def __init__(self, ignore: tuple[str, ...]) -> None:
+        self._ignore = tuple(os.path.realpath(path) for path in ignore)
+        self._current: Effects | None = None
+        #: Whether a watched call has written files: then times of files must be told apart.
+        self.writes_files = False
+
+    def install(self) -> None:
+        """Hook logging, warnings and audit events for the rest of the process."""
+        sys.addaudithook(self._audit)
+        logger_class: Any = logging.Logger
+        handle = logger_class.handle
+
+        def recording_handle(logger: logging.Logger, record: logging.LogRecord) -> None:
+            self._log(logger, record)
+            handle(logger, record)
+
+        logger_class.handle = recording_handle
+        self._show = warnings.showwarning
+        warnings.showwarning = self._warn
+
+    @contextlib.contextmanager
+    def watch(self, *, files: bool = True) -> Iterator[Effects]:
+        """Record what happens inside the block (output is read from the redirected files).
+
+        Listing the working folder costs more than most calls: ``files`` asks for it, and it is
+        done in any case once a call has written there.
+        """
+        effects = Effects()
+        self._flush()
+        files = files or self.writes_files
+        if self.writes_files:
+            _let_clock_tick(".")
+        before = _listing(".") if files else {}
+        out, err = _position(1), _position(2)
+        outer, self._current = self._current, effects
+        try:
+            yield effects
+        finally:
+            self._current = outer
+            self._flush()
+            effects.stdout = _read_from(1, out)
+            effects.stderr = _read_from(2, err)
+            if files:
+                effects.files = _changed(before, _listing("."), self._ignore)
+                self.writes_files = self.writes_files or bool(effects.files)
+
+    # -- hooks -------------------------------------------------------------------------------
+
+    def _log(self, logger: logging.Logger, record: logging.LogRecord) -> None:
+        effects = self._current
+        if effects is None or logger.name.split(".")[0] == "torch":
+            return
+        try:
+            text = record.getMessage()
+        except Exception as error:
+            text = f"<{type(error).__name__} while formatting {record.msg!r}>"
+        if record.exc_info and record.exc_info[0] is not None:
+            text += f" [{record.exc_info[0].__name__}]"
+        effects.logs.append((record.name, record.levelname, text))
+        effects.order.append("log")
+
+    def _warn(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: str | None = None,
+    ) -> None:
+        effects = self._current
+        if effects is None:
+            self._show(message, category, filename, lineno, file, line)
+            return
+        if f"{os.sep}torch{os.sep}" in filename and _raised_by_compiler():
+            return
+        effects.warnings.append((category.__name__, str(message)))
+        effects.order.append("warning")
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        effects = self._current
+        if effects is None:
+            return
+        if event == "open":
+            path, mode, flags = args
+            if isinstance(mode, str):
+                writes = any(letter in mode for letter in "wax+")
+            else:
+                writes = bool((flags or 0) & _WRITE_FLAGS)
+            if not writes or not isinstance(path, str | bytes):
+                return
+            name = os.fsdecode(path)
+        elif event in _EVENTS:
+            name = str(args[0]) if args else ""
+        else:
+            return
+        if self._uninteresting(name) or _raised_by_compiler():
+            return
+        effects.events.append((event, name))
+        effects.order.append(event)
+
+    def _uninteresting(self, name: str) -> bool:
+        if name.startswith("/dev/") or "__pycache__" in name or "torchinductor" in name:
+            return True
+        real = os.path.realpath(name) if name else ""
+        return any(real == item or real.startswith(item + os.sep) for item in self._ignore)
+
+    def _flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(Exception):
+                stream.flush()  # type: ignore[union-attr]
+
+
+def _raised_by_compiler() -> bool:
+    """Whether the compiler, not the program, is what runs just now (innermost frame that tells).
+
+    Compilation happens inside the user's call: its log files and caches are not the program's.
+    """
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if any(part in name for part in _COMPILER_PARTS[:4]):
+            return True
+        if f"{os.sep}torch{os.sep}" not in name and not name.startswith("<frozen"):
+            ours = any(part in name for part in _COMPILER_PARTS)
+            if not ours and not _is_stdlib(name):
+                return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+_STDLIB = os.path.dirname(os.path.realpath(os.__file__))
+
+
+def _is_stdlib(name: str) -> bool:
+    return name.startswith(_STDLIB) and "site-packages" not in name
+
+
+def _position(fd: int) -> int:
+    """The end of the file behind a descriptor; -1 where it is no regular file."""
+    try:
+        return os.fstat(fd).st_size
+    except OSError:
+        return -1
+
+
+def _read_from(fd: int, start: int) -> str:
+    if start < 0:
+        return ""
+    try:
+        size = os.fstat(fd).st_size - start
+        with open(f"/proc/self/fd/{fd}", "rb") as file:
+            file.seek(start)
+            return file.read(min(size, 1024 * 1024)).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+Listing = Mapping[str, tuple[int, int, int]]
+
+
+def _listing(folder: str) -> Listing:
+    """Size, time and inode of the files in the working folder and one level below.
+
+    torch.save opens its file in C++, where no audit event sees it: the folder tells.
+    """
+    result: dict[str, tuple[int, int, int]] = {}
+    pending = collections.deque([(folder, 0)])
+    while pending and len(result) < _MAX_FILES:
+        path, depth = pending.popleft()
+        try:
+            entries = list(os.scandir(path))
+        except OSError:
+            continue
+        for entry in entries[:_MAX_FILES]:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    hidden = entry.name.startswith((".", "__pycache__"))
+                    if depth < 1 and not hidden and len(entries) < 200:
+                        pending.append((entry.path, depth + 1))
+                    continue
+                stat = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            result[entry.path] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    return result
+
+
+def _let_clock_tick(folder: str) -> None:
+    """Wait until a file written just now would get a later time when it is written again."""
+    newest = max((stamp for _, stamp, _ in _listing(folder).values()), default=0)
+    if abs(time.time_ns() - newest) < 12_000_000:
+        time.sleep(0.015)
+
+
+def _changed(before: Listing, after: Listing, ignore: tuple[str, ...]) -> dict[str, str]:
+    result: dict[str, str] = {}
+    for path, stamp in after.items():
+        real = os.path.realpath(path)
+        if before.get(path) == stamp or any(real.startswith(item + os.sep) for item in ignore):
+            continue
+        result[path] = _digest(path, stamp[0])
+    for path in before:
+        if path not in after:
+            result[path] = "deleted"
+    return result
+
+
+def _digest(path: str, size: int) -> str:
+    if size > _MAX_HASHED:
+        return f"{size} bytes"
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return "unreadable"

@@ -1,0 +1,108 @@
+"""Collects facts from an instrumented program (see `gbfix.worker.instrument`)."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from gbfix.schema import Fact, FrameFacts, Span
+from gbfix.worker.protocol import FactsSeen
+from gbfix.worker.tracing import characters
+from gbfix.worker.values import FactMaker, Project, merge
+
+Place = tuple[str, int, int, int, int]
+#: A place in a hot loop tells nothing new after this many looks.
+_ENOUGH = 24
+
+
+class FactLog:
+    """The hooks that instrumented code calls, and what they saw.
+
+    Facts are taken only while ``recording`` (the base call): varied inputs count for the truth of
+    conditions, but what codemods decide on is what the user's program did.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._maker = FactMaker(project)
+        self._expressions: dict[Place, Fact] = {}
+        self._locals: dict[tuple[str, int], dict[str, Fact]] = {}
+        self._executed: dict[tuple[str, int], int] = {}
+        self._looks: dict[Place, int] = {}
+        self.outcomes: dict[tuple[str, int, int], list[int]] = {}
+        self.recording = True
+
+    def see(self, place: Place, value: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return value
+        if self.recording and self._looks.get(place, 0) < _ENOUGH:
+            self._looks[place] = self._looks.get(place, 0) + 1
+            fact = self._maker.fact(value)
+            old = self._expressions.get(place)
+            self._expressions[place] = fact if old is None else merge(old, fact)
+        return value
+
+    def locals(self, place: Place, names: Mapping[str, Any]) -> None:
+        if not self.recording:
+            return
+        key = (place[0], place[1])
+        count = self._executed.get(key, 0)
+        self._executed[key] = count + 1
+        if count >= _ENOUGH:
+            return
+        facts = {name: self._maker.fact(value) for name, value in names.items()}
+        old = self._locals.get(key)
+        if old is None:
+            self._locals[key] = facts
+            return
+        for name, fact in facts.items():
+            old[name] = merge(old[name], fact) if name in old else fact
+
+    def test(self, place: Place, value: Any) -> Any:
+        """Note the truth of a condition; the value goes on unchanged."""
+        seen = self.outcomes.setdefault((place[0], place[1], place[2]), [0, 0])
+        try:
+            seen[1 if bool(value) else 0] += 1
+        except Exception:
+            # The program's own evaluation raises the same, where it belongs.
+            return value
+        return value
+
+    def seen(self, path: str, line: int) -> FactsSeen:
+        """All facts about one file, with columns in characters."""
+        expressions: dict[Span, Fact] = {}
+        for (name, row, column, end_row, end_column), fact in self._expressions.items():
+            if name == path:
+                expressions[_span(path, row, column, end_row, end_column)] = fact
+        return FactsSeen(
+            path,
+            line,
+            FrameFacts(
+                expressions,
+                {row: facts for (name, row), facts in self._locals.items() if name == path},
+                {row: count for (name, row), count in self._executed.items() if name == path},
+            ),
+            {
+                (row, characters(linecache.getline(path, row), column) or 0): (no, yes)
+                for (name, row, column), (no, yes) in self.outcomes.items()
+                if name == path
+            },
+        )
+
+
+def _span(path: str, row: int, column: int, end_row: int, end_column: int) -> Span:
+    first = characters(linecache.getline(path, row), column) or 0
+    last = characters(linecache.getline(path, end_row), end_column) or 0
+    return Span(row, first, end_row, last)
+
+
+def force(value: Any, wanted: bool) -> Any:
+    """A value of the same shape whose truth is ``wanted``; traced by Dynamo like user code."""
+    if isinstance(value, torch.Tensor):
+        if wanted:
+            return torch.logical_or(value, torch.ones_like(value))
+        return torch.logical_and(value, torch.zeros_like(value))
+    return wanted

@@ -1,0 +1,605 @@
+"""Runs one job in a child of the fork server: the user's program, watched.
+
+At each recorded call the child forks again: what is tried there (tracing, compiling, varied
+inputs) leaves no trace in the program, which then goes on with its own plain call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import hashlib
+import os
+import pickle
+import random
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gbfix.schema import GraphBreak
+from gbfix.worker import factlog, fileguard, instrument, overlay, perturb, program, tracing
+from gbfix.worker.compare import Comparison
+from gbfix.worker.effects import EffectRecorder
+from gbfix.worker.protocol import (
+    Compared,
+    EventWriter,
+    Failed,
+    Finished,
+    Job,
+    Nondeterministic,
+    RegionCalled,
+    Traced,
+)
+from gbfix.worker.recorder import Recorder, Region, real_compile
+from gbfix.worker.shots import Call, Camera, Shot
+from gbfix.worker.values import Project, qualified
+from gbfix.worker.zygote import die_with_parent
+
+SEED = 20250728
+
+
+def run_job(directory: str) -> int:
+    """Run the job described in the directory; the child's exit status."""
+    with open(os.path.join(directory, "job"), "rb") as file:
+        job: Job = pickle.load(file)
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        target = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(target, fd)
+        os.close(target)
+    sys.stdin = open(os.devnull)  # noqa: SIM115
+    return Worker(job).run()
+
+
+class Worker:
+    """The child's side of one job."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.project = Project(job.root, job.exclude)
+        self.writer = EventWriter(os.path.join(job.directory, "events"))
+        self.effects = EffectRecorder((job.directory, os.path.dirname(job.directory)))
+        self.facts = factlog.FactLog(self.project)
+        self.watch = fileguard.Watch()
+        self._ignored = (job.directory, os.path.dirname(job.directory))
+        self.watch.guards.append(fileguard.FileGuard(job.guard, self._ignored))
+        self.overlay = overlay.Overlay(job.overlay, job.instruments, instrument.transform)
+        handlers = {
+            "golden": self._golden,
+            "facts": self._facts,
+            "candidate": self._candidate,
+            "user": self._user,
+        }
+        self.recorder = Recorder(
+            self.project, job.calls, handlers[job.mode], self.writer.write, self._satisfied
+        )
+        self._recorded = 0
+        self._vain = False
+        self._compiled: dict[tuple[int, str], Any] = {}
+
+    # -- the program -------------------------------------------------------------------------
+
+    def run(self) -> int:
+        self._prepare()
+        status = 0
+        try:
+            status = program.run_program(self.job.target, self.overlay, self.job.calls)
+        except program.ProgramError as error:
+            self.writer.write(Failed("target", str(error)))
+            return 0
+        except BaseException as error:
+            self._flush()
+            self.writer.write(self._failure(error))
+            return 0
+        self._flush()
+        self._finish(status=status)
+        return 0
+
+    def _prepare(self) -> None:
+        torch.manual_seed(SEED)
+        random.seed(SEED)
+        np.random.seed(SEED % 2**32)
+        sys.dont_write_bytecode = True
+        sys.excepthook = sys.__excepthook__
+        if self.job.memory_limit:
+            _limit_memory(self.job.memory_limit)
+        hooks = {
+            instrument.SEE: self.facts.see,
+            instrument.LOCALS: self.facts.locals,
+            instrument.TEST: self.facts.test,
+            instrument.FORCE: factlog.force,
+            instrument.OBSERVE: self.recorder.observe,
+        }
+        for name, hook in hooks.items():
+            setattr(builtins, name, hook)
+        overlay.install(self.overlay)
+        _announce_saves()
+        self.effects.install()
+        self.watch.install()
+        self.recorder.install()
+        for name in ("__main__", "gbfix.worker.job", "gbfix.worker.program"):
+            # The program must not find our modules in place of its own.
+            if name == "__main__":
+                sys.modules.pop(name, None)
+
+    def _finish(self, *, status: int = 0, stopped: bool = False) -> None:
+        files = []
+        for module in list(sys.modules.values()):
+            path = getattr(module, "__file__", None)
+            if not isinstance(path, str) or not os.path.isabs(path) or not path.endswith(".py"):
+                continue
+            if self.project.owns(path):
+                files.append(os.path.realpath(path))
+        if self.job.instruments:
+            for item in self.job.instruments:
+                if item.action == "facts":
+                    self.writer.write(self.facts.seen(item.path, item.line))
+        self.writer.write(Finished(tuple(sorted(set(files))), stopped, status))
+
+    def _failure(self, error: BaseException) -> Failed:
+        """The program's own exception, with the traceback that plain python would print."""
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if f"{os.sep}gbfix{os.sep}worker{os.sep}" not in frame.filename
+        ]
+        text = "Traceback (most recent call last):\n" + "".join(traceback.format_list(frames))
+        text += "".join(traceback.format_exception_only(error))
+        if not frames:
+            text = "".join(traceback.format_exception_only(error))
+        place = next((f for f in reversed(frames) if self.project.owns(f.filename)), None)
+        path, line = (place.filename, place.lineno or 0) if place else ("", 0)
+        if isinstance(error, SyntaxError) and error.filename:
+            path, line = error.filename, error.lineno or 0
+        kind = "eager-error"
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            kind = "memory"
+        if isinstance(error, KeyboardInterrupt):
+            kind = "interrupted"
+        last = traceback.format_exception_only(error)[-1].strip()
+        return Failed(kind, last, path, line, text)
+
+    def _satisfied(self, satisfied: bool) -> None:
+        marker = os.path.join(self.job.directory, "satisfied")
+        if satisfied:
+            with open(marker, "w"):
+                pass
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(marker)
+
+    def _flush(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+    # -- what a call of a region does ---------------------------------------------------------
+
+    def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        return Call(target, args, kwargs, self.project)
+
+    def _go_on(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The program's own call, uncompiled."""
+        self.writer.write(RegionCalled(region.key, index))
+        try:
+            result = target(*args, **kwargs)
+        except Exception as error:
+            failure = self._failure(error)
+            self.writer.write(
+                Failed("region-error", failure.message, failure.path, failure.line,
+                       failure.traceback, region.key)
+            )  # fmt: skip
+            raise
+        finally:
+            self._count()
+        return result
+
+    def _count(self) -> None:
+        self._recorded += 1
+        if self.job.stop_after and self._recorded >= self.job.stop_after:
+            self._flush()
+            self._finish(stopped=True)
+            os._exit(0)
+
+    def _golden(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        call = self._call(target, args, kwargs)
+        work: list[tuple[str, Callable[[], None]]] = [
+            ("eager", lambda: self._keep_shots(region, index, call))
+        ]
+        if not self.job.values_only:
+            work.append(("trace", lambda: self._trace(region, index, call)))
+        self._fork_all(region, work)
+        return self._go_on(region, index, target, args, kwargs)
+
+    def _facts(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Like golden, instrumented: where the two differ, the program is not deterministic."""
+        call = self._call(target, args, kwargs)
+        self._fork_all(region, [("facts", lambda: self._repeat_shots(region, index, call))])
+        self.facts.recording = True
+        return self._go_on(region, index, target, args, kwargs)
+
+    def _candidate(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        call = self._call(target, args, kwargs)
+        golden = self._golden_path(region.key, index, self.job.golden)
+        if not os.path.exists(golden):
+            # A region that the patch made (the halves of a split): it must be one graph, and its
+            # values are judged where the original function is observed.
+            self._fork_all(region, [("trace", lambda: self._trace(region, index, call))])
+            return self._go_on(region, index, target, args, kwargs)
+        first: list[tuple[str, Callable[[], None]]] = [
+            ("eager", lambda: self._compare_eager(region, index, call, golden))
+        ]
+        rest: list[tuple[str, Callable[[], None]]] = []
+        for number, backend in enumerate(self.job.backends):
+            work = self._compiled_work(region, index, call, golden, backend)
+            (first if number == 0 else rest).append((backend, work))
+        self.effects.writes_files = any(shot.effects.writes_files for shot in _load(golden))
+        groups = [first, rest]
+        if self.effects.writes_files:
+            # Side by side they would write the same files, and see each other do it.
+            groups = [[item] for item in first + rest]
+        for group in groups:
+            if group and not self._fork_all(region, group):
+                break
+        if self._vain:
+            self._finish(stopped=True)
+            os._exit(0)
+        return self._go_on(region, index, target, args, kwargs)
+
+    def _compiled_work(
+        self, region: Region, index: int, call: Call, golden: str, backend: str
+    ) -> Callable[[], None]:
+        return lambda: self._compare_compiled(region, index, call, golden, backend)
+
+    def _user(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The program as the user compiles it, but for a backend that counts graphs."""
+        tracing.set_quiet()
+        found: list[BaseException] = []
+        key = (id(target), region.key)
+        if key not in self._compiled:
+            counter = tracing.GraphCounter()
+            options = {
+                name: value
+                for name, value in region.options.items()
+                if name in ("fullgraph", "dynamic")
+            }
+            self._compiled[key] = (
+                counter,
+                real_compile(target, backend=counter, **options),
+                target,
+            )
+        counter, compiled, _ = self._compiled[key]
+        before = counter.graphs
+        error = ""
+        self.writer.write(RegionCalled(region.key, index))
+        try:
+            with tracing.all_breaks(found.append):
+                return compiled(*args, **kwargs)
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            if tracing.is_break(failure):
+                found.append(failure)
+                return target(*args, **kwargs)
+            raise
+        finally:
+            breaks = [tracing.extract(item, region.key, self.project) for item in found]
+            self.writer.write(
+                Traced(
+                    region.key,
+                    index,
+                    "user",
+                    tuple({item.key: item for item in breaks}.values()),
+                    graphs=counter.graphs - before,
+                    fullgraph=bool(region.options.get("fullgraph")),
+                    error=error[:2000],
+                )
+            )
+            self._count()
+
+    # -- work inside a fork ------------------------------------------------------------------
+
+    def _keep_shots(self, region: Region, index: int, call: Call) -> None:
+        shots = self._eager_shots(index, call)
+        with open(self._golden_path(region.key, index, self.job.directory), "wb") as file:
+            torch.save(shots, file)
+
+    def _repeat_shots(self, region: Region, index: int, call: Call) -> None:
+        path = self._golden_path(region.key, index, self.job.golden)
+        tracing.set_quiet()
+        camera = Camera(call, self.effects)
+        comparison = Comparison("eager")
+        golden = {shot.label: shot for shot in _load(path)} if os.path.exists(path) else {}
+        for variation in self._variations("eager", index):
+            self.facts.recording = variation.label == "base"
+            for shot in camera.shoot(call.target, [variation]):
+                if shot.label in golden:
+                    comparison.add(golden[shot.label], shot)
+        for item in self.job.instruments:
+            if item.action == "facts":
+                self.writer.write(self.facts.seen(item.path, item.line))
+        found = comparison.differences + comparison.caveats
+        if found:
+            self.writer.write(Nondeterministic(region.key, index, tuple(found[:5])))
+
+    def _eager_shots(self, index: int, call: Call) -> list[Shot]:
+        # torch.cond compiles itself even in eager: its log lines are not the program's.
+        tracing.set_quiet()
+        camera = Camera(call, self.effects)
+        return list(camera.shoot(call.target, self._variations("eager", index)))
+
+    def _compare_eager(self, region: Region, index: int, call: Call, golden: str) -> None:
+        shots = {shot.label: shot for shot in self._eager_shots(index, call)}
+        comparison = Comparison("eager")
+        for before in _load(golden):
+            after = shots.get(before.label)
+            if before.kind == "state" and self.job.constant_state:
+                continue
+            if after is None:
+                comparison.differences.append(f"inputs {before.label!r} could not be tried")
+                continue
+            comparison.add(before, after)
+        self._say(region, index, "eager", comparison)
+
+    def _trace(self, region: Region, index: int, call: Call) -> None:
+        """One call under ``fullgraph=True``: one graph, or the first break."""
+        tracing.prepare_compiler("eager")
+        compiled = self._compile(call.target, region, "eager", fullgraph=True)
+        try:
+            list(Camera(call, self.effects).shoot(
+                compiled, perturb.VALUES[:1], fatal=tracing.is_break
+            ))  # fmt: skip
+        except Exception as error:
+            found = tracing.extract(error, region.key, self.project)
+            self.writer.write(Traced(region.key, index, "eager", (found,), error=str(error)[:2000]))
+            return
+        self.writer.write(Traced(region.key, index, "eager", (), graphs=1))
+
+    def _compare_compiled(
+        self, region: Region, index: int, call: Call, golden: str, backend: str
+    ) -> None:
+        """The ladder's compiled rung: fullgraph if that compiles, else what compiles of it."""
+        tracing.prepare_compiler(backend)
+        before = {shot.label: shot for shot in _load(golden)}
+        rung = f"fullgraph-{backend}"
+        comparison = Comparison(backend)
+        try:
+            self._sequence(region, index, call, backend, before, comparison, fullgraph=True)
+        except Exception as error:
+            if not tracing.is_break(error):
+                raise
+            found = tracing.extract(error, region.key, self.project)
+            if self._in_vain(found):
+                self.writer.write(
+                    Traced(region.key, index, backend, (found,), error=str(error)[:2000])
+                )
+                os._exit(_IN_VAIN)
+            shot = before.get("base")
+            if shot is None or shot.error is None:
+                self.writer.write(
+                    Traced(region.key, index, backend, (found,), error=str(error)[:2000])
+                )
+            # Not one graph (yet): what is there must still do what the original does.
+            rung = f"partial-{backend}"
+            comparison = Comparison(backend)
+            tracing.prepare_compiler(backend)
+            try:
+                self._sequence(region, index, call, backend, before, comparison, fullgraph=False)
+            except Exception as again:
+                comparison.differences.append(f"fails to compile: {_first_line(again)}")
+        else:
+            self.writer.write(Traced(region.key, index, backend, (), graphs=1))
+        self._say(region, index, rung, comparison)
+
+    def _sequence(
+        self,
+        region: Region,
+        index: int,
+        call: Call,
+        backend: str,
+        before: dict[str, Shot],
+        comparison: Comparison,
+        *,
+        fullgraph: bool,
+    ) -> None:
+        if region.observed_only:
+            self.recorder.inner = lambda target, inner: self._compile(
+                target, inner, backend, fullgraph=fullgraph
+            )
+            compiled = call.target
+        else:
+            compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
+        camera = Camera(call, self.effects)
+        for variation in self._variations(f"fullgraph-{backend}", index):
+            if variation.label not in before:
+                continue
+            if variation.label in ("grad", "grown"):
+                # These compile anew in any case; from scratch, they stay apart from the rest.
+                torch._dynamo.reset()
+                self._compiled.clear()
+                if not region.observed_only:
+                    compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
+            original = before[variation.label]
+
+            def fatal(error: BaseException, original: Shot = original) -> bool:
+                # Where the original raises too, the two errors are compared instead.
+                return original.error is None and tracing.is_break(error)
+
+            try:
+                for shot in camera.shoot(compiled, [variation], fatal=fatal):
+                    comparison.add(original, shot)
+            except Exception as error:
+                if variation.kind not in ("shape", "grad") or not tracing.is_break(error):
+                    raise
+                text = f"does not compile for varied inputs ({variation.label})"
+                comparison.caveats.append(f"{text}: {_first_line(error)}")
+
+    def _compile(self, target: Any, region: Region, backend: str, *, fullgraph: bool) -> Any:
+        key = (id(target), f"{region.key}/{backend}/{fullgraph}")
+        if key not in self._compiled:
+            self._compiled[key] = tracing.make_compiled(
+                target, backend, fullgraph=fullgraph, dynamic=region.dynamic, compile_=real_compile
+            )
+        return self._compiled[key]
+
+    def _say(self, region: Region, index: int, rung: str, comparison: Comparison) -> None:
+        self.writer.write(
+            Compared(
+                region.key,
+                index,
+                rung,
+                tuple(comparison.differences[:8]),
+                tuple(comparison.caveats[:8]),
+                comparison.count,
+            )
+        )
+
+    def _variations(self, mode: str, index: int) -> tuple[perturb.Variation, ...]:
+        """All that the mode knows for the first call; later calls bring inputs of their own."""
+        chosen = perturb.variations(mode)
+        if index > 0:
+            return tuple(item for item in chosen if item.label in ("base", "negated"))
+        if self.job.constant_state:
+            return tuple(item for item in chosen if item.kind != "state")
+        return chosen
+
+    def _golden_path(self, key: str, index: int, directory: str) -> str:
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return os.path.join(directory, f"{digest}-{index}.golden")
+
+    # -- forks -------------------------------------------------------------------------------
+
+    def _fork_all(self, region: Region, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+        """Run each piece of work in a fork of its own, side by side; whether all ended well."""
+        self._flush()
+        children: dict[int, str] = {}
+        for name, action in work:
+            pid = os.fork()
+            if pid == 0:
+                self._in_fork(region, name, action)
+            children[pid] = name
+        forks = [self._fork_folder(pid) for pid in children]
+        well = True
+        while children:
+            pid, status = os.wait()
+            name = children.pop(pid, "")
+            code = os.waitstatus_to_exitcode(status)
+            if not name:
+                continue
+            if code == _IN_VAIN:
+                # Nothing that the others could find would save this candidate.
+                self._vain = True
+                for other in children:
+                    os.kill(other, signal.SIGKILL)
+            elif code < 0 and not self._vain:
+                what = f"{signal.Signals(-code).name} while {_DOING.get(name, name)}"
+                self.writer.write(Failed("crash", what, key=region.key))
+            well = well and code == 0
+        # What was tried wrote files: the program, which goes on now, must not find them.
+        for folder in forks:
+            fileguard.restore(folder)
+        return well
+
+    def _fork_folder(self, pid: int) -> str:
+        return os.path.join(self.job.directory, f"fork-{pid}-files")
+
+    def _in_vain(self, found: GraphBreak) -> bool:
+        """Whether the break that a candidate was to remove is still there."""
+        site = found.site
+        if site is None or site.line not in self.job.avoid_lines:
+            return False
+        if os.path.realpath(site.path) != os.path.realpath(self.job.avoid_path):
+            return False
+        return found.code == self.job.avoid_code or not found.code.startswith("GB")
+
+    def _in_fork(self, region: Region, name: str, action: Callable[[], None]) -> None:
+        """Never returns: runs the action and leaves the process at once."""
+        status = 1
+        try:
+            die_with_parent()
+            self.job = _without_stop(self.job)
+            guard = fileguard.FileGuard(self._fork_folder(os.getpid()), self._ignored)
+            self.watch.guards.append(guard)
+            # The pool of OpenMP threads did not survive the fork: one thread needs no pool.
+            torch.set_num_threads(1)
+            for fd in (1, 2):
+                path = os.path.join(self.job.directory, f"fork-{os.getpid()}-{fd}")
+                target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC)
+                os.dup2(target, fd)
+                os.close(target)
+            action()
+            status = 0
+        except BaseException as error:
+            text = "".join(traceback.format_exception(error))
+            with contextlib.suppress(BaseException):
+                self.writer.write(
+                    Failed("fork", f"{name}: {qualified(type(error))}: {error}", traceback=text,
+                           key=region.key)
+                )  # fmt: skip
+        finally:
+            os._exit(status)
+
+
+#: Exit status of a fork that found the break which the candidate was to remove.
+_IN_VAIN = 3
+_DOING = {
+    "eager": "running it eagerly on varied inputs",
+    "trace": "tracing it",
+    "facts": "recording facts",
+    "aot_eager": "compiling it with aot_eager",
+    "inductor": "compiling it with inductor",
+}
+
+
+def _without_stop(job: Job) -> Job:
+    import dataclasses
+
+    return dataclasses.replace(job, stop_after=0)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:300]
+
+
+def _load(path: str) -> list[Shot]:
+    # Our own file, from our own fork: images are plain records and tensors.
+    shots: list[Shot] = torch.load(path, weights_only=False)
+    return shots
+
+
+def _announce_saves() -> None:
+    """torch.save opens its file in C++: raise the audit event that Python's own open raises."""
+    writer: Any = getattr(torch.serialization, "_open_zipfile_writer_file", None)
+    if writer is None:
+        return
+    original = writer.__init__
+
+    def announced(self: Any, name: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(name, str | os.PathLike):
+            sys.audit("open", os.fspath(name), "wb", 0)
+        original(self, name, *args, **kwargs)
+
+    writer.__init__ = announced
+
+
+def _limit_memory(limit: int) -> None:
+    """Allow ``limit`` more bytes of address space than the process has now."""
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (now + limit, now + limit))

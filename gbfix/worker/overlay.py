@@ -1,0 +1,139 @@
+"""Serves source text from memory: patched files, and files instrumented for a look inside.
+
+The text that Python compiles, `inspect.getsource` shows and tracebacks quote is the overlay's; the
+file on disk is not touched, and no bytecode cache is read or written for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.machinery
+import linecache
+import os
+import sys
+import tokenize
+import types
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from typing import Any
+
+from gbfix.worker.protocol import Instrument
+
+Transform = Callable[[ast.Module, Sequence[Instrument]], ast.Module]
+
+
+class Overlay:
+    """Patched texts by real path, and instruments by real path."""
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        instruments: Sequence[Instrument],
+        transform: Transform,
+    ) -> None:
+        self._files = {os.path.realpath(path): data for path, data in files.items()}
+        self._instruments: dict[str, list[Instrument]] = {}
+        for item in instruments:
+            self._instruments.setdefault(os.path.realpath(item.path), []).append(item)
+        self._transform = transform
+
+    def __contains__(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        return real in self._files or real in self._instruments
+
+    def data(self, path: str) -> bytes:
+        """The bytes of the file as the program is to see them."""
+        patched = self._files.get(os.path.realpath(path))
+        if patched is not None:
+            return patched
+        with open(path, "rb") as file:
+            return file.read()
+
+    def code(self, path: str) -> types.CodeType:
+        """The compiled file, instrumented where asked; raises SyntaxError as Python would."""
+        data = self.data(path)
+        if path in self:
+            self._quote(path, data)
+        instruments = self._instruments.get(os.path.realpath(path))
+        if not instruments:
+            return compile(data, path, "exec", dont_inherit=True)
+        tree = ast.parse(data, path)
+        rows = self._quote(path, data)
+        instruments = [_in_bytes(item, rows) for item in instruments]
+        tree = ast.fix_missing_locations(self._transform(tree, instruments))
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def _quote(self, path: str, data: bytes) -> list[str]:
+        """Make tracebacks and `inspect` show this text (an entry without mtime is never stale)."""
+        lines = iter(data.splitlines(keepends=True))
+        encoding, _ = tokenize.detect_encoding(lambda: next(lines, b""))
+        text = data.decode(encoding, "replace").replace("\r\n", "\n").replace("\r", "\n")
+        rows = text.splitlines(keepends=True) if "\f" not in text else _lines(text)
+        linecache.cache[path] = (len(data), None, rows, path)
+        return rows
+
+
+def _in_bytes(item: Instrument, rows: Sequence[str]) -> Instrument:
+    """The instrument with its column in UTF-8 bytes, as `ast` counts (ours count characters)."""
+    if not (0 < item.line <= len(rows) and item.end_line <= len(rows)):
+        return item
+    first = len(rows[item.line - 1][: item.column].encode())
+    last = len(rows[item.end_line - 1][: item.end_column].encode())
+    return dataclasses.replace(item, column=first, end_column=last)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as Python counts them: only newlines end one (`str.splitlines` also cuts at \\f)."""
+    return [line + "\n" for line in text.split("\n")]
+
+
+class OverlayLoader(importlib.machinery.SourceFileLoader):
+    """A source loader that asks the overlay and never a bytecode cache."""
+
+    def __init__(self, fullname: str, path: str, overlay: Overlay) -> None:
+        super().__init__(fullname, path)
+        self._overlay = overlay
+
+    def get_data(self, path: str) -> bytes:
+        if path == self.path:
+            return self._overlay.data(path)
+        return super().get_data(path)
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return self._overlay.code(self.path)
+
+
+class OverlayFinder(MetaPathFinder):
+    """Finds modules where Python would, and swaps the loader for files that the overlay serves."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        for finder in sys.meta_path:
+            if finder is self:
+                continue
+            find = getattr(finder, "find_spec", None)
+            spec: Any = find(fullname, path, target) if find else None
+            if spec is not None:
+                return self.served(spec)
+        return None
+
+    def served(self, spec: importlib.machinery.ModuleSpec) -> importlib.machinery.ModuleSpec:
+        """The spec with the overlay's loader if the overlay has its file, else as it is."""
+        path = spec.origin or ""
+        if spec.has_location and path.endswith((".py", ".pyw")) and path in self._overlay:
+            spec.loader = OverlayLoader(spec.name, path, self._overlay)
+            spec.cached = None
+        return spec
+
+
+def install(overlay: Overlay) -> None:
+    """Put the overlay in front of Python's own finders."""
+    sys.meta_path.insert(0, OverlayFinder(overlay))

@@ -1,0 +1,214 @@
+"""Records exchanged between `gbfix.runner` (no torch) and the worker processes (torch).
+
+A job is one run of the user's program in a fresh child of the fork server.  Its directory holds
+``job`` (a pickled `Job`), ``stdout`` and ``stderr`` of the program, and ``events``: a stream of
+pickled events, written as they happen, so that a killed or crashed run still tells what it saw.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from gbfix.schema import FrameFacts, GraphBreak, Rung, Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Instrument:
+    """A change of the program that is made only in memory, to look at it or to steer it.
+
+    ``action`` is ``facts`` (record expressions and locals of the function around ``line``),
+    ``force`` (evaluate the expression at the position, then use ``value`` as its truth),
+    ``force-call`` (make the first argument of the call at the position come out as ``value``) or
+    ``observe`` (record calls of the function ``qualname`` although nothing compiles it).
+    """
+
+    path: str
+    action: str
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    value: bool = False
+    qualname: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One run of the program.
+
+    ``mode`` is ``golden`` (record the original), ``facts`` (record facts and compare with the
+    golden run, to learn what is not deterministic), ``candidate`` (run the ladder against the
+    golden run), ``user`` (compile for real with the user's own options).
+    """
+
+    mode: str
+    target: Target
+    directory: str
+    root: str
+    overlay: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    instruments: tuple[Instrument, ...] = ()
+    golden: str = ""
+    calls: int = 2
+    backends: tuple[str, ...] = ("eager", "aot_eager")
+    memory_limit: int = 0
+    #: Stop the program after this many recorded calls (0: let it end by itself).
+    stop_after: int = 0
+    #: Variations of reachable state are left out: the rewrite's proof covers that it is constant.
+    constant_state: bool = False
+    exclude: tuple[str, ...] = ()
+    #: Where copies of the user's files go before they change (see `gbfix.worker.fileguard`).
+    guard: str = ""
+    #: A candidate is pointless once its region breaks again on one of these lines of this file,
+    #: for this code (or inside a higher-order operator that the rewrite made).
+    avoid_path: str = ""
+    avoid_lines: frozenset[int] = frozenset()
+    avoid_code: str = ""
+    #: Record values only; do not trace (a golden run under a forced condition).
+    values_only: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class RegionSeen:
+    """A callable was compiled."""
+
+    key: str
+    name: str
+    path: str
+    line: int
+    compile_path: str
+    compile_line: int
+    options: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class RegionCalled:
+    """A call of a region was recorded; ``index`` counts from 0."""
+
+    key: str
+    index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """What tracing one call found: no break, the first break, or (``user`` mode) all of them."""
+
+    key: str
+    index: int
+    backend: str
+    breaks: tuple[GraphBreak, ...]
+    graphs: int = 0
+    recompiles: int = 0
+    fullgraph: bool = True
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """One rung of the ladder on one recorded call; ``differences`` is empty when all agreed."""
+
+    key: str
+    index: int
+    rung: str
+    differences: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    perturbed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Nondeterministic:
+    """Two runs of the unchanged program disagreed here."""
+
+    key: str
+    index: int
+    what: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class FactsSeen:
+    path: str
+    line: int
+    facts: FrameFacts
+    #: Truth values of every ``if``/``while``/ternary test, by (line, column) of the test.
+    outcomes: Mapping[tuple[int, int], tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """The program, or one call of a region, failed."""
+
+    kind: str
+    message: str
+    path: str = ""
+    line: int = 0
+    traceback: str = ""
+    key: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Satisfied:
+    """Every region seen so far has had its calls."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """The program ended by itself (or was stopped as planned); ``files`` is the project's code."""
+
+    files: tuple[str, ...]
+    stopped: bool = False
+    status: int = 0
+
+
+T = TypeVar("T")
+
+Event = (
+    RegionSeen
+    | RegionCalled
+    | Traced
+    | Compared
+    | Nondeterministic
+    | FactsSeen
+    | Failed
+    | Satisfied
+    | Finished
+)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How one job ended, and all that it said."""
+
+    events: list[object]
+    ended: str = "ok"
+    detail: str = ""
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class EventWriter:
+    """Appends events to a stream; each is flushed at once, so a crash loses none before it."""
+
+    def __init__(self, path: str) -> None:
+        self._file: BinaryIO = open(path, "ab", buffering=0)  # noqa: SIM115
+
+    def write(self, event: Event | Rung) -> None:
+        self._file.write(pickle.dumps(event, protocol=5))
+
+
+def read_events(path: str | Path) -> Iterator[object]:
+    """The events of a stream, as far as it was written."""
+    try:
+        with open(path, "rb") as file:
+            while True:
+                try:
+                    yield pickle.load(file)
+                except (EOFError, pickle.UnpicklingError):
+                    return
+    except FileNotFoundError:
+        return

@@ -1,0 +1,222 @@
+"""Stands in for `torch.compile`: notes what the program compiles, and sees every call of it.
+
+What a region does on a call is up to a handler (`gbfix.worker.job`): run it eagerly and record, or
+compile it for real.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gbfix.worker.protocol import RegionSeen
+from gbfix.worker.values import Project
+
+real_compile = torch.compile
+_TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
+
+
+class Region:
+    """A compiled callable; all instances of a class compiled as modules share one."""
+
+    def __init__(self, key: str, options: dict[str, Any]) -> None:
+        self.key = key
+        self.options = options
+        self.calls = 0
+        self.observed_only = False
+
+    @property
+    def dynamic(self) -> bool | None:
+        return self.options.get("dynamic")
+
+
+Handler = Callable[[Region, int, Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+class Recorder:
+    """Replaces `torch.compile` and its kin for the rest of the process."""
+
+    def __init__(
+        self,
+        project: Project,
+        limit: int,
+        handler: Handler,
+        announce: Callable[[RegionSeen], None],
+        changed: Callable[[bool], None],
+    ) -> None:
+        self._project = project
+        self._limit = limit
+        self._handler = handler
+        self._announce = announce
+        self._changed = changed
+        self.regions: dict[str, Region] = {}
+        self._codes: dict[object, str] = {}
+        self._depth = 0
+        self._thread = threading.get_ident()
+        #: Set inside a fork that runs an observed (uncompiled) function: inner regions compile.
+        self.inner: Callable[[Any, Region], Any] | None = None
+
+    def install(self) -> None:
+        recorder = self
+
+        @functools.wraps(real_compile)
+        def compile(model: Any = None, **kwargs: Any) -> Any:
+            return recorder.compile(model, kwargs, _caller())
+
+        def module_compile(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+            place = _caller()
+            module._compiled_call_impl = recorder.wrap(module, module._call_impl, kwargs, place)
+
+        module_class: Any = torch.nn.Module
+        module_class.compile = module_compile
+        torch.compile = compile
+
+    def compile(self, model: Any, kwargs: dict[str, Any], place: tuple[str, int]) -> Any:
+        """What the program gets from ``torch.compile(model, **kwargs)``."""
+        if place[0].startswith(_TORCH) or kwargs.get("disable"):
+            return real_compile(model, **kwargs)
+        if model is None:
+            return lambda fn: self.compile(fn, kwargs, place)
+        if isinstance(model, torch.nn.Module):
+            from torch._dynamo.eval_frame import OptimizedModule
+
+            context: Any = lambda fn: self.wrap(model, fn, kwargs, place)  # noqa: E731
+            context.callback = None
+            optimized = OptimizedModule(model, context)
+            object.__setattr__(optimized, "_gbfix_region", True)
+            return optimized
+        if not callable(model):
+            return real_compile(model, **kwargs)
+        return self.wrap(model, model, kwargs, place)
+
+    def wrap(
+        self, target: Any, function: Any, kwargs: dict[str, Any], place: tuple[str, int]
+    ) -> Any:
+        """A function that stands for the compiled ``target``; ``function`` is what it calls."""
+        region = self._region(target, kwargs, place)
+        return self._wrapper(region, target, function)
+
+    def observe(self, qualname: str) -> Callable[[Any], Any]:
+        """A decorator that records calls of a function that nothing compiles (any more)."""
+
+        def decorate(function: Any) -> Any:
+            region = self._region(function, {}, (function.__code__.co_filename, 0))
+            if region is None:
+                return function
+            region.observed_only = True
+            return self._wrapper(region, function, function)
+
+        return decorate
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _wrapper(self, region: Region | None, target: Any, function: Any) -> Any:
+        def gbfix_region(*args: Any, **kwargs: Any) -> Any:
+            if region is None or torch.compiler.is_compiling():
+                return function(*args, **kwargs)
+            # A decorated method arrives unbound: self is its first argument, and stays there.
+            return self._call(region, target, function, args, kwargs)
+
+        with contextlib.suppress(AttributeError, TypeError):
+            functools.update_wrapper(gbfix_region, function)
+        wrapper: Any = gbfix_region
+        # Dynamo looks here when a compiled function calls another one: it traces the original.
+        wrapper._torchdynamo_inline = function
+        wrapper._torchdynamo_orig_callable = function
+        wrapper._gbfix_region = True
+        return wrapper
+
+    def _call(
+        self,
+        region: Region,
+        target: Any,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        if self._depth or threading.get_ident() != self._thread:
+            if self.inner is not None and not region.observed_only:
+                return self.inner(target, region)(*args, **kwargs)
+            return function(*args, **kwargs)
+        if region.calls >= self._limit:
+            self._changed(self._satisfied())
+            return function(*args, **kwargs)
+        index = region.calls
+        region.calls += 1
+        self._depth += 1
+        try:
+            return self._handler(region, index, target, args, kwargs)
+        finally:
+            self._depth -= 1
+            self._changed(self._satisfied())
+
+    def _satisfied(self) -> bool:
+        return all(region.calls >= self._limit for region in self.regions.values())
+
+    def _region(self, target: Any, kwargs: dict[str, Any], place: tuple[str, int]) -> Region | None:
+        code, name = _definition(target)
+        path = code.co_filename if code is not None else ""
+        if not self._project.owns(place[0]) and not self._project.owns(path):
+            return None
+        # Two functions of one name (lambdas, redefinitions) are told apart by their order.
+        identity = code if not isinstance(target, torch.nn.Module) else type(target)
+        key = self._codes.get(identity)
+        if key is None:
+            base = f"{path}::{name}"
+            key, number = base, 1
+            while key in self.regions:
+                number += 1
+                key = f"{base}#{number}"
+            self._codes[identity] = key
+        region = self.regions.get(key)
+        if region is None:
+            region = Region(key, dict(kwargs))
+            self.regions[key] = region
+            line = code.co_firstlineno if code is not None else place[1]
+            options = {name: _shown(value) for name, value in kwargs.items()}
+            self._announce(RegionSeen(key, name, path, line, *place, options))
+            self._changed(False)
+        return region
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return getattr(value, "__name__", text) if text.startswith("<") else text
+
+
+def _definition(target: Any) -> tuple[Any, str]:
+    """The code object and qualified name of what was compiled."""
+    if isinstance(target, torch.nn.Module):
+        forward: Any = vars(target).get("forward", type(target).forward)
+        forward = getattr(forward, "__func__", forward)
+        return getattr(_unwrapped(forward), "__code__", None), type(target).__qualname__
+    function = _unwrapped(getattr(target, "__func__", target))
+    if isinstance(function, functools.partial):
+        function = _unwrapped(function.func)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        code = getattr(_unwrapped(type(target).__call__), "__code__", None)
+        return code, type(target).__qualname__
+    return code, getattr(function, "__qualname__", type(target).__qualname__)
+
+
+def _unwrapped(function: Any) -> Any:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
+
+
+def _caller() -> tuple[str, int]:
+    """File and line of the frame that compiled, outside gbfix."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno

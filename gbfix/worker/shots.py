@@ -1,0 +1,291 @@
+"""Takes a picture of a call: outputs, what it changed, gradients, effects, for each variation."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from gbfix.worker.effects import EffectRecorder, Effects
+from gbfix.worker.perturb import Inputs, Variation
+from gbfix.worker.values import Imager, Project, qualified, state_image, tensors_in
+
+#: Tensors of state larger than this (elements, all together) are imaged only when changed.
+_STATE_BUDGET = 4_000_000
+
+
+@dataclasses.dataclass
+class Shot:
+    """What one variation of a call gave.  Holds no live object of the user's program."""
+
+    label: str
+    kind: str
+    result: Any = None
+    error: tuple[str, str] | None = None
+    error_types: tuple[str, ...] = ()
+    inputs: Any = None
+    tensors: dict[str, Any] = dataclasses.field(default_factory=dict)
+    state: dict[str, Any] = dataclasses.field(default_factory=dict)
+    grads: dict[str, Any] = dataclasses.field(default_factory=dict)
+    grad_error: tuple[str, str] | None = None
+    rng: dict[str, str] = dataclasses.field(default_factory=dict)
+    effects: Effects = dataclasses.field(default_factory=Effects)
+
+
+@dataclasses.dataclass
+class Call:
+    """A recorded call: what was compiled, its arguments, and the state that it can reach."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    project: Project
+
+    def roots(self) -> dict[str, object]:
+        """Where state that the call can see hangs: its module or self, closure and globals."""
+        target = self.target
+        roots: dict[str, object] = {}
+        if isinstance(target, torch.nn.Module):
+            roots["self"] = target
+            function: Any = type(target).forward
+        else:
+            owner = getattr(target, "__self__", None)
+            if owner is not None and not isinstance(owner, types.ModuleType):
+                roots["self"] = owner
+            function = getattr(target, "__func__", target)
+        # A decorated function is a wrapper: the user's own function lies beneath.
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
+            for name, cell in cells:
+                try:
+                    roots[f"closure.{name}"] = cell.cell_contents
+                except ValueError:
+                    continue
+        space = getattr(function, "__globals__", {})
+        for name, value in list(space.items()):
+            if name.startswith("__") or isinstance(value, types.ModuleType | type):
+                continue
+            if callable(value) and not isinstance(value, torch.nn.Module | torch.Tensor):
+                continue
+            roots[f"global.{name}"] = value
+        for index, value in enumerate(self.args):
+            if not isinstance(value, torch.Tensor):
+                roots[f"args.{index}"] = value
+        for name, value in self.kwargs.items():
+            if not isinstance(value, torch.Tensor):
+                roots[f"kwargs.{name}"] = value
+        return roots
+
+
+def random_state() -> dict[str, str]:
+    """Digests of the random streams that a program can draw from."""
+    parts: dict[str, bytes] = {
+        "torch": torch.get_rng_state().numpy().tobytes(),
+        "random": repr(random.getstate()).encode(),
+        "numpy": repr(np.random.get_state(legacy=True)).encode(),
+    }
+    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in parts.items()}
+
+
+def seed_streams(seed: int = 2147) -> None:
+    """Put every random stream to the same start: a call must draw the same in each process."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def _forget_warnings() -> None:
+    """Let a warning that is shown once a place be shown again: each shot counts its own.
+
+    Python drops what it remembers when the filters change (`warnings._filters_mutated`); which
+    warnings were shown before a fork would else depend on how the program got there.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+
+
+class Camera:
+    """Runs the variations of one call, one after the other, in the calling process.
+
+    Tensors of state are put back between variations; Python state is not, but goes through the
+    same sequence in every process.
+    """
+
+    def __init__(self, call: Call, effects: EffectRecorder) -> None:
+        self._call = call
+        self._effects = effects
+        roots = call.roots()
+        self._roots = roots
+        self._state: dict[str, torch.Tensor] = {}
+        for name, root in roots.items():
+            for path, value in tensors_in(root, name):
+                self._state.setdefault(path, value)
+        self._saved = {
+            name: (value, value.detach().clone(), value._version)
+            for name, value in self._state.items()
+            if not value.is_meta
+        }
+        self._small = sum(value.numel() for value in self._state.values()) <= _STATE_BUDGET
+        self._inputs = Inputs(call.args, call.kwargs)
+
+    def shoot(
+        self,
+        invoke: Callable[..., Any],
+        variations: Sequence[Variation],
+        *,
+        fatal: Callable[[BaseException], bool] = lambda error: False,
+    ) -> Iterator[Shot]:
+        """One shot a variation that applies; exceptions for which ``fatal`` holds come through."""
+        for variation in variations:
+            given = self._inputs.vary(variation)
+            if given is None:
+                continue
+            if variation.kind == "grad" and not torch.is_grad_enabled():
+                continue
+            undo = self._vary_state(variation)
+            if undo is None:
+                continue
+            try:
+                yield self._one(invoke, variation, *given, fatal)
+            finally:
+                undo()
+                self._restore()
+
+    def _one(
+        self,
+        invoke: Callable[..., Any],
+        variation: Variation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fatal: Callable[[BaseException], bool],
+    ) -> Shot:
+        shot = Shot(variation.label, variation.kind)
+        seed_streams()
+        _forget_warnings()
+        given = dict(tensors_in((args, kwargs), "in", modules=False))
+        known = {**self._state, **given}
+        for value in known.values():
+            if value.is_leaf and value.grad is not None:
+                value.grad = None
+        result: Any = None
+        looks = variation.label in ("base", "again")
+        with self._effects.watch(files=looks) as effects:
+            try:
+                result = invoke(*args, **kwargs)
+            except Exception as error:
+                if fatal(error):
+                    raise
+                shot.error = (qualified(type(error)), str(error))
+                shot.error_types = tuple(qualified(kind) for kind in type(error).__mro__)
+        shot.rng = random_state()
+        shot.effects = effects
+        if shot.error is None:
+            imager = Imager(known)
+            shot.result = imager.image(result, "out")
+        shot.inputs = Imager().image((args, kwargs), "in")
+        shot.tensors = self._changed_state()
+        shot.state = state_image(self._roots)
+        if shot.error is None:
+            self._gradients(shot, result, known, fatal)
+        return shot
+
+    def _gradients(
+        self,
+        shot: Shot,
+        result: Any,
+        known: Mapping[str, torch.Tensor],
+        fatal: Callable[[BaseException], bool],
+    ) -> None:
+        outputs = [
+            value
+            for _, value in tensors_in(result, "out", modules=False)
+            if value.requires_grad and (value.is_floating_point() or value.is_complex())
+        ]
+        if not outputs:
+            return
+        generator = torch.Generator().manual_seed(7)
+        seeds = [
+            torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
+            for value in outputs
+        ]
+        try:
+            torch.autograd.backward(outputs, seeds, retain_graph=True)
+        except Exception as error:
+            if fatal(error):
+                raise
+            shot.grad_error = (qualified(type(error)), str(error))
+            return
+        imager = Imager()
+        for name, value in known.items():
+            if value.requires_grad and value.is_leaf:
+                grad = value.grad
+                shot.grads[name] = None if grad is None else imager.image(grad)
+
+    def _changed_state(self) -> dict[str, Any]:
+        """Images of state tensors after the call; large ones only where they were written."""
+        imager = Imager()
+        result: dict[str, Any] = {}
+        for name, root in self._roots.items():
+            for path, value in tensors_in(root, name):
+                saved = self._saved.get(path)
+                untouched = saved is not None and saved[0] is value and value._version == saved[2]
+                if untouched and not self._small:
+                    continue
+                if path not in result and not value.is_meta:
+                    result[path] = imager.image(value)
+        return result
+
+    def _vary_state(self, variation: Variation) -> Callable[[], None] | None:
+        """Apply a variation of state; what undoes it, or None where it means nothing."""
+        if variation.kind == "state":
+            floats = [
+                value
+                for value in self._state.values()
+                if value.is_floating_point() and value.layout is torch.strided and value.numel()
+            ]
+            if not floats:
+                return None
+            factor = -1.0 if variation.label == "state-negated" else 300.0
+            with torch.no_grad():
+                for value in floats:
+                    _quietly(value.data.mul_, factor)
+            return lambda: None
+        if variation.kind == "mode":
+            modules = [root for root in self._roots.values() if isinstance(root, torch.nn.Module)]
+            if not modules:
+                return None
+            was = [(part, part.training) for module in modules for part in module.modules()]
+            for part, training in was:
+                part.training = not training
+
+            def undo() -> None:
+                for part, training in was:
+                    part.training = training
+
+            return undo
+        return lambda: None
+
+    def _restore(self) -> None:
+        with torch.no_grad():
+            for name, (value, copy, _) in self._saved.items():
+                if value.shape == copy.shape and value.layout is torch.strided:
+                    _quietly(value.data.copy_, copy)
+                self._saved[name] = (value, copy, value._version)
+
+
+def _quietly(action: Callable[[Any], object], operand: Any) -> None:
+    try:
+        action(operand)
+    except RuntimeError:
+        # Expanded tensors cannot be written in place; they were not written by the call either.
+        return

@@ -1,0 +1,209 @@
+"""Asks Dynamo where and why a region breaks, and turns its answer into `GraphBreak` records."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch._dynamo import exc as dynamo_exc
+
+from gbfix.registry import Registry, family_for
+from gbfix.schema import Frame, GraphBreak
+from gbfix.worker.values import Project
+
+_CODE = re.compile(r"/gb(\d{4})\.html")
+
+
+def is_break(error: BaseException) -> bool:
+    """Whether an exception is the compiler's word, not the program's."""
+    if isinstance(error, dynamo_exc.TorchDynamoException):
+        return True
+    name = type(error).__name__
+    module = type(error).__module__ or ""
+    return name in ("GuardOnDataDependentSymNode", "UncapturedHigherOrderOpError") or (
+        module.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
+    )
+
+
+def extract(error: BaseException, region: str, project: Project) -> GraphBreak:
+    """The break that an exception of the compiler describes."""
+    message = _strip(str(error))
+    gb_type = getattr(error, "gb_type", None) or ""
+    kind = type(error).__name__
+    frames = _frames(error, project)
+    first, explanation, hints, context = _parts(message)
+    registry = Registry.load()
+    found = _CODE.search(message)
+    code = f"GB{found.group(1)}" if found and gb_type else ""
+    if not code and gb_type:
+        code = registry.code_for(gb_type) or ""
+    if not code:
+        code = family_for(kind, message)
+    site = next((frame for frame in reversed(frames) if frame.in_project), None)
+    return GraphBreak(
+        code=code,
+        gb_type=gb_type or first,
+        explanation=explanation or first,
+        context=context,
+        hints=hints,
+        frames=tuple(frames),
+        region=region,
+        site=site,
+        error_type=kind,
+        message=message[:4000],
+    )
+
+
+def _strip(message: str) -> str:
+    """Without the advice on environment variables and the quoted stack that torch appends."""
+    for marker in ("\nSet TORCHDYNAMO_VERBOSE=1", "\nfrom user code:", "\nUser Stack (most recent"):
+        message = message.partition(marker)[0]
+    return message.strip()
+
+
+def _parts(message: str) -> tuple[str, str, tuple[str, ...], str]:
+    """First line, explanation, hints and developer context of a Dynamo message."""
+    # A nested report ("another graph break occurred") describes its consequence last.
+    message = message.partition("\n\n*** While handling this graph break")[0]
+    first = message.splitlines()[0].strip() if message else ""
+    explanation = _section(message, r"\n\s*Explanation: ")
+    hints = tuple(_clean(part) for part in _sections(message, r"\n\s*Hint: "))
+    context = _section(message, r"\n\s*Developer debug context: ")
+    return first, explanation, hints, context
+
+
+_HEADS = r"\n\s*(?:Explanation|Hint|Developer debug context|Higher Order Operator): |\n\n For more"
+
+
+def _sections(message: str, head: str) -> Iterator[str]:
+    for start in re.finditer(head, message):
+        rest = message[start.end() :]
+        end = re.search(_HEADS, rest)
+        yield rest[: end.start()] if end else rest
+
+
+def _section(message: str, head: str) -> str:
+    return _clean(next(_sections(message, head), ""))
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _frames(error: BaseException, project: Project) -> list[Frame]:
+    stack = getattr(error, "real_stack", None)
+    if not stack:
+        cause = error.__cause__ or error.__context__
+        while cause is not None and not stack:
+            stack = getattr(cause, "real_stack", None)
+            cause = cause.__cause__ or cause.__context__
+    if not stack:
+        # Without Dynamo's own stack the Python traceback still passes through the user's frames.
+        stack = [
+            item
+            for item in traceback.extract_tb(error.__traceback__)
+            if project.owns(item.filename)
+        ]
+    return [to_frame(item, project) for item in stack]
+
+
+def to_frame(item: traceback.FrameSummary, project: Project) -> Frame:
+    """A frame with columns in characters (Python counts UTF-8 bytes)."""
+    line = item.lineno or 1
+    text = linecache.getline(item.filename, line)
+    end_line = getattr(item, "end_lineno", None)
+    end_text = text if end_line in (None, line) else linecache.getline(item.filename, end_line)
+    return Frame(
+        path=item.filename,
+        line=line,
+        function=item.name,
+        column=characters(text, getattr(item, "colno", None)),
+        end_line=end_line,
+        end_column=characters(end_text, getattr(item, "end_colno", None)),
+        text=text.rstrip("\r\n"),
+        in_project=project.owns(item.filename),
+    )
+
+
+def characters(text: str, offset: int | None) -> int | None:
+    """A byte offset into a line of source as a character offset."""
+    if offset is None or text.isascii():
+        return offset
+    return len(text.encode()[:offset].decode("utf-8", "ignore"))
+
+
+class GraphCounter:
+    """A backend that counts the graphs it is given and runs them as they are."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+        self.graphs += 1
+        return module.forward
+
+
+@contextlib.contextmanager
+def all_breaks(report: Callable[[BaseException], None]) -> Iterator[None]:
+    """Report every graph break that Dynamo logs inside the block (``fullgraph=False``)."""
+    from torch._dynamo import symbolic_convert
+
+    translator: Any = symbolic_convert.InstructionTranslatorBase
+    original = translator.log_graph_break
+
+    def log_graph_break(self: Any, code_options: Any, reason: str = "", exc: Any = None) -> Any:
+        if exc is not None and not getattr(exc, "logged", False):
+            report(exc)
+        return original(self, code_options, reason=reason, exc=exc)
+
+    translator.log_graph_break = log_graph_break
+    try:
+        yield
+    finally:
+        translator.log_graph_break = original
+
+
+def set_quiet() -> None:
+    """Keep the compiler's own log lines out of the program's output."""
+    import logging
+
+    logs: Any = torch._logging
+    logs.set_logs(all=logging.CRITICAL)
+
+
+def prepare_compiler(backend: str) -> None:
+    """Settings for validating: no caches (they hide lost effects), no child processes, no logs."""
+    torch._dynamo.reset()
+    config: Any = torch._dynamo.config
+    config.suppress_errors = False
+    # A sequence of varied inputs meets more guards than a program does; rung 6 counts recompiles.
+    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit"):
+        with contextlib.suppress(AttributeError):
+            setattr(config, name, 512)
+    set_quiet()
+    try:
+        functorch: Any = torch._functorch.config
+        functorch.enable_autograd_cache = False
+        # Backward is asked for more than once, through graphs that the forward pass made.
+        functorch.donated_buffer = False
+    except AttributeError:
+        pass
+    if backend == "inductor":
+        import torch._inductor.config as inductor
+
+        inductor.compile_threads = 1
+        inductor.force_disable_caches = True
+        inductor.fallback_random = True
+
+
+def make_compiled(
+    target: Any, backend: str, *, fullgraph: bool, dynamic: bool | None, compile_: Any
+) -> Any:
+    """``target`` compiled by the real `torch.compile` with the given backend."""
+    return compile_(target, backend=backend, fullgraph=fullgraph, dynamic=dynamic)

@@ -1,0 +1,421 @@
+"""Turns live values into plain records: facts for codemods, and images for comparing two runs.
+
+An *image* is a tree of plain Python data and detached tensor copies that needs no user class to be
+read again, so that one process can compare what another saw.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import inspect
+import os
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from gbfix.schema import Fact
+
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+_MAX_ITEMS = 8
+_MAX_DEPTH = 6
+_MAX_OBJECTS = 5000
+
+
+def qualified(kind: type) -> str:
+    """``torch.Tensor`` for a class; builtins without their module."""
+    module = getattr(kind, "__module__", "")
+    name = getattr(kind, "__qualname__", str(kind))
+    return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+class Project:
+    """Decides which files are the user's own: under the root, in no installed package."""
+
+    def __init__(self, root: str, exclude: tuple[str, ...] = ()) -> None:
+        self.root = os.path.realpath(root)
+        self._exclude = tuple(os.path.realpath(os.path.join(root, path)) for path in exclude)
+        self._outside = {os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)} | {
+            os.path.dirname(os.path.realpath(torch.__file__)),
+            os.path.dirname(os.path.realpath(os.__file__)),
+            os.path.dirname(os.path.dirname(os.path.realpath(__file__))),
+        }
+
+    @functools.cache  # noqa: B019  (one project a process)
+    def owns(self, path: str) -> bool:
+        """Whether the file belongs to the project."""
+        if not path or path.startswith("<"):
+            return False
+        real = os.path.realpath(path)
+        if not real.startswith(self.root + os.sep):
+            return False
+        if any(real == item or real.startswith(item + os.sep) for item in self._exclude):
+            return False
+        parts = real[len(self.root) :].split(os.sep)
+        if "site-packages" in parts or "dist-packages" in parts:
+            return False
+        return not any(
+            real.startswith(item + os.sep) and not self.root.startswith(item + os.sep)
+            for item in self._outside
+            if item != self.root
+        )
+
+
+class FactMaker:
+    """Makes facts; tokens for identity and storage are stable within one maker."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._tokens: dict[object, int] = {}
+
+    def fact(self, value: object, depth: int = 0) -> Fact:
+        """The fact of a value; never raises, whatever half-built object it is given."""
+        try:
+            return self._fact(value, depth)
+        except Exception:
+            return Fact("object", qualified(type(value)))
+
+    def _fact(self, value: object, depth: int) -> Fact:
+        kind = type(value)
+        name = qualified(kind)
+        identity = self._token(("object", id(value)))
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, name, identity)
+        if isinstance(value, _SCALARS) and kind in _SCALARS:
+            label = "none" if value is None else kind.__name__
+            keep = not isinstance(value, str | bytes) or len(value) <= 200
+            return Fact(
+                label, name, value=value if keep else None, constant=keep, identity=identity
+            )
+        if isinstance(value, list | tuple):
+            label = "list" if isinstance(value, list) else "tuple"
+            items = tuple(self.fact(item, depth + 1) for item in value[:_MAX_ITEMS])
+            whole = items if depth < 3 and len(value) <= _MAX_ITEMS else None
+            return Fact(label, name, items=whole, identity=identity)
+        if isinstance(value, dict):
+            keys = tuple(str(key)[:80] for key in list(value)[:32])
+            items = tuple(self.fact(item, depth + 1) for item in list(value.values())[:_MAX_ITEMS])
+            whole = items if depth < 2 and len(value) <= _MAX_ITEMS else None
+            return Fact("dict", name, keys=keys, items=whole, identity=identity)
+        if isinstance(value, set | frozenset):
+            return Fact("set", name, identity=identity)
+        if isinstance(value, torch.nn.Module):
+            return Fact(
+                "module",
+                name,
+                value="training" if value.training else "eval",
+                qualname=name,
+                in_project=self._owns(kind),
+                identity=identity,
+            )
+        if isinstance(value, np.ndarray):
+            shape = tuple(value.shape)
+            return Fact("ndarray", name, shape=shape, dtype=str(value.dtype), identity=identity)
+        if isinstance(value, types.ModuleType):
+            return Fact("pymodule", name, qualname=value.__name__, identity=identity)
+        if isinstance(value, type):
+            qualname = qualified(value)
+            return Fact("class", name, qualname=qualname, in_project=self._owns(value))
+        if callable(value) and hasattr(value, "__name__"):
+            return self._function(value, name, identity)
+        if isinstance(value, collections.abc.Iterator):
+            return Fact("iterator", name, identity=identity)
+        return Fact("object", name, in_project=self._owns(kind), identity=identity)
+
+    def _tensor(self, value: torch.Tensor, name: str, identity: int) -> Fact:
+        strides: tuple[int, ...] | None = None
+        storage = 0
+        if value.layout is torch.strided and not value.is_nested:
+            strides = tuple(value.stride())
+            try:
+                storage = self._token(("storage", value.untyped_storage()._cdata))
+            except (RuntimeError, NotImplementedError):
+                storage = 0
+        constant: Any = None
+        if value.numel() == 1 and not value.is_meta and value.layout is torch.strided:
+            constant = value.detach().reshape(()).tolist()
+        return Fact(
+            "tensor",
+            name,
+            shape=tuple(value.shape) if not value.is_nested else None,
+            dtype=str(value.dtype),
+            device=str(value.device),
+            strides=strides,
+            requires_grad=value.requires_grad,
+            is_leaf=value.is_leaf,
+            value=constant,
+            identity=identity,
+            storage=storage,
+        )
+
+    def _function(self, value: Any, name: str, identity: int) -> Fact:
+        module = getattr(value, "__module__", None) or ""
+        if not module:
+            owner = getattr(value, "__self__", None)
+            if isinstance(owner, types.ModuleType):
+                module = owner.__name__
+            elif owner is not None:
+                module = qualified(type(owner))
+        qualname = getattr(value, "__qualname__", value.__name__)
+        path = ""
+        with contextlib.suppress(TypeError, ValueError, OSError):
+            path = inspect.getfile(inspect.unwrap(value))
+        return Fact(
+            "function",
+            name,
+            qualname=f"{module}.{qualname}" if module else qualname,
+            in_project=self._project.owns(path),
+            identity=identity,
+        )
+
+    def _owns(self, kind: type) -> bool:
+        module = sys.modules.get(kind.__module__)
+        return self._project.owns(getattr(module, "__file__", None) or "")
+
+    def _token(self, key: object) -> int:
+        return self._tokens.setdefault(key, len(self._tokens) + 1)
+
+
+def merge(first: Fact, second: Fact) -> Fact:
+    """One fact for two observations of the same place."""
+    if first == second:
+        return first
+    if first.kind != second.kind:
+        return Fact("mixed")
+    shape = first.shape
+    if first.shape != second.shape:
+        shape = None
+        if first.shape and second.shape and len(first.shape) == len(second.shape):
+            shape = tuple(
+                a if a == b else None for a, b in zip(first.shape, second.shape, strict=True)
+            )
+    same_value = first.constant and second.constant and repr(first.value) == repr(second.value)
+    scalar = first.kind in ("bool", "int", "float", "complex", "str", "bytes", "none")
+    items = first.items
+    if first.items != second.items:
+        items = None
+        if first.items and second.items and len(first.items) == len(second.items):
+            items = tuple(merge(a, b) for a, b in zip(first.items, second.items, strict=True))
+    return dataclasses.replace(
+        first,
+        type=first.type if first.type == second.type else "",
+        shape=shape,
+        dtype=first.dtype if first.dtype == second.dtype else None,
+        device=first.device if first.device == second.device else None,
+        strides=first.strides if first.strides == second.strides else None,
+        requires_grad=(
+            first.requires_grad if first.requires_grad == second.requires_grad else None
+        ),
+        is_leaf=first.is_leaf if first.is_leaf == second.is_leaf else None,
+        value=first.value if same_value or not scalar else None,
+        constant=same_value,
+        items=items,
+        qualname=first.qualname if first.qualname == second.qualname else "",
+    )
+
+
+# -- walking -----------------------------------------------------------------------------------
+
+
+def tensors_in(root: object, name: str = "", *, modules: bool = True) -> Iterator[tuple[str, Any]]:
+    """Every tensor reachable from a value, with a stable path; each tensor once.
+
+    Walks lists, tuples, dicts, dataclasses, ``nn.Module`` (parameters, buffers and attributes)
+    and plain objects' ``__dict__``; nothing is called.
+    """
+    seen: set[int] = set()
+    queue: collections.deque[tuple[str, object, int]] = collections.deque([(name, root, 0)])
+    while queue and len(seen) < _MAX_OBJECTS:
+        path, value, depth = queue.popleft()
+        if isinstance(value, _SCALARS) or id(value) in seen or depth > _MAX_DEPTH + 4:
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            yield path, value
+            continue
+        for key, child in children(value, modules=modules):
+            queue.append((f"{path}.{key}" if path else key, child, depth + 1))
+
+
+def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, object]]:
+    """The named parts of a container, module or plain object."""
+    if isinstance(value, Mapping):
+        for key, item in list(value.items()):
+            yield repr(key) if not isinstance(key, str) else key, item
+        return
+    if isinstance(value, list | tuple | collections.deque):
+        for index, item in enumerate(list(value)):
+            yield str(index), item
+        return
+    if isinstance(value, torch.nn.Module):
+        if not modules:
+            return
+        state = vars(value)
+        for group in ("_parameters", "_buffers", "_modules"):
+            yield from list(state.get(group, {}).items())
+        for key, item in list(state.items()):
+            if not key.startswith("_") or key.startswith("__"):
+                yield key, item
+        return
+    if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
+        return
+    module = type(value).__module__ or ""
+    closed = module.split(".")[0] in ("torch", "builtins", "numpy", "threading", "logging", "io")
+    if closed and not dataclasses.is_dataclass(value):
+        return
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict):
+        yield from list(attributes.items())
+
+
+# -- images ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class TensorImage:
+    """A detached copy of a tensor and what else a caller could see of it."""
+
+    data: torch.Tensor
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    strides: tuple[int, ...] | None
+    requires_grad: bool
+    kind: str
+    #: Paths of inputs (or earlier outputs) whose memory this tensor shares, or that it *is*.
+    same: str = ""
+    shares: str = ""
+
+
+class Imager:
+    """Makes images of values.  ``known`` maps ids and storages of earlier tensors to names."""
+
+    def __init__(self, known: Mapping[str, torch.Tensor] | None = None) -> None:
+        self._ids: dict[int, str] = {}
+        self._storages: dict[int, str] = {}
+        self._keep: list[object] = []
+        for name, value in (known or {}).items():
+            self.know(name, value)
+
+    def know(self, name: str, value: torch.Tensor) -> None:
+        self._keep.append(value)
+        self._ids.setdefault(id(value), name)
+        token = storage_token(value)
+        if token:
+            self._storages.setdefault(token, name)
+
+    def image(self, value: object, path: str = "", depth: int = 0, skip: int = 0) -> Any:
+        """The image; ``skip`` is the id of an object to leave out (against cycles)."""
+        if isinstance(value, torch.Tensor):
+            image = self._tensor(value)
+            self.know(path, value)
+            return image
+        if isinstance(value, _SCALARS) and type(value) in _SCALARS:
+            return value
+        if depth > _MAX_DEPTH:
+            return ("deep", qualified(type(value)))
+        if isinstance(value, np.ndarray):
+            return ("ndarray", str(value.dtype), value.copy() if value.dtype != object else None)
+        if isinstance(value, np.generic):
+            return ("npscalar", str(value.dtype), value.item())
+        if isinstance(value, Mapping):
+            return (
+                "dict",
+                qualified(type(value)),
+                [
+                    (
+                        self.image(key, depth=depth + 1),
+                        self.image(item, f"{path}.{key}", depth + 1),
+                    )
+                    for key, item in list(value.items())
+                ],
+            )
+        if isinstance(value, list | tuple | collections.deque):
+            items = [self.image(v, f"{path}.{i}", depth + 1) for i, v in enumerate(list(value))]
+            return ("list", qualified(type(value)), items)
+        if isinstance(value, set | frozenset):
+            return ("set", qualified(type(value)), sorted(map(repr, value)))
+        if isinstance(value, torch.nn.Module):
+            return ("module", qualified(type(value)))
+        if isinstance(value, type | types.ModuleType):
+            return ("name", getattr(value, "__qualname__", value.__name__))
+        if callable(value) and hasattr(value, "__name__"):
+            return ("function", value.__name__)
+        if isinstance(value, torch.dtype | torch.device | torch.Size):
+            return ("torch", str(value))
+        parts = [
+            (key, self.image(item, f"{path}.{key}", depth + 1))
+            for key, item in children(value)
+            if id(item) != skip
+        ]
+        return ("object", qualified(type(value)), parts)
+
+    def _tensor(self, value: torch.Tensor) -> TensorImage | tuple[str, ...]:
+        if value.layout is not torch.strided or value.is_nested:
+            try:
+                dense = value.to_dense().detach().clone()
+            except (RuntimeError, NotImplementedError):
+                return ("opaque tensor", str(value.layout), str(tuple(value.shape)))
+            strides = None
+        else:
+            dense = value.detach().clone()
+            strides = tuple(value.stride())
+        if type(dense) is not torch.Tensor:
+            try:
+                dense = dense.as_subclass(torch.Tensor)
+            except (RuntimeError, TypeError):
+                return ("opaque tensor", qualified(type(value)), str(tuple(value.shape)))
+        token = storage_token(value)
+        return TensorImage(
+            dense,
+            tuple(value.shape),
+            str(value.dtype),
+            str(value.device),
+            strides,
+            value.requires_grad,
+            qualified(type(value)),
+            self._ids.get(id(value), ""),
+            self._storages.get(token, "") if token else "",
+        )
+
+
+def storage_token(value: torch.Tensor) -> int:
+    """A number that two tensors share when they share memory; 0 where that cannot be known."""
+    try:
+        if value.numel() == 0:
+            return 0
+        return int(value.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return 0
+
+
+def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
+    """Python values (no tensors) that hang from the roots: counters, lists, flags, caches."""
+    result: dict[str, Any] = {}
+    seen: set[int] = set()
+    queue = collections.deque((name, value, 0) for name, value in roots.items())
+    while queue and len(seen) < _MAX_OBJECTS:
+        path, value, depth = queue.popleft()
+        if isinstance(value, _SCALARS):
+            result[path] = value
+            continue
+        if isinstance(value, torch.Tensor) or id(value) in seen or depth > _MAX_DEPTH:
+            continue
+        seen.add(id(value))
+        if isinstance(value, list | tuple | dict | set | collections.deque):
+            result[f"len({path})"] = len(value)
+            if isinstance(value, set):
+                result[path] = sorted(map(repr, value))
+        if isinstance(value, np.ndarray):
+            if value.dtype != object and value.size <= 10000:
+                result[path] = ("ndarray", str(value.dtype), value.copy())
+            continue
+        for key, child in children(value):
+            queue.append((f"{path}.{key}", child, depth + 1))
+    return result

@@ -1,0 +1,182 @@
+"""The fork server: a process with torch and dynamo loaded that forks one child for each job.
+
+Why not `multiprocessing`'s forkserver: its children know that they are children (process names,
+`parent_process()`, a re-imported main module, no `atexit`), and the user's program must see what
+plain python shows.  This one speaks a line protocol on a socket:
+
+    parent -> ``fork JOB_DIR``          zygote -> ``started JOB_DIR PID``
+    parent -> ``kill JOB_DIR``          zygote -> ``exited JOB_DIR STATUS``
+
+The server runs no torch operator itself: an OpenMP pool or autograd thread that exists before the
+fork would be missing after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+#: Loaded before the first fork: what every run needs.
+FIRST = ("torch", "torch._dynamo", "numpy", "gbfix.worker.job")
+#: Loaded while the first job runs: what compiling needs (measured by diffing ``sys.modules``).
+SECOND = (
+    "torch._dynamo.backends.debugging",
+    "torch._dynamo.backends.inductor",
+    "torch._dynamo.repro.after_dynamo",
+    "torch._subclasses.schema_check_mode",
+    "torch.export._trace",
+    "torch.distributed.tensor.experimental",
+)
+#: Loaded last, when idle: wanted by ``aot_eager`` in training, and slow to import.
+THIRD = (
+    "torch._inductor.decomposition",
+    "torch._inductor.lowering",
+    "torch._inductor.fx_passes.dedupe_symint_uses",
+)
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent dies, so that nothing outlives gbfix."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _preload(names: tuple[str, ...]) -> None:
+    import importlib
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            # A module that another torch version lacks costs speed only.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+
+def main(fd: int) -> None:
+    """Serve on the socket ``fd`` until it closes."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server = socket.socket(fileno=fd)
+    wake_read, wake_write = os.pipe()
+    for end in (wake_read, wake_write):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    try:
+        _preload(FIRST)
+    except Exception as error:
+        server.sendall(f"broken {type(error).__name__}: {error}\n".replace("\n", " ").encode())
+        return
+    import torch
+
+    server.sendall(f"ready {torch.__version__}\n".encode())
+    Server(server, wake_read).serve()
+
+
+class Server:
+    """The loop: fork on request, report exits, load the rest while idle."""
+
+    def __init__(self, server: socket.socket, wake: int) -> None:
+        self._socket = server
+        self._wake = wake
+        self._children: dict[int, str] = {}
+        self._pending = [SECOND, THIRD]
+        self._forked = False
+
+    def serve(self) -> None:
+        import select
+
+        buffer = b""
+        while True:
+            # Idle imports start once a job runs: the first fork must not wait for them.
+            timeout = 0.0 if self._forked and self._pending else None
+            watched: list[Any] = [self._socket, self._wake]
+            ready, _, _ = select.select(watched, [], [], timeout)
+            if not ready:
+                _preload(self._pending.pop(0))
+            if self._wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+            self._reap()
+            if self._socket in ready:
+                chunk = self._socket.recv(65536)
+                if not chunk:
+                    break
+                buffer += chunk
+                *lines, buffer = buffer.split(b"\n")
+                for line in lines:
+                    self._handle(line.decode())
+        for pid in self._children:
+            _kill_group(pid)
+
+    def _handle(self, line: str) -> None:
+        command, _, directory = line.partition(" ")
+        if command == "fork":
+            self._fork(directory)
+        elif command == "kill":
+            for pid, job in self._children.items():
+                if job == directory:
+                    _kill_group(pid)
+
+    def _fork(self, directory: str) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._child(directory)
+        self._forked = True
+        self._children[pid] = directory
+        self._send(f"started {directory} {pid}")
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            directory = self._children.pop(pid, "")
+            # What the program left running (its own children) ends with it.
+            _kill_group(pid)
+            self._send(f"exited {directory} {os.waitstatus_to_exitcode(status)}")
+
+    def _send(self, line: str) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.sendall(line.encode() + b"\n")
+
+    def _child(self, directory: str) -> None:
+        status = 70
+        try:
+            os.setsid()
+            die_with_parent()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.close(self._wake)
+            self._socket.close()
+            from gbfix.worker.job import run_job
+
+            status = run_job(directory)
+        except BaseException:
+            with (
+                contextlib.suppress(OSError),
+                open(os.path.join(directory, "internal"), "w") as file,
+            ):
+                file.write(traceback.format_exc())
+        finally:
+            os._exit(status)
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

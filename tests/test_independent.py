@@ -1,0 +1,116 @@
+"""Expected files of the corpus, checked without gbfix: plain torch, whole programs, all backends.
+
+The original runs with Dynamo disabled; the patched file with every `torch.compile` made to say
+``fullgraph=True`` and the backend.  What they print must be equal: to the last character under
+aot_eager, up to rounding under inductor, which fuses operators.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+CORPUS = Path(__file__).parent.parent / "corpus"
+
+RUN = """
+import os, runpy, sys
+import torch
+
+torch.manual_seed(0)
+backend = os.environ["GBFIX_BACKEND"]
+real = torch.compile
+
+def strict(model=None, **options):
+    if model is None:
+        return lambda function: strict(function, **options)
+    options.update(fullgraph=True, backend=backend)
+    for name in ("mode", "options"):
+        options.pop(name, None)
+    return real(model, **options)
+
+def strict_module(self, *args, **options):
+    self._compiled_call_impl = strict(self._call_impl, **options)
+
+if backend != "none":
+    import torch._functorch.config, torch._inductor.config
+    torch._functorch.config.enable_autograd_cache = False
+    torch._inductor.config.force_disable_caches = True
+    torch._inductor.config.fallback_random = True
+    torch._inductor.config.compile_threads = 1
+    torch.compile = strict
+    torch.nn.Module.compile = strict_module
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.getcwd())
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+_NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]\d+)?")
+
+
+def _about(case: Path) -> dict[str, object]:
+    return tomllib.loads((case / "case.toml").read_text())
+
+
+CASES = [
+    path.parent
+    for path in sorted(CORPUS.glob("*/*/case.toml"))
+    if _about(path.parent)["outcome"] == "fixed"
+    and _about(path.parent).get("whole", True)
+    and not _about(path.parent).get("unsafe")
+    and "inputs" not in _about(path.parent)
+]
+
+
+def _run(case: Path, folder: Path, backend: str, *, patched: bool) -> str:
+    folder.mkdir()
+    for path in case.iterdir():
+        if path.suffix == ".py" and not path.name.startswith("after"):
+            replaced = case / path.name.replace("before", "after")
+            shutil.copy(replaced if patched and replaced.exists() else path, folder / path.name)
+    script, *arguments = _about(case).get("target", ["before.py"])  # type: ignore[misc]
+    environment = {**os.environ, "GBFIX_BACKEND": backend, "OMP_NUM_THREADS": "1"}
+    if backend == "none":
+        environment["TORCHDYNAMO_DISABLE"] = "1"
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", RUN, str(script), *map(str, arguments)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_the_expected_file_prints_what_the_original_does(case: Path, tmp_path: Path) -> None:
+    original = _run(case, tmp_path / "original", "none", patched=False)
+    assert _run(case, tmp_path / "aot", "aot_eager", patched=True) == original
+
+
+def _inductor(case: Path, tmp_path: Path) -> None:
+    original = _run(case, tmp_path / "original", "none", patched=False)
+    text = _run(case, tmp_path / "inductor", "inductor", patched=True)
+    assert _NUMBER.sub("#", text) == _NUMBER.sub("#", original)
+    found = [float(number) for number in _NUMBER.findall(text)]
+    wanted = [float(number) for number in _NUMBER.findall(original)]
+    assert found == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES[::8], ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_a_sample_under_inductor(case: Path, tmp_path: Path) -> None:
+    _inductor(case, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}/{case.name}")
+def test_all_under_inductor(case: Path, tmp_path: Path) -> None:
+    _inductor(case, tmp_path)

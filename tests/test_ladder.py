@@ -1,0 +1,463 @@
+"""The validation ladder catches wrong patches.
+
+Each case pairs a program with a rewrite that removes its graph break and does something wrong on
+the way.  The rewrite comes from a codemod made up for the test; all else is the real engine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gbfix import loop
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Report, Safety, Span
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrong:
+    """``old`` is replaced by ``new`` in ``source``; ``rung`` must fail (or carry the caveat)."""
+
+    name: str
+    source: str
+    old: str
+    new: str
+    rung: str
+    says: str = ""
+    caveat: bool = False
+
+
+class Planted(Codemod):
+    """Replaces one text by another, wherever the break is."""
+
+    name = "planted"
+    codes = ("GB0025", "GB0170")
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old = old
+        self._new = new
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        if self._old not in site.source:
+            return
+        text = site.source.replace(self._old, self._new)
+        whole = Span(1, 0, site.source.count("\n") + 1, 0)
+        yield Rewrite("planted", {site.path: text}, {site.path: (whole,)})
+
+
+HEAD = """
+import torch
+
+
+"""
+
+CASES = [
+    Wrong(
+        "wrong value in the branch not taken",
+        """
+        @torch.compile
+        def f(x):
+            if x.sum() > 0:
+                return x + 1
+            return x - 1
+
+        print(f(torch.ones(3)))
+        """,
+        """    if x.sum() > 0:
+        return x + 1
+    return x - 1
+""",
+        """    return torch.where(x.sum() > 0, x + 1, x + 1)
+""",
+        "outputs",
+        "values differ",
+    ),
+    Wrong(
+        "lost print under aot_eager",
+        """
+        @torch.library.custom_op("planted::say", mutates_args=())
+        def say() -> None:
+            print("hello")
+
+
+        say.register_fake(lambda: None)
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x + 1
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n",
+        "    print('hello') if not torch.compiler.is_compiling() else say()\n",
+        "effects",
+        "stdout",
+    ),
+    Wrong(
+        "print that only aot_eager drops",
+        """
+        @torch.library.custom_op("planted::say", mutates_args=())
+        def say() -> None:
+            print("hello")
+
+
+        say.register_fake(lambda: None)
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            print("hello")
+            return x + 1
+
+        f(torch.ones(3))
+        """,
+        '    torch._dynamo.graph_break()\n    print("hello")\n',
+        "    say()\n",
+        "aot_eager",
+        "stdout",
+    ),
+    Wrong(
+        "lost gradient",
+        """
+        weight = torch.ones(3, requires_grad=True)
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return (x * weight).sum() + weight.sum()
+
+        f(torch.ones(3)).backward()
+        """,
+        "    torch._dynamo.graph_break()\n    return (x * weight).sum() + weight.sum()",
+        "    return (x * weight.detach()).sum() + weight.sum()",
+        "gradients",
+        "gradient of global.weight",
+    ),
+    Wrong(
+        "changed dtype",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x * 2
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n    return x * 2",
+        "    return x.double() * 2",
+        "outputs",
+        "dtype torch.float32 became torch.float64",
+    ),
+    Wrong(
+        "changed exception",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            if x.shape[0] == 0:
+                raise ValueError("empty")
+            return x * 2
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n"
+        '    if x.shape[0] == 0:\n        raise ValueError("empty")\n',
+        '    torch._check(x.shape[0] != 0, lambda: "empty")\n',
+        "outputs",
+        "instead of ValueError",
+    ),
+    Wrong(
+        "lost in-place update of an input",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            x.add_(1)
+            return x * 2
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n    x.add_(1)\n",
+        "    x = x + 1\n",
+        "outputs",
+        "input after the call",
+    ),
+    Wrong(
+        "lost module state",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("total", torch.zeros(()))
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                self.total += x.sum()
+                return x * 2
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n        self.total += x.sum()\n",
+        "        pass\n",
+        "outputs",
+        "self.total afterwards",
+    ),
+    Wrong(
+        "lost Python state",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.seen = []
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                self.seen.append(x.shape[0])
+                return x * 2
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n        self.seen.append(x.shape[0])\n",
+        "        pass\n",
+        "outputs",
+        "self.seen",
+    ),
+    Wrong(
+        "changed consumption of random numbers",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x * torch.rand(3)
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n    return x * torch.rand(3)",
+        "    noise = torch.rand(3)\n    torch.rand(3)\n    return x * noise",
+        "outputs",
+        "torch random stream",
+    ),
+    Wrong(
+        "a log record lost",
+        """
+        import logging
+
+        logger = logging.getLogger("planted")
+
+
+        @torch.compile
+        def f(x):
+            logger.warning("value %s", 3)
+            torch._dynamo.graph_break()
+            return x * 2
+
+        f(torch.ones(3))
+        """,
+        '    logger.warning("value %s", 3)\n    torch._dynamo.graph_break()\n',
+        "    pass\n",
+        "effects",
+        "logs differ",
+    ),
+    Wrong(
+        "NaN gradient from the arm not taken",
+        """
+        @torch.compile
+        def f(x):
+            if x.sum() > 0:
+                return x.sqrt()
+            return x * 0.5
+
+        x = torch.tensor([4.0, 9.0], requires_grad=True)
+        f(x).sum().backward()
+        """,
+        """    if x.sum() > 0:
+        return x.sqrt()
+    return x * 0.5
+""",
+        """    return torch.where(x.sum() > 0, x.sqrt(), x * 0.5)
+""",
+        "gradients",
+        "gradient of in.0.0",
+    ),
+    Wrong(
+        "a broken program",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x * 2
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n",
+        "    y = undefined_name\n",
+        "outputs",
+        "NameError",
+    ),
+    Wrong(
+        "the program prints something else",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x * 2
+
+        f(torch.ones(3))
+        print("end")
+        """,
+        '    torch._dynamo.graph_break()\n    return x * 2\n\nf(torch.ones(3))\nprint("end")',
+        '    return x * 2\n\nf(torch.ones(3))\nprint("finish")',
+        "program",
+        "'finish'",
+    ),
+    Wrong(
+        "a result that no longer is its input",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n    return x\n",
+        "    return x.clone()\n",
+        "outputs",
+        "is now a copy",
+        caveat=True,
+    ),
+    Wrong(
+        "a zero gradient instead of none",
+        """
+        unused = torch.ones((), requires_grad=True)
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x * 2
+
+        f(torch.ones(3, requires_grad=True)).sum().backward()
+        """,
+        "    torch._dynamo.graph_break()\n    return x * 2",
+        "    return x * 2 + 0 * unused",
+        "gradients",
+        "zero gradient",
+        caveat=True,
+    ),
+]
+
+Gbfix = Callable[..., Report]
+
+
+def _run(case: Wrong, run: Gbfix, monkeypatch: pytest.MonkeyPatch) -> Report:
+    source = HEAD + textwrap.dedent(case.source).strip("\n") + "\n"
+    codemod = Planted(case.old, case.new)
+    monkeypatch.setattr(loop, "discover", lambda: [codemod])
+    return run(source)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_wrong_patch_is_never_called_safe(
+    case: Wrong, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = _run(case, gbfix_run, monkeypatch)
+    assert not report.patches, report.patches[0].diff
+    attempts = [attempt for item in report.breaks for attempt in item.attempts]
+    assert attempts, report.errors
+    if case.caveat:
+        assert attempts[0].passed, attempts[0].reason
+        assert attempts[0].safety is Safety.UNSAFE
+        (patch, *_) = report.unsafe_patches
+        rung = patch.verdict.rung(case.rung)
+        assert rung is not None
+        assert any(case.says in text for text in rung.caveats), rung
+        return
+    assert not attempts[0].passed
+    assert attempts[0].reason.startswith(f"{case.rung}:"), attempts[0].reason
+    assert case.says in attempts[0].reason
+
+
+def test_extra_recompiles_fail(gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = "@torch.compile(dynamic=False)\ndef f(x):\n"
+    old = compiled + "    torch._dynamo.graph_break()\n    return x * 2"
+    new = (
+        "STEP = {'now': 0}\n\n\n"
+        + compiled
+        + "    STEP['now'] += 1\n    return x * 2 + 0 * STEP['now']"
+    )
+    monkeypatch.setattr(loop, "discover", lambda: [Planted(old, new)])
+    report = gbfix_run(HEAD + old + "\n\n\nfor _ in range(2):\n    f(torch.ones(3))\n")
+    (attempt,) = (attempt for item in report.breaks for attempt in item.attempts)
+    assert not report.patches
+    assert attempt.reason.startswith("recompiles: f: 1 graphs in call 1, 0 before")
+
+
+def test_a_right_patch_is_safe_and_every_rung_was_run(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        HEAD + "@torch.compile\ndef f(x):\n    if x.sum() > 0:\n        return x + 1\n"
+        "    return x - 1\n\n\nfor _ in range(2):\n    print(f(torch.ones(3)))\n"
+    )
+    old = "    if x.sum() > 0:\n        return x + 1\n    return x - 1\n"
+    new = "    return torch.where(x.sum() > 0, x + 1, x - 1)\n"
+    monkeypatch.setattr(loop, "discover", lambda: [Planted(old, new)])
+    report = gbfix_run(source)
+    (patch,) = report.patches
+    assert patch.safety is Safety.SAFE, patch.verdict.caveats
+    names = [rung.name for rung in patch.verdict.rungs]
+    assert names == [
+        "source", "outputs", "gradients", "effects", "eager", "aot_eager", "program", "recompiles",
+        "branches",
+    ]  # fmt: skip
+    assert patch.verdict.branches == (2, 2)
+    assert patch.verdict.perturbed > 10
+    (region,) = report.regions
+    assert (region.status, region.breaks_before, region.breaks_after) == ("fixed", 1, 0)
+    assert (region.graphs_before, region.graphs_after) == (2, 1)
+
+
+def test_a_branch_that_no_input_reaches_is_forced(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        HEAD + "@torch.compile\ndef f(x):\n    y = torch.zeros(3)\n    if y.sum() > 0:\n"
+        "        return x + 1\n    return x - 1\n\n\nf(torch.ones(3))\n"
+    )
+    old = "    if y.sum() > 0:\n        return x + 1\n    return x - 1\n"
+    for new, right in (
+        ("    return torch.where(y.sum() > 0, x + 1, x - 1)\n", True),
+        ("    return torch.where(y.sum() > 0, x + 2, x - 1)\n", False),
+    ):
+        monkeypatch.setattr(loop, "discover", lambda new=new: [Planted(old, new)])
+        report = gbfix_run(source)
+        assert bool(report.patches) == right
+        if right:
+            assert report.patches[0].verdict.branches == (2, 2)
+        else:
+            (attempt, *_) = report.breaks[0].attempts
+            assert attempt.reason.startswith("branches: forced True"), attempt.reason
+
+
+def test_a_branch_that_cannot_be_forced_makes_the_patch_unsafe(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        HEAD + "@torch.compile\ndef f(x):\n    y = torch.zeros(3)\n    if y.sum() > 0:\n"
+        "        x = x + 1\n    return x * 2\n\n\nf(torch.ones(3))\n"
+    )
+    old = "    if y.sum() > 0:\n        x = x + 1\n"
+    new = "    x = x + (y.sum() > 0).to(x.dtype)\n"
+    monkeypatch.setattr(loop, "discover", lambda: [Planted(old, new)])
+    report = gbfix_run(source)
+    assert not report.patches
+    (patch,) = report.unsafe_patches
+    assert any("never ran" in text for text in patch.verdict.caveats)

@@ -1,0 +1,312 @@
+"""The loop and its ends: several breaks and regions, partial outcomes, odd files, the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gbfix import engine, loop
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.runner import Runner
+from gbfix.schema import Options, Report, Safety, Target
+
+Gbfix = Callable[..., Report]
+
+SEVERAL = """
+import torch
+
+
+def helper(x):
+    torch._dynamo.graph_break()
+    return x * 2
+
+
+@torch.compile
+def f(x):
+    torch._dynamo.graph_break()
+    if x.sum() > 0:
+        x = x + 1
+    else:
+        x = x - 1
+    return helper(x)
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        torch._dynamo.graph_break()
+        return helper(x) + 1
+
+
+net = torch.compile(Net())
+print(f(torch.ones(3)))
+print(net(torch.ones(3)))
+"""
+
+
+def test_several_breaks_in_several_regions_are_fixed_to_the_end(gbfix_run: Gbfix) -> None:
+    report = gbfix_run(SEVERAL)
+    assert {region.name: region.status for region in report.regions} == {
+        "f": "fixed",
+        "Net": "fixed",
+    }
+    assert all(region.breaks_after == 0 and region.graphs_after == 1 for region in report.regions)
+    assert all(item.status == "fixed" and item.codemod for item in report.breaks)
+    (patch,) = report.patches
+    assert "graph_break" not in patch.after
+    assert patch.safety is Safety.SAFE
+    assert set(patch.codes) == {"GB0025", "GB0170"}
+
+
+def test_what_cannot_be_fixed_leaves_a_partial_region_and_its_advice(gbfix_run: Gbfix) -> None:
+    report = gbfix_run(
+        """
+        import torch
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            y = x * 2
+            sizes = torch.unique(y).tolist()
+            for _ in range(int(y.sum())):
+                y = y + 1
+            return y, sizes
+
+        print(f(torch.ones(3)))
+        """
+    )
+    (region,) = report.regions
+    assert region.status == "partial"
+    assert 0 < region.breaks_after < region.breaks_before
+    left = [item for item in report.breaks if item.status == "unfixed"]
+    assert left and all(item.advice for item in left)
+    (patch,) = report.patches
+    assert "graph_break" not in patch.after
+
+
+def test_running_again_on_the_patched_text_finds_nothing(gbfix_run: Gbfix, tmp_path: Path) -> None:
+    (patch,) = gbfix_run(SEVERAL).patches
+    report = gbfix_run(patch.after)
+    assert not report.breaks and not report.patches
+    assert {region.status for region in report.regions} == {"clean"}
+
+
+class TwoWays(Codemod):
+    """First a way that breaks again, then an unsafe one, then the right one."""
+
+    name = "two-ways"
+    codes = ("GB0025",)
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        still = site.edit()
+        still.insert_before(site.statement, *_parsed("y = 1"))
+        yield still.rewrite("breaks again", rank=1)
+        unsafe = site.edit()
+        unsafe.remove(site.statement)
+        yield unsafe.rewrite("unsafe", rank=2, safety=Safety.UNSAFE, notes=["because"])
+        right = site.edit()
+        right.replace(site.statement, *_parsed("z = 2"))
+        yield right.rewrite("right", rank=3)
+
+
+def _parsed(text: str) -> list[object]:
+    import libcst as cst
+
+    return [cst.parse_statement(text)]
+
+
+ONE = "import torch\n\n\n@torch.compile\ndef f(x):\n    torch._dynamo.graph_break()\n    return x\n"
+
+
+def test_the_first_safe_candidate_wins_and_the_others_are_told(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "discover", lambda: [TwoWays()])
+    report = gbfix_run(ONE + "\n\nf(torch.ones(2))\n")
+    (item,) = report.breaks
+    assert [(a.title, a.passed) for a in item.attempts] == [
+        ("breaks again", False),
+        ("unsafe", True),
+        ("right", True),
+    ]
+    assert report.patches[0].titles == ("right",)
+    report = gbfix_run(ONE + "\n\nf(torch.ones(2))\n", unsafe_fixes=True)
+    assert report.patches[0].titles == ("unsafe",)
+    assert report.patches[0].safety is Safety.UNSAFE
+
+
+class Crashing(Codemod):
+    name = "crashing"
+    codes = ("GB0025",)
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        raise ZeroDivisionError("oh")
+        yield
+
+
+@pytest.mark.filterwarnings("ignore:codemod crashing failed")
+def test_a_codemod_that_crashes_costs_the_others_nothing(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "discover", lambda: [Crashing(), TwoWays()])
+    report = gbfix_run(ONE + "\n\nf(torch.ones(2))\n")
+    assert report.patches
+    assert any("crashing failed" in text for item in report.breaks for text in item.advice)
+
+
+def test_select_and_ignore_take_codes_and_names(gbfix_run: Gbfix) -> None:
+    program = ONE + "\n\nf(torch.ones(2))\n"
+    assert gbfix_run(program, select=("GB0025",)).patches
+    assert gbfix_run(program, select=("remove-graph-break",)).patches
+    assert not gbfix_run(program, select=("GB0170",)).patches
+    assert not gbfix_run(program, ignore=("remove-graph-break",)).patches
+    report = gbfix_run(program, ignore=("GB0025",))
+    assert not report.patches and not report.breaks
+
+
+def test_check_only_proposes_nothing(gbfix_run: Gbfix) -> None:
+    report = gbfix_run(ONE + "\n\nf(torch.ones(2))\n", check_only=True)
+    assert [item.graph_break.code for item in report.breaks] == ["GB0025"]
+    assert not report.patches and not report.breaks[0].attempts
+
+
+def test_a_break_inside_an_installed_library_is_reported_at_the_call(
+    gbfix_run: Gbfix, tmp_path: Path
+) -> None:
+    package = tmp_path / "site-packages" / "lib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import torch\n\n\ndef g(x):\n    torch._dynamo.graph_break()\n    return x\n"
+    )
+    report = gbfix_run(
+        "import sys\nsys.path.insert(0, 'site-packages')\nimport torch\nimport lib\n\n\n"
+        "@torch.compile\ndef f(x):\n    return lib.g(x) + 1\n\n\nf(torch.ones(2))\n"
+    )
+    (item,) = report.breaks
+    assert item.graph_break.site is not None
+    assert item.graph_break.site.path == str(tmp_path / "program.py")
+    assert item.graph_break.frames[-1].path == str(package / "__init__.py")
+    assert not any("site-packages" in patch.path for patch in report.patches)
+
+
+# -- odd files ------------------------------------------------------------------------------------
+
+TEXT = (
+    "import torch\n\n\x0c\n@torch.compile\ndef f(x):\n\ttorch._dynamo.graph_break()\n"
+    "\treturn x + 1  # gr\u00fc\u00dfe\n\n\nf(torch.ones(2))"
+)
+
+FILES = {
+    "utf-8, tabs, form feed, no final newline": TEXT.encode(),
+    "byte order mark": b"\xef\xbb\xbf" + TEXT.encode(),
+    "CRLF": TEXT.replace("\n", "\r\n").encode(),
+    "latin-1": b"# -*- coding: latin-1 -*-\n" + TEXT.encode("latin-1"),
+    "astral characters before the break": TEXT.replace(
+        "\ttorch._dynamo", "\t'\U0001f525'; torch._dynamo"
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("name", FILES, ids=str)
+def test_files_keep_their_encoding_newlines_and_odd_characters(
+    name: str, tmp_path: Path, runner: Runner
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_bytes(FILES[name])
+    report = engine.run(
+        Target("script", "program.py", cwd=str(tmp_path)),
+        Options(use_cache=False, timeout=120.0),
+        runner=runner,
+    )
+    assert not report.errors
+    (patch,) = report.patches
+    line = "\ttorch._dynamo.graph_break()\n"
+    crlf = "\r\n" in patch.before
+    expected = patch.before.replace(line.replace("\n", "\r\n") if crlf else line, "")
+    if "astral" in name:
+        expected = patch.before.replace("; torch._dynamo.graph_break()", "")
+    assert patch.after == expected
+    assert script.read_bytes() == FILES[name]
+
+
+# -- the command line, end to end ------------------------------------------------------------------
+
+
+def _gbfix(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gbfix", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+
+
+def test_diff_apply_undo_and_the_cache(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    before = ONE + "\n\nprint(f(torch.ones(2)))\n"
+    script.write_text(before)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    shown = _gbfix(tmp_path, "--diff", "program.py")
+    assert shown.returncode == 1
+    assert script.read_text() == before
+    applied = subprocess.run(
+        ["git", "apply"], cwd=tmp_path, input=shown.stdout, text=True, capture_output=True
+    )
+    assert applied.returncode == 0, applied.stderr
+    assert "graph_break" not in script.read_text()
+    script.write_text(before)
+
+    again = _gbfix(tmp_path, "--diff", "program.py")
+    assert (again.returncode, again.stdout) == (1, shown.stdout)
+    assert "from the cache" in again.stderr
+
+    done = _gbfix(tmp_path, "--apply", "program.py")
+    assert done.returncode == 0
+    assert "graph_break" not in script.read_text()
+    # The file changed: the cached answer no longer holds.
+    clean = _gbfix(tmp_path, "--format", "json", "program.py")
+    assert clean.returncode == 0
+    report = json.loads(clean.stdout)
+    assert not report["cached"] and report["regions"][0]["status"] == "clean"
+
+    assert _gbfix(tmp_path, "undo").returncode == 0
+    assert script.read_text() == before
+
+
+def test_a_cached_answer_imports_neither_torch_nor_libcst(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(ONE + "\n\nf(torch.ones(2))\n")
+    _gbfix(tmp_path, "--diff", "program.py")
+    script = (
+        "import sys\nfrom gbfix.cli import main\nsys.argv = ['gbfix', '--diff', 'program.py']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'torch', 'libcst'} & set(sys.modules)))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]", result.stderr
+    assert "from the cache" in result.stderr
+
+
+def test_another_imported_file_that_changed_makes_the_cache_stale(tmp_path: Path) -> None:
+    (tmp_path / "lib.py").write_text("SCALE = 2\n")
+    (tmp_path / "program.py").write_text(
+        ONE.replace("import torch\n", "import torch\nimport lib\n")
+        + "\n\nf(torch.ones(lib.SCALE))\n"
+    )
+    _gbfix(tmp_path, "--check", "program.py")
+    assert (
+        "from the cache"
+        in _gbfix(tmp_path, "--check", "program.py").stderr
+        + _gbfix(tmp_path, "--check", "program.py").stdout
+    )
+    (tmp_path / "lib.py").write_text("SCALE = 3\n")
+    result = _gbfix(tmp_path, "--check", "program.py")
+    assert "from the cache" not in result.stderr + result.stdout
