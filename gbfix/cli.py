@@ -81,7 +81,7 @@ class _RunCommand(click.Command):
 @click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")
 @click.option("-v", "--verbose", count=True, help="Show all that was tried; tracebacks.")
 @click.option("-q", "--quiet", is_flag=True, help="Only diffs and errors.")
-@click.version_option(gbfix.__version__, prog_name="gbfix")
+@click.version_option(gbfix.__version__, prog_name="gbfix", message="%(prog)s %(version)s")
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
     """Find the graph breaks of torch.compile in a program and fix them with proven patches."""

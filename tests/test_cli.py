@@ -615,7 +615,7 @@ def test_help_is_a_result(words: list[str], capsys: pytest.CaptureFixture[str]) 
 
 def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"gbfix, version {gbfix.__version__}\n"
+    assert capsys.readouterr().out == f"gbfix {gbfix.__version__}\n"
 
 
 def test_the_module_runs_as_a_command() -> None:

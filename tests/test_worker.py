@@ -308,7 +308,7 @@ def test_a_hanging_program_ends_at_the_timeout_with_all_its_children(
         "child = subprocess.Popen(['sleep', '600'])\n"
         "open('pid', 'w').write(str(child.pid))\n"
         "time.sleep(600)\n",
-        timeout=3.0,
+        timeout=12.0,
     )
     (error,) = report.errors
     assert error.kind == "timeout" and "--timeout" in error.message
