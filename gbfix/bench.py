@@ -34,6 +34,7 @@ class Bench:
         self._sources: dict[str, SourceFile] = {}
         self.golden = ""
         self.stop_after = 0
+        self.user_stop_after = 0
         self.serial = options.jobs == 1
 
     def source(self, path: str) -> SourceFile:
@@ -55,6 +56,8 @@ class Bench:
         backends: tuple[str, ...] | None = None,
     ) -> Job:
         """A job on the given texts, with a directory of its own."""
+        # One call more where recompiles are counted: a third one tells whether they end.
+        more = 1 if mode == "user" else 0
         return Job(
             mode,
             self._target,
@@ -64,9 +67,10 @@ class Bench:
             instruments=tuple(instruments),
             golden=golden or self.golden,
             calls=self._options.calls,
+            more_calls=more,
             backends=self._options.backends if backends is None else backends,
             memory_limit=self._options.memory_limit,
-            stop_after=self.stop_after,
+            stop_after=self.user_stop_after if mode == "user" else self.stop_after,
             exclude=self._options.exclude,
             avoid_path=avoid[0],
             avoid_lines=avoid[1],

@@ -271,9 +271,13 @@ def _backend_rungs(
         for event in events:
             unstable = baseline.unstable.get(event.key, ())
             inherent = (baseline.inherent or {}).get((event.key, event.rung), ())
+            broken = (baseline.inherent or {}).get((event.key, f"partial-{backend}"), ())
             for text in event.differences:
-                if not _unstable(text, unstable) and _name(text) not in inherent:
-                    _add(differences, text)
+                if _unstable(text, unstable) or _name(text) in inherent:
+                    continue
+                if _of_no_number(text) and _labelled(text) in broken:
+                    continue
+                _add(differences, text)
             for text in event.caveats:
                 if _name(text) not in inherent:
                     _add(caveats, text)
@@ -309,20 +313,37 @@ def _user_rungs(
                 detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
                 program = Rung("program", False, detail)
                 break
-    worse = [
-        f"{key.rpartition('::')[2]}: {event.graphs} graphs in call {event.index}, "
-        f"{baseline.graphs.get((key, event.index), 0)} before"
-        for event in user.of(Traced)
-        for key in (event.key,)
-        if event.index > 0
-        # Where nothing at all was compiled before, there was nothing to recompile.
-        and baseline.graphs.get((key, 0), 0)
-        and key in baseline.calls
-        and event.graphs > baseline.graphs.get((key, event.index), 0)
-    ]
     several = any(event.index > 0 for event in user.of(Traced))
-    recompiles = Rung("recompiles", not worse, worse[0] if worse else "none more than before")
-    return [program, recompiles] if several else [program]
+    return [program, _recompiles(user, baseline)] if several else [program]
+
+
+def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
+    """Graphs made in later calls, against those of the original.
+
+    A number that the original kept out of its graphs and that changes from call to call is a
+    guard now: Dynamo compiles once more, with the number dynamic, and then no more.  That is
+    right where a third call shows it.
+    """
+    graphs = {(event.key, event.index): event.graphs for event in user_traces(user)}
+    settled = []
+    for (key, index), made in graphs.items():
+        before = baseline.graphs.get((key, index), 0)
+        # Where nothing at all was compiled before, there was nothing to recompile.
+        if index == 0 or key not in baseline.calls or not baseline.graphs.get((key, 0), 0):
+            continue
+        if made <= before:
+            continue
+        later = [n for (name, i), n in graphs.items() if name == key and i > index]
+        known = [n for (name, i), n in baseline.graphs.items() if name == key and i > index]
+        if index == 1 and later and sum(later) <= sum(known) and made - before == 1:
+            settled.append(key.rpartition("::")[2])
+            continue
+        name = key.rpartition("::")[2]
+        return Rung("recompiles", False, f"{name}: {made} graphs in call {index}, {before} before")
+    detail = "none more than before"
+    if settled:
+        detail = f"one more for the second call of {', '.join(settled)}, none for the third"
+    return Rung("recompiles", True, detail)
 
 
 def _refused(user: Outcome, baseline: Baseline) -> str:
@@ -362,18 +383,37 @@ def inherent_differences(outcome: Outcome) -> dict[tuple[str, str], tuple[str, .
     """What a run of the *unpatched* program as a candidate found, by region and rung."""
     result: dict[tuple[str, str], tuple[str, ...]] = {}
     for event in outcome.of(Compared):
-        names = tuple(_name(text) for text in (*event.differences, *event.caveats))
+        texts = (*event.differences, *event.caveats)
+        names = tuple(name for text in texts for name in (_name(text), _labelled(text)))
         key = (event.key, event.rung)
         result[key] = (*result.get(key, ()), *names)
     return result
 
 
-def leaves_breaks(candidate: Outcome) -> bool:
-    """Whether a comparison of a region that still has breaks found anything."""
+def wants_inherent(candidate: Outcome) -> bool:
+    """Whether a comparison found what the unpatched program, compiled, may show as well.
+
+    That is anything in a region that still has breaks, and gradients of inputs that hold NaN or
+    infinities, for which the compiler's own decompositions differ from eager here and there.
+    """
     return any(
-        event.rung.startswith("partial-") and (event.differences or event.caveats)
+        any(_of_no_number(text) for text in event.differences)
+        if event.rung.startswith("fullgraph-")
+        else event.rung.startswith("partial-") and bool(event.differences or event.caveats)
         for event in candidate.of(Compared)
     )
+
+
+def _of_no_number(text: str) -> bool:
+    """Whether a gradient differs on inputs that hold NaN or infinities."""
+    return text.startswith("gradient of ") and text.endswith(
+        ("(inputs: nan)", "(inputs: inf)", "(inputs: -inf)")
+    )
+
+
+def _labelled(text: str) -> str:
+    """What differs with the inputs that showed it, without values."""
+    return f"{_name(text)} on {text.rpartition('(inputs: ')[2]}"
 
 
 def _name(text: str) -> str:

@@ -37,6 +37,7 @@ from gbfix.worker.protocol import (
     FactsSeen,
     Instrument,
     Nondeterministic,
+    RegionCalled,
 )
 
 #: A region with more breaks than this is given back as it stands.
@@ -111,6 +112,8 @@ class Loop:
         bench.golden = golden_job.directory
         self._recorded = recording.read(golden, user, self._options.timeout)
         bench.stop_after = self._recorded.stop_after
+        if user.ended == "stopped" or self._recorded.stop_after:
+            bench.user_stop_after = len(user.of(RegionCalled))
         self._report.errors += self._recorded.errors
         self._report.regions = list(self._recorded.regions.values())
         baseline = ladder.Baseline(

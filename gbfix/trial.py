@@ -85,7 +85,7 @@ class Trials:
             self._bench.job("user", overlay),
         ]
         candidate, user = self._bench.together(*jobs)
-        if self.baseline.inherent is None and ladder.leaves_breaks(candidate):
+        if self.baseline.inherent is None and ladder.wants_inherent(candidate):
             plain = self._bench.together(self._bench.job("candidate", {}))[0]
             inherent = ladder.inherent_differences(plain)
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)

@@ -12,10 +12,15 @@ from typing import Any
 
 import torch
 
+from gbfix.worker import settings
 from gbfix.worker.shots import Shot
-from gbfix.worker.values import TensorImage
+from gbfix.worker.values import TensorImage, Whose
 
 _MAX = 6
+#: Variations that change what kind of inputs these are, not only their values.
+_INVENTED = frozenset({"shape", "dtype", "layout", "numbers", "defaults", "alias", "flags"})
+#: State that is found by following names in code, which a patch may move to other functions.
+_ELSEWHERE = ("global.", "class.", "function.", "default.", "closure.")
 
 
 @dataclasses.dataclass
@@ -31,6 +36,11 @@ class Comparison:
     def compiled(self) -> bool:
         return self.mode != "eager"
 
+    @property
+    def _tight(self) -> bool:
+        """Eager against eager: the same operations, so that tiny values are compared as well."""
+        return not self.compiled
+
     def add(self, before: Shot, after: Shot) -> None:
         """Compare two shots with the same label; findings carry the label."""
         self.count += 1
@@ -38,15 +48,32 @@ class Comparison:
         caveats: list[str] = []
         self._errors(before, after, found, caveats)
         if before.error is None and after.error is None:
-            _diff(before.result, after.result, "output", found, caveats, strict=not self.compiled)
+            _diff(
+                before.result,
+                after.result,
+                "output",
+                found,
+                caveats,
+                strict=not self.compiled,
+                tight=self._tight,
+            )
         if (before.error is None) == (after.error is None):
-            _diff(before.inputs, after.inputs, "input after the call", found, [], strict=False)
+            _diff(
+                before.inputs,
+                after.inputs,
+                "input after the call",
+                found,
+                [],
+                strict=False,
+                tight=self._tight,
+            )
             self._state(before, after, found)
             self._gradients(before, after, found, caveats)
             self._effects(before, after, found)
             for name, digest in before.rng.items():
                 if after.rng.get(name) != digest:
                     found.append(f"{name} random stream afterwards differs")
+            self._settings(before, after, found)
         if before.kind == "grad":
             # The recorded run asked for no gradient here: worth a word, not a refusal.
             if before.error is not None or before.grad_error is not None:
@@ -56,12 +83,28 @@ class Comparison:
         self.differences += [f"{text} (inputs: {before.label})" for text in found]
         self.caveats += [text for text in caveats if text not in self.caveats]
 
+    def _settings(self, before: Shot, after: Shot, found: list[str]) -> None:
+        for name in settings.COMPILED if self.compiled else before.settings:
+            old, new = before.settings.get(name), after.settings.get(name)
+            if old != new:
+                found.append(f"{name} afterwards differs")
+
     def _errors(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
         if before.error is None and after.error is None:
             return
+        invented = before.kind in _INVENTED
         if before.error is None:
             assert after.error is not None
-            found.append(f"raises {_error(after.error)}, the original does not")
+            # Shapes, dtypes and numbers that nobody ever gave: the patch is narrower than the
+            # original, which is worth knowing, but it does not give a wrong result.
+            text = f"raises {_error(after.error)}, the original does not"
+            if invented:
+                caveats.append(f"{text} (inputs: {before.label})")
+            else:
+                found.append(text)
+        elif invented and before.error_parts is None and after.error is not None:
+            # Neither takes these inputs; which of torch's errors says so is no contract.
+            return
         elif after.error is None:
             found.append(f"does not raise {_error(before.error)} as the original does")
         elif before.error[0] != after.error[0]:
@@ -79,18 +122,46 @@ class Comparison:
                 f"the message of {before.error[0]} changes from {_short(before.error[1])!r} "
                 f"to {_short(after.error[1])!r}"
             )
+        elif before.error_parts is not None and not self.compiled:
+            parts: list[str] = []
+            if after.error_parts is not None:
+                _diff(
+                    before.error_parts,
+                    after.error_parts,
+                    "exception",
+                    parts,
+                    [],
+                    strict=False,
+                    tight=self._tight,
+                )
+            caveats += parts[:1]
 
     def _state(self, before: Shot, after: Shot, found: list[str]) -> None:
         for name, image in before.tensors.items():
             if name in after.tensors:
-                _diff(image, after.tensors[name], f"{name} afterwards", found, [], strict=False)
-            elif not name.startswith("global."):
+                _diff(
+                    image,
+                    after.tensors[name],
+                    f"{name} afterwards",
+                    found,
+                    [],
+                    strict=False,
+                    tight=self._tight,
+                )
+            elif not name.startswith(_ELSEWHERE):
                 found.append(f"{name} is missing afterwards")
         for name, value in before.state.items():
             if name in after.state:
-                _diff(value, after.state[name], f"{name} afterwards", found, [], strict=False)
-            elif not name.startswith(("global.", "len(global.")):
+                now = after.state[name]
+                if not _same_number(value, now):
+                    _diff(
+                        value, now, f"{name} afterwards", found, [], strict=False, tight=self._tight
+                    )
+            elif not name.removeprefix("len(").startswith(_ELSEWHERE):
                 found.append(f"{name} is missing afterwards")
+        for name in before.gone:
+            if name in after.state:
+                found.append(f"{name} is still there afterwards")
 
     def _gradients(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
         if before.grad_error is not None or after.grad_error is not None:
@@ -116,7 +187,7 @@ class Comparison:
                 else:
                     found.append(f"gradient of {name} is {'lost' if other is None else 'new'}")
                 continue
-            _diff(image, other, f"gradient of {name}", found, [], strict=False)
+            _diff(image, other, f"gradient of {name}", found, [], strict=False, tight=self._tight)
 
     def _effects(self, before: Shot, after: Shot, found: list[str]) -> None:
         first, second = before.effects, after.effects
@@ -124,10 +195,19 @@ class Comparison:
             old, new = getattr(first, what), getattr(second, what)
             if old != new:
                 found.append(f"{what} differ: {_short(repr(old))} became {_short(repr(new))}")
+                return
+        if first.order != second.order:
+            found.append("events happen in another order: output, log records, warnings, files")
         if first.stderr != second.stderr and not self.compiled:
             found.append(
                 f"stderr differs: {_short(first.stderr)!r} became {_short(second.stderr)!r}"
             )
+
+
+def _same_number(old: Any, new: Any) -> bool:
+    """Whether a numpy scalar in a piece of state became the equal Python number."""
+    numpy = isinstance(old, tuple) and len(old) == 3 and old[0] == "npscalar"
+    return numpy and isinstance(new, int | float) and bool(old[2] == new)
 
 
 def _error(error: tuple[str, str]) -> str:
@@ -140,13 +220,24 @@ def _short(text: str) -> str:
 
 
 def _diff(
-    old: Any, new: Any, path: str, found: list[str], caveats: list[str], *, strict: bool
+    old: Any,
+    new: Any,
+    path: str,
+    found: list[str],
+    caveats: list[str],
+    *,
+    strict: bool,
+    tight: bool,
 ) -> None:
     """Append what differs between two images; at most a handful."""
     if len(found) >= _MAX:
         return
-    if isinstance(old, TensorImage) and isinstance(new, TensorImage):
-        _diff_tensors(old, new, path, found, caveats, strict=strict)
+    if isinstance(old, Whose) or isinstance(new, Whose):
+        if strict and old != new:
+            was, now = getattr(old, "name", ""), getattr(new, "name", "")
+            caveats.append(f"{path} was {was or 'a new object'} and is now {now or 'a new one'}")
+    elif isinstance(old, TensorImage) and isinstance(new, TensorImage):
+        _diff_tensors(old, new, path, found, caveats, strict=strict, tight=tight)
     elif type(old) is not type(new):
         found.append(f"{path}: {_kind(old)} became {_kind(new)}")
     elif isinstance(old, list | tuple):
@@ -154,7 +245,8 @@ def _diff(
             found.append(f"{path}: {len(old)} items became {len(new)}")
             return
         for index, (a, b) in enumerate(zip(old, new, strict=True)):
-            _diff(a, b, f"{path}[{index}]" if len(old) > 1 else path, found, caveats, strict=strict)
+            inner = f"{path}[{index}]" if len(old) > 1 else path
+            _diff(a, b, inner, found, caveats, strict=strict, tight=tight)
     elif isinstance(old, float):
         if not torch.allclose(
             torch.tensor(old, dtype=torch.float64),
@@ -170,6 +262,17 @@ def _diff(
             found.append(f"{path}: array values differ")
     elif old != new:
         found.append(f"{path}: {_short(repr(old))} became {_short(repr(new))}")
+
+
+def _close_for_their_size(old: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether tensors that are close in absolute terms are so for their largest value, too."""
+    if not old.is_floating_point() or not old.numel():
+        return True
+    finite = torch.isfinite(old) & torch.isfinite(new)
+    a, b = old[finite].double(), new[finite].double()
+    if not a.numel():
+        return True
+    return bool((a - b).abs().max() <= 1e-2 * torch.maximum(a.abs().max(), b.abs().max()))
 
 
 def _arrays_close(old: Any, new: Any) -> bool:
@@ -196,6 +299,7 @@ def _diff_tensors(
     caveats: list[str],
     *,
     strict: bool,
+    tight: bool,
 ) -> None:
     for what in ("shape", "dtype", "device", "kind", "requires_grad"):
         before, after = getattr(old, what), getattr(new, what)
@@ -214,6 +318,9 @@ def _diff_tensors(
         if not torch.equal(old.data, new.data):
             found.append(f"{path}: values differ")
             return
+    if tight and not _close_for_their_size(old.data, new.data):
+        found.append(f"{path}: values differ (they are small, and far apart for their size)")
+        return
     if old.same != new.same or old.shares != new.shares:
         before = old.same or (old.shares and f"a view of {old.shares}") or "a tensor of its own"
         after = new.same or (new.shares and f"a view of {new.shares}") or "a copy"

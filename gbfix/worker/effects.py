@@ -44,8 +44,8 @@ class Effects:
     warnings: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     events: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     files: dict[str, str] = dataclasses.field(default_factory=dict)
-    #: The kinds of effect in the order in which they happened (stdout is seen by its pieces).
-    order: list[str] = dataclasses.field(default_factory=list)
+    #: Kinds of effect in the order in which they happened, each with how much stdout came before.
+    order: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
     @property
     def writes_files(self) -> bool:
@@ -58,6 +58,7 @@ class EffectRecorder:
     def __init__(self, ignore: tuple[str, ...]) -> None:
         self._ignore = tuple(os.path.realpath(path) for path in ignore)
         self._current: Effects | None = None
+        self._start = 0
         #: Whether a watched call has written files: then times of files must be told apart.
         self.writes_files = False
 
@@ -89,6 +90,7 @@ class EffectRecorder:
             _let_clock_tick(".")
         before = _listing(".") if files else {}
         out, err = _position(1), _position(2)
+        self._start = out
         outer, self._current = self._current, effects
         try:
             yield effects
@@ -114,7 +116,7 @@ class EffectRecorder:
         if record.exc_info and record.exc_info[0] is not None:
             text += f" [{record.exc_info[0].__name__}]"
         effects.logs.append((record.name, record.levelname, text))
-        effects.order.append("log")
+        self._note(effects, "log")
 
     def _warn(
         self,
@@ -132,7 +134,7 @@ class EffectRecorder:
         if f"{os.sep}torch{os.sep}" in filename and _raised_by_compiler():
             return
         effects.warnings.append((category.__name__, str(message)))
-        effects.order.append("warning")
+        self._note(effects, "warning")
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         effects = self._current
@@ -154,7 +156,12 @@ class EffectRecorder:
         if self._uninteresting(name) or _raised_by_compiler():
             return
         effects.events.append((event, name))
-        effects.order.append(event)
+        self._note(effects, event)
+
+    def _note(self, effects: Effects, kind: str) -> None:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        effects.order.append((kind, max(_position(1) - self._start, 0)))
 
     def _uninteresting(self, name: str) -> bool:
         if name.startswith("/dev/") or "__pycache__" in name or "torchinductor" in name:

@@ -15,6 +15,7 @@ import random
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +38,7 @@ from gbfix.worker.protocol import (
     Traced,
 )
 from gbfix.worker.recorder import Recorder, Region, real_compile
-from gbfix.worker.shots import Call, Camera, Shot
+from gbfix.worker.shots import Call, Camera, Shot, TookTooLong
 from gbfix.worker.values import Project, qualified
 from gbfix.worker.zygote import die_with_parent
 
@@ -76,7 +77,12 @@ class Worker:
             "user": self._user,
         }
         self.recorder = Recorder(
-            self.project, job.calls, handlers[job.mode], self.writer.write, self._satisfied
+            self.project,
+            job.calls + job.more_calls,
+            job.calls,
+            handlers[job.mode],
+            self.writer.write,
+            self._satisfied,
         )
         self._recorded = 0
         self._vain = False
@@ -314,7 +320,21 @@ class Worker:
     # -- work inside a fork ------------------------------------------------------------------
 
     def _keep_shots(self, region: Region, index: int, call: Call) -> None:
-        shots = self._eager_shots(index, call)
+        """The original's shots; a call that does not end on invented inputs gives none there."""
+        tracing.set_quiet()
+        camera = Camera(call, self.effects)
+        shots: list[Shot] = []
+        limit = 0.0
+        for variation in self._variations("eager", index):
+            before = camera.state() if limit else {}
+            try:
+                shots += camera.shoot(call.target, [variation], seconds=limit)
+            except TookTooLong:
+                if camera.state() != before:
+                    # What follows would start from a state that no other process can reach.
+                    break
+            if not limit and shots:
+                limit = max(_SHOT_SECONDS, 30 * shots[0].seconds)
         with open(self._golden_path(region.key, index, self.job.directory), "wb") as file:
             torch.save(shots, file)
 
@@ -325,6 +345,8 @@ class Worker:
         comparison = Comparison("eager")
         golden = {shot.label: shot for shot in _load(path)} if os.path.exists(path) else {}
         for variation in self._variations("eager", index):
+            if golden and variation.label not in golden:
+                continue
             self.facts.recording = variation.label == "base"
             for shot in camera.shoot(call.target, [variation]):
                 if shot.label in golden:
@@ -336,23 +358,29 @@ class Worker:
         if found:
             self.writer.write(Nondeterministic(region.key, index, tuple(found[:5])))
 
-    def _eager_shots(self, index: int, call: Call) -> list[Shot]:
+    def _compare_eager(self, region: Region, index: int, call: Call, golden: str) -> None:
         # torch.cond compiles itself even in eager: its log lines are not the program's.
         tracing.set_quiet()
         camera = Camera(call, self.effects)
-        return list(camera.shoot(call.target, self._variations("eager", index)))
-
-    def _compare_eager(self, region: Region, index: int, call: Call, golden: str) -> None:
-        shots = {shot.label: shot for shot in self._eager_shots(index, call)}
         comparison = Comparison("eager")
-        for before in _load(golden):
-            after = shots.get(before.label)
-            if before.kind == "state" and self.job.constant_state:
+        before = {shot.label: shot for shot in _load(golden)}
+        for variation in self._variations("eager", index):
+            shot = before.get(variation.label)
+            if shot is None:
                 continue
-            if after is None:
-                comparison.differences.append(f"inputs {before.label!r} could not be tried")
-                continue
-            comparison.add(before, after)
+            limit = 0.0 if variation.label == "base" else 20.0 + 20 * shot.seconds
+            try:
+                after = list(camera.shoot(call.target, [variation], seconds=limit))
+            except TookTooLong:
+                comparison.differences.append(
+                    f"does not end within {limit:.0f} s, the original does "
+                    f"(inputs: {variation.label})"
+                )
+                break
+            if not after:
+                comparison.differences.append(f"inputs {variation.label!r} could not be tried")
+            for item in after:
+                comparison.add(shot, item)
         self._say(region, index, "eager", comparison)
 
     def _trace(self, region: Region, index: int, call: Call) -> None:
@@ -424,10 +452,20 @@ class Worker:
         else:
             compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
         camera = Camera(call, self.effects)
+        begun = 0.0
+        started_with = camera.state()
         for variation in self._variations(f"fullgraph-{backend}", index):
             if variation.label not in before:
                 continue
-            if variation.label in ("grad", "grown"):
+            # A region that compiles anew for every input would take minutes: then fewer do.
+            spent = time.monotonic() - begun if begun else 0.0
+            late = spent > _SEQUENCE_SECONDS * (1 if variation.kind in ("values", "state") else 2)
+            if late and variation.label not in _ESSENTIAL:
+                if camera.state() == started_with:
+                    continue
+                # Python state must have seen the same calls as in the original's sequence.
+                break
+            if variation.label in ("grad", "grown", "aliased"):
                 # These compile anew in any case; from scratch, they stay apart from the rest.
                 torch._dynamo.reset()
                 self._compiled.clear()
@@ -442,8 +480,9 @@ class Worker:
             try:
                 for shot in camera.shoot(compiled, [variation], fatal=fatal):
                     comparison.add(original, shot)
+                begun = begun or time.monotonic()
             except Exception as error:
-                if variation.kind not in ("shape", "grad") or not tracing.is_break(error):
+                if variation.kind not in ("shape", "grad", "alias") or not tracing.is_break(error):
                     raise
                 text = f"does not compile for varied inputs ({variation.label})"
                 comparison.caveats.append(f"{text}: {_first_line(error)}")
@@ -554,6 +593,12 @@ class Worker:
             os._exit(status)
 
 
+#: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
+_SHOT_SECONDS = 3.0
+#: Seconds after the first call of a compiled sequence in which all variations are tried.  Later
+#: only the essential ones are, as the number of comparisons then shows.
+_SEQUENCE_SECONDS = 20.0
+_ESSENTIAL = frozenset({"again", "redrawn", "negated", "grad"})
 #: Exit status of a fork that found the break which the candidate was to remove.
 _IN_VAIN = 3
 _DOING = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import inspect
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -113,23 +114,34 @@ GRADS = (
     Variation("grad-negated", _negate, "grad"),
     Variation("grad-zeros", _zero, "grad"),
 )
-SHAPES = (
+#: These compile anew.  They come before all that only eager runs go through: Python state must see
+#: the same calls in every process, up to where its sequence ends.
+ANEW = (
     Variation("grown", None, "shape"),
+    Variation("aliased", None, "alias"),
+)
+SHAPES = (
+    Variation("single", None, "shape"),
+    Variation("wider", None, "shape"),
     Variation("empty", None, "shape"),
 )
 FLAGS = (
     Variation("flags", None, "flags"),
     Variation("mode", None, "mode"),
     Variation("double", None, "dtype"),
+    Variation("half", None, "dtype"),
+    Variation("strided", None, "layout"),
+    Variation("numbers", None, "numbers"),
+    Variation("defaults", None, "defaults"),
 )
 
 
 def variations(mode: str) -> tuple[Variation, ...]:
     """Those that a run in this mode goes through (``eager`` sees all of them)."""
     if mode == "eager":
-        return VALUES + GRADS + SHAPES + FLAGS
+        return VALUES + GRADS + ANEW + SHAPES + FLAGS
     if mode == "fullgraph-eager":
-        return VALUES + GRADS + SHAPES[:1]
+        return VALUES + GRADS + ANEW
     return VALUES + GRADS
 
 
@@ -154,7 +166,8 @@ _ITERATORS = frozenset(
 class Inputs:
     """The arguments of a recorded call, copied afresh for each variation."""
 
-    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self._target = target
         self._args = tuple(args)
         self._kwargs = dict(kwargs)
 
@@ -165,16 +178,63 @@ class Inputs:
         copier = _Copier(variation, generator, self._rows())
         args = copier.copy(self._args)
         kwargs = copier.copy(self._kwargs)
-        if variation.kind in ("flags", "dtype", "shape", "grad") and not copier.changed:
+        if variation.kind == "alias":
+            args, kwargs, copier.changed = _aliased(args, kwargs)
+        if variation.kind == "defaults":
+            args, kwargs, copier.changed = self._without_defaults(args, kwargs)
+        if variation.kind not in ("values", "state", "mode") and not copier.changed:
             return None
         if variation.kind == "values" and variation.change is not None and not copier.tensors:
             return None
         return args, kwargs
 
+    def _without_defaults(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+        """The call without what it need not give: optional tensors are None then, mostly."""
+        target: Any = self._target
+        if isinstance(target, torch.nn.Module):
+            target = target.forward
+        try:
+            bound = inspect.signature(target).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return args, kwargs, False
+        parameters = bound.signature.parameters
+        optional = [
+            name
+            for name in bound.arguments
+            if parameters[name].default is not inspect.Parameter.empty
+        ]
+        for name in optional:
+            del bound.arguments[name]
+        return bound.args, bound.kwargs, bool(optional)
+
     def _rows(self) -> int:
         """The most common leading size of the tensors: what looks like the batch."""
         sizes = [t.shape[0] for t in _tensors((self._args, self._kwargs)) if t.dim() > 0]
         return collections.Counter(sizes).most_common(1)[0][0] if sizes else -1
+
+
+def _aliased(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """The arguments with one tensor given twice, where two of them look alike."""
+    changed = False
+    first: dict[tuple[Any, ...], torch.Tensor] = {}
+
+    def swap(value: Any) -> Any:
+        nonlocal changed
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            return value
+        key = (type(value), value.shape, value.dtype, value.device, value.requires_grad)
+        if key in first:
+            changed = changed or first[key] is not value
+            return first[key]
+        first[key] = value
+        return value
+
+    new_args = tuple(swap(value) for value in args)
+    return new_args, {name: swap(value) for name, value in kwargs.items()}, changed
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -215,6 +275,9 @@ class _Copier:
         if isinstance(value, bool) and self._variation.kind == "flags":
             self.changed = True
             return not value
+        if self._variation.kind == "numbers" and type(value) in (int, float):
+            self.changed = True
+            return value + 1 if type(value) is int else value * 1.5 + 0.25
         kind = type(value)
         if kind in (list, set):
             return kind(self.copy(item) for item in value)
@@ -260,10 +323,13 @@ class _Copier:
         kind = self._variation.kind
         with torch.no_grad():
             new = self._fresh(value)
-            if kind == "shape" and value.dim() > 0 and value.shape[0] == self._rows:
+            if kind == "shape":
                 new = self._resized(new)
             if kind == "dtype" and new.dtype == torch.float32:
-                new = new.double()
+                new = new.double() if self._variation.label == "double" else new.bfloat16()
+                self.changed = True
+            if kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
+                new = new.transpose(0, -1).contiguous().transpose(0, -1)
                 self.changed = True
             self._change(new)
         needs = value.requires_grad
@@ -294,12 +360,21 @@ class _Copier:
         return new.set_(storage, plain.storage_offset(), plain.shape, plain.stride())
 
     def _resized(self, value: torch.Tensor) -> torch.Tensor:
-        self.changed = True
-        if self._variation.label == "empty":
-            return value[:0].clone()
-        if value.shape[0] == 0:
+        """Another batch (leading size), or another last size, of the same values."""
+        if self._variation.label == "wider":
+            if value.dim() < 1 or value.shape[-1] < 2 or not value.is_floating_point():
+                return value
+            self.changed = True
+            return torch.cat([value, value[..., :1]], -1)
+        if value.dim() < 1 or value.shape[0] != self._rows:
             return value
-        return torch.cat([value, value[:1]])
+        label, rows = self._variation.label, value.shape[0]
+        if rows == (1 if label == "single" else 0):
+            return value
+        self.changed = True
+        if label == "grown":
+            return torch.cat([value, value[:1]])
+        return value[: 1 if label == "single" else 0].clone()
 
     def _change(self, value: torch.Tensor) -> None:
         if self._variation.change is None:

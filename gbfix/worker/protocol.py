@@ -52,7 +52,9 @@ class Job:
     overlay: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     instruments: tuple[Instrument, ...] = ()
     golden: str = ""
+    #: Calls of each region that are recorded, and how many more if the program makes them.
     calls: int = 2
+    more_calls: int = 0
     backends: tuple[str, ...] = ("eager", "aot_eager")
     memory_limit: int = 0
     #: Stop the program after this many recorded calls (0: let it end by itself).

@@ -47,12 +47,14 @@ class Recorder:
         self,
         project: Project,
         limit: int,
+        enough: int,
         handler: Handler,
         announce: Callable[[RegionSeen], None],
         changed: Callable[[bool], None],
     ) -> None:
         self._project = project
         self._limit = limit
+        self._enough = enough
         self._handler = handler
         self._announce = announce
         self._changed = changed
@@ -158,7 +160,7 @@ class Recorder:
             self._changed(self._satisfied())
 
     def _satisfied(self) -> bool:
-        return all(region.calls >= self._limit for region in self.regions.values())
+        return all(region.calls >= self._enough for region in self.regions.values())
 
     def _region(self, target: Any, kwargs: dict[str, Any], place: tuple[str, int]) -> Region | None:
         code, name = _definition(target)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import random
-import types
+import signal
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,9 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from gbfix.worker import reach, settings
 from gbfix.worker.effects import EffectRecorder, Effects
 from gbfix.worker.perturb import Inputs, Variation
-from gbfix.worker.values import Imager, Project, qualified, state_image, tensors_in
+from gbfix.worker.values import Imager, Project, objects_in, qualified, state_image, tensors_in
 
 #: Tensors of state larger than this (elements, all together) are imaged only when changed.
 _STATE_BUDGET = 4_000_000
@@ -36,6 +39,12 @@ class Shot:
     grads: dict[str, Any] = dataclasses.field(default_factory=dict)
     grad_error: tuple[str, str] | None = None
     rng: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Names of state that was there before the call and is not any more.
+    gone: tuple[str, ...] = ()
+    settings: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: What an exception of the program's own carries besides its message.
+    error_parts: Any = None
+    seconds: float = 0.0
     effects: Effects = dataclasses.field(default_factory=Effects)
 
 
@@ -48,43 +57,9 @@ class Call:
     kwargs: dict[str, Any]
     project: Project
 
-    def roots(self) -> dict[str, object]:
-        """Where state that the call can see hangs: its module or self, closure and globals."""
-        target = self.target
-        roots: dict[str, object] = {}
-        if isinstance(target, torch.nn.Module):
-            roots["self"] = target
-            function: Any = type(target).forward
-        else:
-            owner = getattr(target, "__self__", None)
-            if owner is not None and not isinstance(owner, types.ModuleType):
-                roots["self"] = owner
-            function = getattr(target, "__func__", target)
-        # A decorated function is a wrapper: the user's own function lies beneath.
-        while hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        code = getattr(function, "__code__", None)
-        if code is not None:
-            cells = zip(code.co_freevars, function.__closure__ or (), strict=False)
-            for name, cell in cells:
-                try:
-                    roots[f"closure.{name}"] = cell.cell_contents
-                except ValueError:
-                    continue
-        space = getattr(function, "__globals__", {})
-        for name, value in list(space.items()):
-            if name.startswith("__") or isinstance(value, types.ModuleType | type):
-                continue
-            if callable(value) and not isinstance(value, torch.nn.Module | torch.Tensor):
-                continue
-            roots[f"global.{name}"] = value
-        for index, value in enumerate(self.args):
-            if not isinstance(value, torch.Tensor):
-                roots[f"args.{index}"] = value
-        for name, value in self.kwargs.items():
-            if not isinstance(value, torch.Tensor):
-                roots[f"kwargs.{name}"] = value
-        return roots
+    def roots(self) -> reach.Roots:
+        """Where state that the call can see hangs (see `gbfix.worker.reach`)."""
+        return reach.roots(self.target, self.args, self.kwargs, self.project)
 
 
 def random_state() -> dict[str, str]:
@@ -114,6 +89,32 @@ def _forget_warnings() -> None:
         warnings.simplefilter("default")
 
 
+class TookTooLong(BaseException):
+    """A call on varied inputs does not end in reasonable time (a loop over a huge number, say).
+
+    Not an `Exception`: the program's own handlers must not swallow it.
+    """
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TookTooLong` in the block after so many seconds; 0 sets no limit."""
+    if not seconds:
+        yield
+        return
+
+    def ring(signum: int, frame: object) -> None:
+        raise TookTooLong(f"{seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class Camera:
     """Runs the variations of one call, one after the other, in the calling process.
 
@@ -125,9 +126,9 @@ class Camera:
         self._call = call
         self._effects = effects
         roots = call.roots()
-        self._roots = roots
+        self._places = roots
         self._state: dict[str, torch.Tensor] = {}
-        for name, root in roots.items():
+        for name, root in roots.values().items():
             for path, value in tensors_in(root, name):
                 self._state.setdefault(path, value)
         self._saved = {
@@ -136,7 +137,15 @@ class Camera:
             if not value.is_meta
         }
         self._small = sum(value.numel() for value in self._state.values()) <= _STATE_BUDGET
-        self._inputs = Inputs(call.args, call.kwargs)
+        self._inputs = Inputs(call.target, call.args, call.kwargs)
+
+    def state(self) -> dict[str, Any]:
+        """Python state as it is now."""
+        return state_image(self._roots)
+
+    @property
+    def _roots(self) -> dict[str, object]:
+        return self._places.values()
 
     def shoot(
         self,
@@ -144,22 +153,31 @@ class Camera:
         variations: Sequence[Variation],
         *,
         fatal: Callable[[BaseException], bool] = lambda error: False,
+        seconds: float = 0.0,
     ) -> Iterator[Shot]:
-        """One shot a variation that applies; exceptions for which ``fatal`` holds come through."""
+        """One shot a variation that applies; exceptions for which ``fatal`` holds come through.
+
+        Raises `TookTooLong` where a call takes longer than ``seconds`` (0: no limit).
+        """
         for variation in variations:
             given = self._inputs.vary(variation)
             if given is None:
                 continue
-            if variation.kind == "grad" and not torch.is_grad_enabled():
+            if variation.kind == "grad" and torch.is_inference_mode_enabled():
                 continue
             undo = self._vary_state(variation)
             if undo is None:
                 continue
+            # A program that runs under no_grad is not the last word: others may call the function.
+            asked = variation.kind == "grad" and not torch.is_grad_enabled()
+            mode = torch.enable_grad() if asked else contextlib.nullcontext()
             try:
-                yield self._one(invoke, variation, *given, fatal)
+                with mode, time_limit(seconds):
+                    shot = self._one(invoke, variation, *given, fatal)
             finally:
                 undo()
                 self._restore()
+            yield shot
 
     def _one(
         self,
@@ -179,7 +197,10 @@ class Camera:
                 value.grad = None
         result: Any = None
         looks = variation.label in ("base", "again")
+        objects = objects_in({"in": (args, kwargs), **self._roots})
+        had = state_image(self._roots).keys()
         with self._effects.watch(files=looks) as effects:
+            started = time.monotonic()
             try:
                 result = invoke(*args, **kwargs)
             except Exception as error:
@@ -187,17 +208,38 @@ class Camera:
                     raise
                 shot.error = (qualified(type(error)), str(error))
                 shot.error_types = tuple(qualified(kind) for kind in type(error).__mro__)
+                shot.error_parts = self._error_parts(error)
+            shot.seconds = time.monotonic() - started
         shot.rng = random_state()
+        shot.settings = settings.read()
         shot.effects = effects
         if shot.error is None:
-            imager = Imager(known)
+            imager = Imager(known, objects)
             shot.result = imager.image(result, "out")
         shot.inputs = Imager().image((args, kwargs), "in")
         shot.tensors = self._changed_state()
+        for name, value in known.items():
+            # The call itself may have run a backward pass.
+            if value.is_leaf and value.grad is not None:
+                shot.tensors[f"{name}.grad"] = Imager().image(value.grad)
+                value.grad = None
         shot.state = state_image(self._roots)
+        shot.gone = tuple(sorted(had - shot.state.keys()))
         if shot.error is None:
             self._gradients(shot, result, known, fatal)
         return shot
+
+    def _error_parts(self, error: Exception) -> Any:
+        """Arguments and attributes of an exception that the program's own code raised."""
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        if place is None or not self._call.project.owns(place.tb_frame.f_code.co_filename):
+            return None
+        cause = error.__cause__
+        return Imager().image(
+            (error.args, vars(error), None if cause is None else qualified(type(cause))), "error"
+        )
 
     def _gradients(
         self,

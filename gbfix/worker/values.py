@@ -9,9 +9,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import enum
 import functools
+import hashlib
 import inspect
+import io
+import itertools
 import os
+import random
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -26,6 +31,11 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _MAX_ITEMS = 8
 _MAX_DEPTH = 6
 _MAX_OBJECTS = 5000
+#: Objects whose ``repr`` says all.
+_SHOWN = (itertools.count, enum.Enum, torch.dtype, torch.device)
+_SHOWN_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib"})
+#: What ``torch.nn.Module`` keeps for itself: its parts are walked by name, the rest is machinery.
+_MODULE_PARTS = frozenset(vars(torch.nn.Module())) - {"training"} | {"_compiled_call_impl"}
 
 
 def qualified(kind: type) -> str:
@@ -260,7 +270,7 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
         for group in ("_parameters", "_buffers", "_modules"):
             yield from list(state.get(group, {}).items())
         for key, item in list(state.items()):
-            if not key.startswith("_") or key.startswith("__"):
+            if key not in _MODULE_PARTS and not key.startswith(("_gbfix", "_torchdynamo")):
                 yield key, item
         return
     if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
@@ -272,6 +282,37 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         yield from list(attributes.items())
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            slot = vars(kind).get(name)
+            if isinstance(slot, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    yield name, slot.__get__(value)
+
+
+def leaf(value: object) -> object:
+    """What an object without readable parts holds (a private random stream, a text buffer).
+
+    None where nothing can be said.  Equal states give equal answers in every process.
+    """
+    data: object = None
+    if isinstance(value, random.Random):
+        data = repr(value.getstate())
+    elif isinstance(value, np.random.Generator):
+        data = repr(value.bit_generator.state)
+    elif isinstance(value, np.random.RandomState):
+        data = repr(value.get_state(legacy=True))
+    elif isinstance(value, torch.Generator):
+        data = value.get_state().numpy().tobytes() if value.device.type == "cpu" else None
+    elif isinstance(value, io.StringIO | io.BytesIO):
+        return None if value.closed else value.getvalue()
+    elif isinstance(value, _SHOWN) or type(value).__module__ in _SHOWN_MODULES:
+        return repr(value)
+    if data is None:
+        return None
+    raw = data if isinstance(data, bytes) else str(data).encode()
+    return hashlib.sha256(raw).hexdigest()[:16]
 
 
 # -- images ------------------------------------------------------------------------------------
@@ -293,10 +334,26 @@ class TensorImage:
     shares: str = ""
 
 
-class Imager:
-    """Makes images of values.  ``known`` maps ids and storages of earlier tensors to names."""
+@dataclasses.dataclass(frozen=True)
+class Whose:
+    """Which earlier container or object a result *is* (empty: a new one)."""
 
-    def __init__(self, known: Mapping[str, torch.Tensor] | None = None) -> None:
+    name: str
+
+
+class Imager:
+    """Makes images of values.
+
+    ``known`` names earlier tensors, so that results that are or share them are told apart;
+    ``objects`` names containers and objects by id, to the same end (None: not asked for).
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, torch.Tensor] | None = None,
+        objects: Mapping[int, str] | None = None,
+    ) -> None:
+        self._objects = None if objects is None else dict(objects)
         self._ids: dict[int, str] = {}
         self._storages: dict[int, str] = {}
         self._keep: list[object] = []
@@ -324,10 +381,12 @@ class Imager:
             return ("ndarray", str(value.dtype), value.copy() if value.dtype != object else None)
         if isinstance(value, np.generic):
             return ("npscalar", str(value.dtype), value.item())
+        whose = self._whose(value, path)
         if isinstance(value, Mapping):
             return (
                 "dict",
                 qualified(type(value)),
+                whose,
                 [
                     (
                         self.image(key, depth=depth + 1),
@@ -338,7 +397,7 @@ class Imager:
             )
         if isinstance(value, list | tuple | collections.deque):
             items = [self.image(v, f"{path}.{i}", depth + 1) for i, v in enumerate(list(value))]
-            return ("list", qualified(type(value)), items)
+            return ("list", qualified(type(value)), whose, items)
         if isinstance(value, set | frozenset):
             return ("set", qualified(type(value)), sorted(map(repr, value)))
         if isinstance(value, torch.nn.Module):
@@ -349,12 +408,23 @@ class Imager:
             return ("function", value.__name__)
         if isinstance(value, torch.dtype | torch.device | torch.Size):
             return ("torch", str(value))
+        said = leaf(value)
+        if said is not None:
+            return ("leaf", qualified(type(value)), said)
         parts = [
             (key, self.image(item, f"{path}.{key}", depth + 1))
             for key, item in children(value)
             if id(item) != skip
         ]
-        return ("object", qualified(type(value)), parts)
+        return ("object", qualified(type(value)), whose, parts)
+
+    def _whose(self, value: object, path: str) -> Whose | None:
+        if self._objects is None or isinstance(value, tuple | frozenset):
+            return None
+        self._keep.append(value)
+        known = self._objects.get(id(value), "")
+        self._objects.setdefault(id(value), path)
+        return Whose(known)
 
     def _tensor(self, value: torch.Tensor) -> TensorImage | tuple[str, ...]:
         if value.layout is not torch.strided or value.is_nested:
@@ -395,6 +465,22 @@ def storage_token(value: torch.Tensor) -> int:
         return 0
 
 
+def objects_in(roots: Mapping[str, object]) -> dict[int, str]:
+    """Names of the mutable containers and plain objects that hang from the roots, by id."""
+    result: dict[int, str] = {}
+    queue = collections.deque((name, value, 0) for name, value in roots.items())
+    while queue and len(result) < _MAX_OBJECTS:
+        path, value, depth = queue.popleft()
+        if isinstance(value, (*_SCALARS, torch.Tensor)) or id(value) in result:
+            continue
+        if depth > _MAX_DEPTH:
+            continue
+        result[id(value)] = path
+        for key, child in children(value):
+            queue.append((f"{path}.{key}", child, depth + 1))
+    return result
+
+
 def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
     """Python values (no tensors) that hang from the roots: counters, lists, flags, caches."""
     result: dict[str, Any] = {}
@@ -402,12 +488,20 @@ def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
     queue = collections.deque((name, value, 0) for name, value in roots.items())
     while queue and len(seen) < _MAX_OBJECTS:
         path, value, depth = queue.popleft()
+        if isinstance(value, np.generic):
+            result[path] = ("npscalar", str(value.dtype), value.item())
+            continue
         if isinstance(value, _SCALARS):
-            result[path] = value
+            # A subclass of the user's (an IntEnum) could not be read by another process.
+            result[path] = value if type(value) in _SCALARS else repr(value)
             continue
         if isinstance(value, torch.Tensor) or id(value) in seen or depth > _MAX_DEPTH:
             continue
         seen.add(id(value))
+        said = leaf(value)
+        if said is not None:
+            result[path] = said
+            continue
         if isinstance(value, list | tuple | dict | set | collections.deque):
             result[f"len({path})"] = len(value)
             if isinstance(value, set):

@@ -250,7 +250,9 @@ def site_of(source: str, at: str, calls: list[tuple[Any, ...]], *, path: str, co
                 seen.append(dict(frame.f_locals))
         return trace
 
-    with captured():
+    # pytest-xdist sends warnings to another process, which cannot import a trial's own classes.
+    with captured(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         sys.settrace(trace)
         try:
             for call in calls:

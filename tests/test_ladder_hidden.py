@@ -1,0 +1,242 @@
+"""The ladder sees what hides: private state, settings, order, inputs that nobody gave."""
+
+from __future__ import annotations
+
+import pytest
+from planted import HEAD, Gbfix, Planted, Wrong, assert_caught, run_planted
+
+from gbfix import loop
+
+BREAK = "    torch._dynamo.graph_break()\n"
+
+
+def _f(body: str, call: str = "f(torch.ones(3))", before: str = "", signature: str = "x") -> str:
+    """A program with one region ``f`` that breaks first of all."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{before}\n\n@torch.compile\ndef f({signature}):\n{BREAK}{lines}\n\n{call}\n"
+
+
+CASES = [
+    Wrong(
+        "a private attribute of a module",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self._steps = 0
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                self._steps += 1
+                return x * 2
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n        self._steps += 1\n",
+        "        pass\n",
+        "outputs",
+        "self._steps afterwards",
+    ),
+    Wrong(
+        "a class attribute",
+        """
+        class Net(torch.nn.Module):
+            steps = 0
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                Net.steps += 1
+                return x * 2
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n        Net.steps += 1\n",
+        "        pass\n",
+        "outputs",
+        "class.Net.steps afterwards",
+    ),
+    Wrong(
+        "an attribute of a helper function, and its default argument",
+        _f(
+            "return helper(x) * 2",
+            before="def helper(x, seen=[]):\n    seen.append(1)\n    return x\n",
+        ),
+        "    seen.append(1)\n    return x\n\n\n@torch.compile\ndef f(x):\n" + BREAK,
+        "    return x\n\n\n@torch.compile\ndef f(x):\n",
+        "outputs",
+        "default.helper.0",
+    ),
+    Wrong(
+        "a deleted attribute",
+        """
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                if hasattr(self, "note"):
+                    del self.note
+                return x * 2
+
+        net = Net()
+        net.note = 3
+        torch.compile(net)(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n"
+        '        if hasattr(self, "note"):\n            del self.note\n',
+        "        pass\n",
+        "outputs",
+        "self.note is still there",
+    ),
+    Wrong(
+        "a private random stream",
+        _f(
+            "noise = RNG.random()\nRNG.random()\nreturn x * noise",
+            before="import random\n\nRNG = random.Random(3)\n",
+        ),
+        BREAK + "    noise = RNG.random()\n    RNG.random()\n",
+        "    noise = RNG.random()\n",
+        "outputs",
+        "global.RNG afterwards",
+    ),
+    Wrong(
+        "a print before a log record instead of after it",
+        _f(
+            'logger.warning("first")\nprint("second")\nreturn x * 2',
+            before='import logging\n\nlogger = logging.getLogger("planted")\n',
+        ),
+        BREAK + '    logger.warning("first")\n    print("second")\n',
+        '    print("second")\n    logger.warning("first")\n',
+        "effects",
+        "in another order",
+    ),
+    Wrong(
+        "gradients of a backward pass inside the region",
+        _f(
+            "loss = (weight * x).sum()\nloss.backward()\nreturn loss.detach()",
+            before="weight = torch.ones(3, requires_grad=True)\n",
+        ),
+        BREAK + "    loss = (weight * x).sum()\n    loss.backward()\n",
+        "    loss = (weight * x).sum()\n    (loss * 2).backward()\n",
+        "outputs",
+        "global.weight.grad",
+    ),
+    Wrong(
+        "a gradient that a program under no_grad never asks for",
+        _f(
+            "return x * weight",
+            "with torch.no_grad():\n    f(torch.ones(3))",
+            before="weight = torch.ones(3, requires_grad=True)\n",
+        ),
+        BREAK + "    return x * weight",
+        "    return x * weight.detach()",
+        "gradients",
+        "gradient of global.weight",
+        caveat=True,
+    ),
+    Wrong(
+        "gradient mode left off",
+        _f("return x * 2"),
+        BREAK,
+        "    torch.set_grad_enabled(False)\n",
+        "outputs",
+        "grad mode afterwards differs",
+    ),
+    Wrong(
+        "an environment variable",
+        _f('os.environ["PLANTED"] = "1"\nreturn x * 2', before="import os\n"),
+        BREAK + '    os.environ["PLANTED"] = "1"\n',
+        "",
+        "outputs",
+        "environment afterwards differs",
+    ),
+    Wrong(
+        "a list that no longer is the caller's",
+        _f("xs.append(xs[0] * 2)\nreturn xs", "f([torch.ones(3)])", signature="xs"),
+        BREAK + "    xs.append(xs[0] * 2)\n    return xs",
+        "    xs.append(xs[0] * 2)\n    return list(xs)",
+        "outputs",
+        "is now a new one",
+        caveat=True,
+    ),
+    Wrong(
+        "a number that was baked in",
+        _f("return x * n", "f(torch.ones(3), 3)", signature="x, n"),
+        BREAK + "    return x * n",
+        "    return x * 3",
+        "outputs",
+        "(inputs: numbers)",
+    ),
+    Wrong(
+        "an optional argument that was always given",
+        _f(
+            "if mask is None:\n    return x\nreturn x * mask",
+            "f(torch.ones(3), torch.ones(3))",
+            signature="x, mask=None",
+        ),
+        BREAK + "    if mask is None:\n        return x\n",
+        "",
+        "outputs",
+        "(inputs: defaults)",
+        caveat=True,
+    ),
+    Wrong(
+        "two arguments that may be one tensor",
+        _f("a.add_(1)\nreturn a * b", "f(torch.ones(3), torch.ones(3))", signature="a, b"),
+        BREAK + "    a.add_(1)\n    return a * b",
+        "    result = (a + 1) * b\n    a.add_(1)\n    return result",
+        "outputs",
+        "(inputs: aliased)",
+    ),
+    Wrong(
+        "a wrong value that is small",
+        _f("return x * 3e-7"),
+        BREAK + "    return x * 3e-7",
+        "    return x * 2e-7",
+        "outputs",
+        "far apart for their size",
+    ),
+    Wrong(
+        "what an exception carries",
+        _f(
+            'if x.shape[0] == 0:\n    raise Empty("none", x.dim())\nreturn x * 2',
+            before="class Empty(ValueError):\n    def __init__(self, text, dims):\n"
+            "        super().__init__(text)\n        self.dims = dims\n",
+        ),
+        BREAK + '    if x.shape[0] == 0:\n        raise Empty("none", x.dim())\n',
+        '    if x.shape[0] == 0:\n        raise Empty("none", 0)\n',
+        "outputs",
+        "exception",
+        caveat=True,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_wrong_patch_is_never_called_safe(
+    case: Wrong, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_caught(case, run_planted(case, gbfix_run, monkeypatch))
+
+
+def test_one_recompile_that_makes_a_number_dynamic_passes(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _f(
+        "return x * 2 + (n - n)",
+        "for n in range(3):\n    f(torch.ones(3), n)",
+        signature="x, n",
+    )
+    monkeypatch.setattr(loop, "discover", lambda: [Planted(BREAK, "    m = n + 1\n")])
+    report = gbfix_run(HEAD + source)
+    (patch,) = report.patches
+    rung = patch.verdict.rung("recompiles")
+    assert rung is not None and rung.passed
+
+
+def test_inputs_on_which_the_program_never_ends_are_left_out(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = _f("while x.max() > 1:\n    x = x - 1\nreturn x", "f(torch.full((3,), 4.0))")
+    monkeypatch.setattr(loop, "discover", lambda: [Planted(BREAK, "")])
+    report = gbfix_run(HEAD + source)
+    assert not report.errors
+    assert report.breaks[0].attempts
