@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -300,32 +302,37 @@ def test_a_region_that_raises_in_eager_is_told_apart(gbfix_run: Gbfix) -> None:
     assert {region.name: region.status for region in report.regions} == {"f": "clean", "g": "error"}
 
 
-def test_a_hanging_program_ends_at_the_timeout_with_all_its_children(
-    gbfix_run: Gbfix, tmp_path: Path
-) -> None:
-    report = gbfix_run(
-        "import subprocess, time\n"
-        "child = subprocess.Popen(['sleep', '600'])\n"
-        "open('pid', 'w').write(str(child.pid))\n"
-        "time.sleep(600)\n",
-        timeout=12.0,
-    )
-    (error,) = report.errors
+def test_a_hanging_program_ends_at_the_timeout_with_all_its_children(gbfix_run: Gbfix) -> None:
+    # Files that the program wrote are gone afterwards: its child is known by what it was told.
+    mark = f"600.{os.getpid()}"
+    program = f"import subprocess, time\nsubprocess.Popen(['sleep', '{mark}'])\ntime.sleep(600)\n"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(gbfix_run, program, timeout=12.0)
+        lived = False
+        while not running.done():
+            lived = lived or _running(mark)
+            time.sleep(0.1)
+    assert lived
+    (error,) = running.result().errors
     assert error.kind == "timeout" and "--timeout" in error.message
-    pid = int((tmp_path / "pid").read_text())
+    _assert_ends(mark)
+
+
+def _assert_ends(mark: str) -> None:
     for _ in range(50):
-        if not _alive(pid):
+        if not _running(mark):
             return
         time.sleep(0.1)
     pytest.fail("a child of the program outlived it")
 
 
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+def _running(mark: str) -> bool:
+    """Whether a process that got this argument lives (a zombie has no arguments)."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in path.read_bytes():
+                return True
+    return False
 
 
 def test_a_program_that_never_ends_is_stopped_once_its_regions_had_their_calls(
@@ -381,11 +388,9 @@ def test_nondeterministic_outputs_are_named_and_make_fixes_unsafe(gbfix_run: Gbf
 
 
 def test_ctrl_c_ends_the_program_and_everything_it_started(tmp_path: Path) -> None:
+    mark = f"601.{os.getpid()}"
     (tmp_path / "hang.py").write_text(
-        "import os, subprocess, time\n"
-        "child = subprocess.Popen(['sleep', '600'])\n"
-        "open('pid', 'w').write(str(child.pid))\n"
-        "time.sleep(600)\n"
+        f"import subprocess, time\nsubprocess.Popen(['sleep', '{mark}'])\ntime.sleep(600)\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "gbfix", "--no-cache", "hang.py"],
@@ -395,19 +400,16 @@ def test_ctrl_c_ends_the_program_and_everything_it_started(tmp_path: Path) -> No
         start_new_session=True,
     )
     for _ in range(600):
-        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
+        if _running(mark):
             break
         time.sleep(0.1)
-    pid = int((tmp_path / "pid").read_text())
+    else:
+        pytest.fail("the program did not start")
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
-    for _ in range(50):
-        if not _alive(pid):
-            return
-        time.sleep(0.1)
-    pytest.fail("the program's child outlived Ctrl-C")
+    _assert_ends(mark)
 
 
 # -- overlay ---------------------------------------------------------------------------------------
