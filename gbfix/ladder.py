@@ -244,11 +244,13 @@ def _eager_rungs(candidate: Outcome, baseline: Baseline) -> list[Rung]:
         for text in event.caveats:
             _add(caveats[_kind(text)], text)
     count = sum(event.perturbed for event in events)
+    notes = dict.fromkeys(text for event in events for text in event.notes)
+    detail = "; ".join((f"{count} comparisons", *notes))
     return [
         Rung(
             name,
             not texts,
-            texts[0] if texts else (f"{count} comparisons" if name == "outputs" else ""),
+            texts[0] if texts else (detail if name == "outputs" else ""),
             tuple(caveats[name]),
         )
         for name, texts in groups.items()

@@ -17,6 +17,7 @@ from gbfix.worker.shots import Shot
 from gbfix.worker.values import TensorImage, Whose
 
 _MAX = 6
+_DYNAMO = "torch._dynamo.exc.TorchDynamoException"
 #: Variations that change what kind of inputs these are, not only their values.
 _INVENTED = frozenset({"shape", "dtype", "layout", "numbers", "defaults", "alias", "flags"})
 #: State that is found by following names in code, which a patch may move to other functions.
@@ -30,6 +31,8 @@ class Comparison:
     mode: str
     differences: list[str] = dataclasses.field(default_factory=list)
     caveats: list[str] = dataclasses.field(default_factory=list)
+    #: What is worth saying beside a passed rung.
+    notes: list[str] = dataclasses.field(default_factory=list)
     count: int = 0
 
     @property
@@ -98,7 +101,10 @@ class Comparison:
             # Shapes, dtypes and numbers that nobody ever gave: the patch is narrower than the
             # original, which is worth knowing, but it does not give a wrong result.
             text = f"raises {_error(after.error)}, the original does not"
-            if invented:
+            if before.kind == "layout" and _DYNAMO in after.error_types:
+                # torch.cond wants equal strides of its branches, and says so: a loud limit.
+                self.notes.append("refuses inputs with other strides")
+            elif invented:
                 caveats.append(f"{text} (inputs: {before.label})")
             else:
                 found.append(text)
@@ -111,7 +117,7 @@ class Comparison:
             name = before.error[0].rsplit(".", 1)[-1]
             # Dynamo wraps what it meets while tracing (torch.cond traces even in eager): the same
             # error is then named in the message.
-            traced = "torch._dynamo.exc.TorchDynamoException" in after.error_types
+            traced = _DYNAMO in after.error_types
             if traced and (name in after.error[1] or before.error[1] in after.error[1]):
                 return
             if traced and before.error[0] in after.error_types and before.kind == "shape":
@@ -177,7 +183,10 @@ class Comparison:
                 continue
             if image is None or other is None:
                 given = image if other is None else other
-                if bool((given.data == 0).all()):
+                zero = bool((given.data == 0).all())
+                if zero and before.asked:
+                    continue
+                if zero:
                     now = (
                         "no gradient instead of a zero one"
                         if other is None

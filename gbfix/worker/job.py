@@ -504,6 +504,7 @@ class Worker:
                 tuple(comparison.differences[:8]),
                 tuple(comparison.caveats[:8]),
                 comparison.count,
+                tuple(comparison.notes[:3]),
             )
         )
 

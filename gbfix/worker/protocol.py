@@ -118,6 +118,7 @@ class Compared:
     differences: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     perturbed: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

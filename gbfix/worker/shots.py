@@ -30,6 +30,8 @@ class Shot:
 
     label: str
     kind: str
+    #: Gradients were asked for although the program runs under no_grad.
+    asked: bool = False
     result: Any = None
     error: tuple[str, str] | None = None
     error_types: tuple[str, ...] = ()
@@ -174,6 +176,7 @@ class Camera:
             try:
                 with mode, time_limit(seconds):
                     shot = self._one(invoke, variation, *given, fatal)
+                    shot.asked = asked
             finally:
                 undo()
                 self._restore()
