@@ -67,6 +67,22 @@ CASES = [
         "default.helper.0",
     ),
     Wrong(
+        "a global that the call makes, and a key of a global dictionary",
+        _f("global LAST\nLAST = x.shape[0]\nSEEN[LAST] = True\nreturn x * 2", before="SEEN = {}\n"),
+        BREAK + "    global LAST\n    LAST = x.shape[0]\n    SEEN[LAST] = True\n",
+        "    SEEN.get(3)\n",
+        "outputs",
+        "global.SEEN",
+    ),
+    Wrong(
+        "a global that the call makes",
+        _f("global LAST\nLAST = x.shape[0]\nreturn x * 2"),
+        BREAK + "    global LAST\n    LAST = x.shape[0]\n",
+        "    global LAST\n    if x.dim() > 7:\n        LAST = 1\n",
+        "outputs",
+        "global.LAST is missing",
+    ),
+    Wrong(
         "a deleted attribute",
         """
         class Net(torch.nn.Module):

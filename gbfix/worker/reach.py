@@ -6,6 +6,7 @@ module is seen as well as one in the region's own.  Nothing of the program is ca
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextlib
 import functools
@@ -28,6 +29,10 @@ class Roots:
 
     def __init__(self, places: Mapping[str, Callable[[], object]]) -> None:
         self._places = places
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._places)
 
     def values(self) -> dict[str, object]:
         result: dict[str, object] = {}
@@ -134,6 +139,7 @@ class _Walk:
         try:
             value = read()
         except (KeyError, ValueError):
+            self.found.setdefault(name, read)
             return
         if isinstance(value, types.FunctionType):
             self._enqueue(value)
@@ -179,6 +185,9 @@ def _used(
     names = _names(code)
     for name in names:
         if name not in space:
+            if not hasattr(builtins, name):
+                # Most are attributes; a global that the call is to make may be among them.
+                yield name, functools.partial(space.__getitem__, name)
             continue
         value = space[name]
         if not isinstance(value, types.ModuleType):

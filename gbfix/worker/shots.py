@@ -18,7 +18,15 @@ import torch
 from gbfix.worker import reach, settings
 from gbfix.worker.effects import EffectRecorder, Effects
 from gbfix.worker.perturb import Inputs, Variation
-from gbfix.worker.values import Imager, Project, objects_in, qualified, state_image, tensors_in
+from gbfix.worker.values import (
+    Imager,
+    Project,
+    changed,
+    objects_in,
+    qualified,
+    state_image,
+    tensors_in,
+)
 
 #: Tensors of state larger than this (elements, all together) are imaged only when changed.
 _STATE_BUDGET = 4_000_000
@@ -41,6 +49,11 @@ class Shot:
     grads: dict[str, Any] = dataclasses.field(default_factory=dict)
     grad_error: tuple[str, str] | None = None
     rng: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Names of state that the call changed: what it leaves alone may differ from run to run (an
+    #: identifier made up at import) and says nothing about the call.
+    changed: frozenset[str] = frozenset()
+    #: Where state was looked for (see `gbfix.worker.reach`).
+    places: frozenset[str] = frozenset()
     #: Names of state that was there before the call and is not any more.
     gone: tuple[str, ...] = ()
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -201,7 +214,7 @@ class Camera:
         result: Any = None
         looks = variation.label in ("base", "again")
         objects = objects_in({"in": (args, kwargs), **self._roots})
-        had = state_image(self._roots).keys()
+        had = state_image(self._roots)
         with self._effects.watch(files=looks) as effects:
             started = time.monotonic()
             try:
@@ -227,7 +240,9 @@ class Camera:
                 shot.tensors[f"{name}.grad"] = Imager().image(value.grad)
                 value.grad = None
         shot.state = state_image(self._roots)
-        shot.gone = tuple(sorted(had - shot.state.keys()))
+        shot.gone = tuple(sorted(had.keys() - shot.state.keys()))
+        shot.changed = changed(had, shot.state)
+        shot.places = self._places.names
         if shot.error is None:
             self._gradients(shot, result, known, fatal)
         return shot

@@ -513,3 +513,17 @@ def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
         for key, child in children(value):
             queue.append((f"{path}.{key}", child, depth + 1))
     return result
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[str]:
+    """Names in ``after`` that are new there or have another value."""
+    return frozenset(
+        name for name, value in after.items() if name not in before or _differs(before[name], value)
+    )
+
+
+def _differs(old: Any, new: Any) -> bool:
+    if isinstance(old, tuple) and isinstance(new, tuple) and old[:1] == new[:1] == ("ndarray",):
+        return bool(old[1] != new[1] or not np.array_equal(old[2], new[2], equal_nan=False))
+    # By text: NaN equals itself then, and True is not 1.
+    return old is not new and repr(old) != repr(new)
