@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 
 from gbfix.runner import Runner
 from gbfix.schema import Options, Target
@@ -78,6 +79,34 @@ class Bench:
             values_only=values_only,
             constant_state=constant_state,
         )
+
+    def raced(
+        self, first: Job, second: Job, goes_on: Callable[[Outcome], bool]
+    ) -> tuple[Outcome, Outcome]:
+        """Run two jobs side by side; the second is dropped unless the first's outcome is good.
+
+        A dropped job's outcome is empty.
+        """
+        if self.serial:
+            (outcome,) = self.together(first)
+            return outcome, self.together(second)[0] if goes_on(outcome) else Outcome([])
+        dropped = threading.Event()
+        timeout = self._options.timeout
+        try:
+            one = self._pool.submit(self._runner.run, first, timeout)
+            other = self._pool.submit(self._runner.run, second, timeout, stop_when=dropped.is_set)
+            outcome = one.result()
+            good = goes_on(outcome)
+            if not good:
+                dropped.set()
+            rest = other.result()
+            if self._runner.wrote_files():
+                self.serial = True
+                self._runner.restore_files()
+        except BaseException:
+            self._runner.close()
+            raise
+        return outcome, rest if good else Outcome([])
 
     def together(self, *jobs: Job) -> list[Outcome]:
         """Run jobs side by side; one after the other where the program writes files.

@@ -350,8 +350,9 @@ class Loop:
 
     def _withhold(self, rewrite: Rewrite, found: GraphBreak, verdict: Verdict) -> None:
         """Keep an unsafe patch for the report: shown as available, never applied by default."""
+        known = {(patch.path, patch.after) for patch in self._report.unsafe_patches}
         for path, text in rewrite.edits.items():
-            if text != self._text(path):
+            if text != self._text(path) and (path, text) not in known:
                 self._report.unsafe_patches.append(
                     self._patch(
                         path,

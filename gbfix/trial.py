@@ -84,23 +84,31 @@ class Trials:
             ),
             self._bench.job("user", overlay),
         ]
-        candidate, user = self._bench.together(*jobs)
+
+        def judged(candidate: Outcome, user: Outcome) -> ladder.Judgement:
+            return ladder.judge(
+                source,
+                candidate,
+                user,
+                self.baseline,
+                self._options.backends,
+                target=self.baseline.parts.get(site.graph_break.region, site.graph_break.region),
+                avoid=avoid,
+                avoid_path=path,
+                avoid_code=site.code,
+                assumes=rewrite.assumes,
+            )
+
+        def goes_on(candidate: Outcome) -> bool:
+            # What the candidate's own run refutes needs no run as the user compiles it.
+            return ladder.wants_inherent(candidate) or judged(candidate, Outcome([])).verdict.passed
+
+        candidate, user = self._bench.raced(jobs[0], jobs[1], goes_on)
         if self.baseline.inherent is None and ladder.wants_inherent(candidate):
             plain = self._bench.together(self._bench.job("candidate", {}))[0]
             inherent = ladder.inherent_differences(plain)
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
-        judgement = ladder.judge(
-            source,
-            candidate,
-            user,
-            self.baseline,
-            self._options.backends,
-            target=self.baseline.parts.get(site.graph_break.region, site.graph_break.region),
-            avoid=avoid,
-            avoid_path=path,
-            avoid_code=site.code,
-            assumes=rewrite.assumes,
-        )
+        judgement = judged(candidate, user)
         if judgement.verdict.passed:
             self._branches(judgement, rewrite, site, observed, accepted, overlay)
         return judgement

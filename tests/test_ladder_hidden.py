@@ -182,6 +182,27 @@ CASES = [
         "(inputs: numbers)",
     ),
     Wrong(
+        "a result of integers that becomes one of floats",
+        _f("if x.dim() == 1:\n    return x * 2\nreturn x * 0.5"),
+        BREAK + "    if x.dim() == 1:\n        return x * 2\n    return x * 0.5",
+        "    return torch.where(torch.tensor(x.dim() == 1), x * 2, x * 0.5)",
+        "outputs",
+        "(inputs: integer)",
+    ),
+    Wrong(
+        "a flag that may be a Python bool",
+        _f(
+            "if flag:\n    return x * 2\nreturn x * 3",
+            "f(torch.ones(3), torch.tensor(True))",
+            signature="x, flag",
+        ),
+        BREAK + "    if flag:\n        return x * 2\n    return x * 3",
+        "    return torch.where(flag, x * 2, x * 3)",
+        "outputs",
+        "(inputs: plain)",
+        caveat=True,
+    ),
+    Wrong(
         "an optional argument that was always given",
         _f(
             "if mask is None:\n    return x\nreturn x * mask",

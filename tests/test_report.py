@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -19,7 +20,7 @@ from gbfix.report import explain, github, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, closing_line, exit_status
-from gbfix.schema import BreakReport, ErrorReport, Frame, GraphBreak, Patch, Region, Report
+from gbfix.schema import BreakReport, ErrorReport, Frame, GraphBreak, Patch, Region, Report, Rung
 
 SCHEMA = json.loads(Path(gbfix.report.__file__).with_name("report.schema.json").read_text())
 MAKERS = [reports.fixed, reports.unfixed, reports.clean, reports.failed]
@@ -239,10 +240,25 @@ def test_prose_is_wrapped_under_its_name_and_advice_is_given_once(script: Path) 
 
 def test_many_reasons_are_cut_short_unless_verbose(script: Path) -> None:
     report = reports.unfixed(script)
-    report.unsafe_patches[0].notes = ("a", "b", "c", "d")
+    patch = report.unsafe_patches[0]
+    rung = Rung("outputs", True, "", ("a", "b", "c", "d", "e"))
+    patch.verdict = dataclasses.replace(patch.verdict, rungs=(rung,))
+    patch.notes = ("by the way",)
     out, _ = shown(report, Mode.APPLY, script.parent)
     assert "because: b\n" in out and "because: and 2 more reasons (-v shows them)" in out
-    assert "because: d\n" in shown(report, Mode.APPLY, script.parent, verbose=1)[0]
+    assert "by the way" not in out
+    out, _ = shown(report, Mode.APPLY, script.parent, verbose=1)
+    assert "because: e\n" in out and "note: by the way\n" in out
+
+
+def test_where_nothing_measured_speaks_against_a_patch_its_notes_say_why_it_is_unsafe(
+    script: Path,
+) -> None:
+    report = reports.unfixed(script)
+    patch = report.unsafe_patches[0]
+    patch.verdict = dataclasses.replace(patch.verdict, rungs=())
+    patch.notes = ("loses the message",)
+    assert "because: loses the message\n" in shown(report, Mode.APPLY, script.parent)[0]
 
 
 def test_verbose_shows_what_else_was_tried_for_a_fixed_break(script: Path) -> None:

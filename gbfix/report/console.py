@@ -139,7 +139,10 @@ class ConsoleReport:
                 continue
             if found.status == "fixed" and not self._verbose:
                 continue
-            result = "passed" if attempt.passed else f"rejected: {attempt.reason}"
+            reason = _one_line(attempt.reason)
+            if not self._verbose:
+                reason = textwrap.shorten(reason, _WHY, placeholder=" [...]")
+            result = "passed" if attempt.passed else f"rejected: {reason}"
             self._field("tried", f"{attempt.codemod} ({attempt.title}): {result}")
         if found.status == "fixed":
             return
@@ -214,12 +217,15 @@ class ConsoleReport:
                 f" not shown (--unsafe-fixes shows it): {_printable(titles)}",
             ),
         )
-        reasons = tuple(dict.fromkeys((*patch.verdict.caveats, *patch.notes)))
+        # Where nothing measured speaks against it, its notes say why it is unsafe by nature.
+        reasons = tuple(dict.fromkeys(patch.verdict.caveats)) or patch.notes
         shown = reasons if self._verbose else reasons[:_REASONS]
         for reason in shown:
             self._field("because", reason)
         if len(shown) < len(reasons):
             self._field("because", f"and {len(reasons) - len(shown)} more reasons (-v shows them)")
+        for note in patch.notes if self._verbose and reasons is not patch.notes else ():
+            self._field("note", note)
 
     def _table(self, report: Report) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")

@@ -19,7 +19,12 @@ from gbfix.worker.values import TensorImage, Whose
 _MAX = 6
 _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
 #: Variations that change what kind of inputs these are, not only their values.
-_INVENTED = frozenset({"shape", "dtype", "layout", "numbers", "defaults", "alias", "flags"})
+_INVENTED = frozenset(
+    {"shape", "dtype", "layout", "numbers", "defaults", "alias", "flags", "plain"}
+)
+#: Where the compiler's own refusal, loud and clear, is no fault of a patch.
+_REFUSABLE = {"layout": "strides", "dtype": "dtypes"}
+_NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 #: State that is found by following names in code, which a patch may move to other functions.
 _ELSEWHERE = ("global.", "class.", "function.", "default.", "closure.")
 
@@ -83,6 +88,11 @@ class Comparison:
                 return
             caveats += [f"if inputs required gradients: {text}" for text in found]
             found = []
+        if before.label in _NO_NUMBERS and not self.compiled:
+            # 0 * NaN here and there: it matters to whoever trains on such inputs.
+            odd = [text for text in found if text.startswith("gradient of ")]
+            caveats += [f"{text} (inputs: {before.label})" for text in odd]
+            found = [text for text in found if text not in odd]
         self.differences += [f"{text} (inputs: {before.label})" for text in found]
         self.caveats += [text for text in caveats if text not in self.caveats]
 
@@ -101,9 +111,9 @@ class Comparison:
             # Shapes, dtypes and numbers that nobody ever gave: the patch is narrower than the
             # original, which is worth knowing, but it does not give a wrong result.
             text = f"raises {_error(after.error)}, the original does not"
-            if before.kind == "layout" and _DYNAMO in after.error_types:
-                # torch.cond wants equal strides of its branches, and says so: a loud limit.
-                self.notes.append("refuses inputs with other strides")
+            if before.kind in _REFUSABLE and _DYNAMO in after.error_types:
+                # torch.cond wants equal strides and dtypes of its branches, and says so.
+                self.notes.append(f"refuses inputs with other {_REFUSABLE[before.kind]}")
             elif invented:
                 caveats.append(f"{text} (inputs: {before.label})")
             else:
@@ -211,7 +221,9 @@ class Comparison:
                 return
         if first.order != second.order:
             found.append("events happen in another order: output, log records, warnings, files")
-        if first.stderr != second.stderr and not self.compiled:
+        # torch.fx prints a traceback where a branch of torch.cond raises.
+        quiet = before.error is None and before.kind not in _INVENTED
+        if first.stderr != second.stderr and quiet and not self.compiled:
             found.append(
                 f"stderr differs: {_short(first.stderr)!r} became {_short(second.stderr)!r}"
             )

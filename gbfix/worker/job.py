@@ -618,8 +618,10 @@ def _without_stop(job: Job) -> Job:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:300]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # "backend='aot_eager' raised:" says nothing without what follows.
+    count = 2 if lines and lines[0].endswith(":") else 1
+    return f"{type(error).__name__}: {' '.join(lines[:count])}"[:300]
 
 
 def _load(path: str) -> list[Shot]:

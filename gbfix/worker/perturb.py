@@ -130,6 +130,8 @@ FLAGS = (
     Variation("mode", None, "mode"),
     Variation("double", None, "dtype"),
     Variation("half", None, "dtype"),
+    Variation("integer", None, "dtype"),
+    Variation("plain", None, "plain"),
     Variation("strided", None, "layout"),
     Variation("numbers", None, "numbers"),
     Variation("defaults", None, "defaults"),
@@ -215,6 +217,15 @@ class Inputs:
         return collections.Counter(sizes).most_common(1)[0][0] if sizes else -1
 
 
+def _as_dtype(value: torch.Tensor, label: str) -> torch.Tensor:
+    if label == "double":
+        return value.double()
+    if label == "half":
+        return value.bfloat16()
+    whole = torch.nan_to_num(value, nan=0.0, posinf=9.0, neginf=-9.0).clamp(-(2.0**40), 2.0**40)
+    return (whole * 3).round().long()
+
+
 def _aliased(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
@@ -271,7 +282,7 @@ class _Copier:
 
     def _copy(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return self._tensor(value)
+            return self._plain(value) if self._variation.kind == "plain" else self._tensor(value)
         if isinstance(value, bool) and self._variation.kind == "flags":
             self.changed = True
             return not value
@@ -326,7 +337,7 @@ class _Copier:
             if kind == "shape":
                 new = self._resized(new)
             if kind == "dtype" and new.dtype == torch.float32:
-                new = new.double() if self._variation.label == "double" else new.bfloat16()
+                new = _as_dtype(new, self._variation.label)
                 self.changed = True
             if kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
@@ -341,6 +352,14 @@ class _Copier:
         if needs:
             new.requires_grad_()
         return new
+
+    def _plain(self, value: torch.Tensor) -> Any:
+        """The Python value of a single one: a flag or a number may come as either."""
+        self.tensors += 1
+        if value.dim() or value.requires_grad or value.layout is not torch.strided:
+            return self._tensor(value)
+        self.changed = True
+        return value.item()
 
     def _fresh(self, value: torch.Tensor) -> torch.Tensor:
         """A copy with the same strides that shares memory exactly where the original does."""

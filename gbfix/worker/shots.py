@@ -38,7 +38,7 @@ class Shot:
 
     label: str
     kind: str
-    #: Gradients were asked for although the program runs under no_grad.
+    #: Gradients were asked for although the program runs under no_grad, in eval mode.
     asked: bool = False
     result: Any = None
     error: tuple[str, str] | None = None
@@ -189,7 +189,7 @@ class Camera:
             try:
                 with mode, time_limit(seconds):
                     shot = self._one(invoke, variation, *given, fatal)
-                    shot.asked = asked
+                    shot.asked = asked and self._evaluates()
             finally:
                 undo()
                 self._restore()
@@ -246,6 +246,11 @@ class Camera:
         if shot.error is None:
             self._gradients(shot, result, known, fatal)
         return shot
+
+    def _evaluates(self) -> bool:
+        """Whether the call belongs to modules that are all in eval mode."""
+        modules = [root for root in self._roots.values() if isinstance(root, torch.nn.Module)]
+        return bool(modules) and not any(m.training for root in modules for m in root.modules())
 
     def _error_parts(self, error: Exception) -> Any:
         """Arguments and attributes of an exception that the program's own code raised."""
