@@ -343,7 +343,8 @@ class _Copier:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
                 self.changed = True
             self._change(new)
-        needs = value.requires_grad
+        # Integers made from a tensor that required gradients cannot.
+        needs = value.requires_grad and (new.is_floating_point() or new.is_complex())
         if kind == "grad" and (new.is_floating_point() or new.is_complex()):
             self.changed = self.changed or not needs
             needs = True
