@@ -44,8 +44,16 @@ def ends_round(branch: Branch) -> bool:
     return False
 
 
+def ends_with_break(branch: Branch) -> bool:
+    """Whether the branch ends with ``break``, on a line of its own, and has no other."""
+    match branch.statements:
+        case [*_, cst.SimpleStatementLine(body=[cst.Break()])]:
+            return exits(branch.statements).breaks == 1
+    return False
+
+
 def without_continue(branch: Branch) -> None:
-    """Drops the ``continue`` at the end; its comments go above the branch."""
+    """Drops the ``continue`` (or ``break``) at the end; its comments go above the branch."""
     last = branch.statements.pop()
     assert isinstance(last, cst.SimpleStatementLine)
     lines = [line for line in last.leading_lines if line.comment is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis.activity import parameters_of
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
@@ -13,10 +14,10 @@ from .branches import holds_comment
 from .if_to_cond_examples import EXAMPLES
 from .if_to_cond_near_misses import NEAR_MISSES
 from .layout import first_of_block
-from .lowering import Lowering, check_later_changes
+from .lowering import SEVERAL, Lowering, check_later_changes, is_one_of_several
 from .predicates import Refusal
 from .scalars import read_inside, reads_inside, scalars
-from .sites import depth_of, if_at, rest_of
+from .sites import depth_of, if_at, rest_of, without_gradients
 from .values import Values
 
 
@@ -90,15 +91,21 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     block = list(site.block_of(node))
     lowered = lowering.if_(node, rest_of(site, node), depth_of(site, node), top=True)
     notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
+    safety = Safety.SAFE
     if lowering.copied:
         check_later_changes(site, node, values, lowering.copied | lowering.results)
     if lowering.kept:
         names = ", ".join(f"`{name}`" for name in sorted(lowering.kept))
+        if without_gradients(site, node):
+            raise Refusal(f"a copy of {names} would lose its gradient here")
         notes.append(f"Where a branch hands on {names} itself, the result is now a copy.")
     if lowering.written:
         names = ", ".join(f"`{name}`" for name in sorted(lowering.written))
         notes.append(f"{names} is written to in both branches, with what it held in one of them.")
-    safety = Safety.SAFE
+        given = set(parameters_of(lowering.function.params)) & lowering.written
+        if given and not without_gradients(site, node):
+            safety = Safety.UNSAFE
+            notes.append(f"Raises where `{min(given)}` is a leaf that needs gradients.")
     if lowering.random:
         # Measured on torch 2.13: the backward of cond runs the branch again, with new numbers.
         if values.needs_gradients():
@@ -111,6 +118,9 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
             f"Parameters used only by the branch not taken ({calls}) get gradients of zero instead"
             " of None; dropout in there would get wrong gradients."
         )
+    if values.needs_gradients() and is_one_of_several(site, node):
+        safety = Safety.UNSAFE
+        notes.append(SEVERAL)
     if lowering.apart:
         safety = Safety.UNSAFE
         names = ", ".join(f"`{name}`" for name in sorted(lowering.apart))

@@ -11,7 +11,7 @@ from gbfix.analysis.activity import Activity, activity, parameters_of
 from gbfix.analysis.exits import always_returns
 from gbfix.analysis.liveness import definitely_bound_before, live_after
 from gbfix.analysis.names import fresh, names_in, telling_name
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -30,6 +30,7 @@ from .closures import captured_for_later
 from .layout import first_of_block, spaced, statement_line, wrap_in_if
 from .places import Place, places_of, with_names, with_texts
 from .predicates import Condition, Refusal, is_data_dependent, split
+from .sites import depth_of
 from .uses import is_private
 from .values import Values
 
@@ -73,6 +74,9 @@ class Lowering:
         self.opaque: set[str] = set()
         #: Names bound by lowered branches, for which later changes in place matter.
         self.results: set[str] = set()
+        #: The name for the truth of the topmost test, where its branch ends a loop.
+        self.flag = ""
+        self._carried: frozenset[str] = frozenset()
         #: Tensors that are changed in place after a cond, where a branch did it before.
         self.written: set[str] = set()
         #: Tensors that would be read too early where they share memory with one of those.
@@ -141,7 +145,13 @@ class Lowering:
         true_returns = always_returns(node.body)
         false_returns = bool(other) and always_returns(other)
         swallowed: Sequence[cst.BaseStatement] = ()
-        if self._ends_loop_body(node) and ends_round(true) != ends_round(false):
+        flagged = bool(self.flag) and top
+        top = top and not flagged
+        if flagged:
+            without_continue(true)
+            false.statements = [*false.statements, *rest]
+            swallowed = rest
+        elif self._ends_loop_body(node) and ends_round(true) != ends_round(false):
             # The branch that does not end the round goes on with what follows in the loop.
             short, long = (true, false) if ends_round(true) else (false, true)
             without_continue(short)
@@ -189,8 +199,38 @@ class Lowering:
             self.copied |= branch.copied
             self.kept |= branch.kept - {target.name for target in targets if target.written}
         true, false = finished
+        flag: list[cst.BaseStatement] = []
+        if flagged:
+            flag = [self._flag_line(node, condition, true)]
+            condition = dataclasses.replace(condition, tensor=self.flag)
         new = self._emit(node, condition, (true, false), names, targets, originals, places, depth)
-        return Lowered(new, swallowed)
+        return Lowered([*flag, *new], swallowed)
+
+    def break_after(
+        self, node: cst.If, rest: Sequence[cst.BaseStatement], flag: str, carries: Sequence[str]
+    ) -> list[cst.BaseStatement]:
+        """What an ``if`` that ends with ``break`` and the rest of its loop become, with a flag."""
+        self.flag = flag
+        self._carried = frozenset(carries)
+        self._taken.add(flag)
+        condition = split(node.test, self.values)
+        body = branch_of(node.body)
+        if not rest and len(body.statements) == 1:
+            without_continue(body)
+            return [self._flag_line(node, condition, body)]
+        return self.if_(node, rest, depth_of(self.site, node) + 1, top=True).statements
+
+    def _flag_line(self, node: cst.If, condition: Condition, branch: Branch) -> cst.BaseStatement:
+        """``done = test``, with the comments of the ``if`` and of its ``break``."""
+        line = cst.parse_statement(f"{self.flag} = {condition.tensor}")
+        assert isinstance(line, cst.SimpleStatementLine)
+        comments = [item for item in branch.above if item.comment is not None]
+        branch.above = ()
+        if branch.header is not None:
+            comment = cst.TrailingWhitespace(cst.SimpleWhitespace("  "), branch.header)
+            line = line.with_changes(trailing_whitespace=comment)
+            branch.header = None
+        return line.with_changes(leading_lines=[*leading(node), *comments])
 
     def _ends_loop_body(self, node: cst.If) -> bool:
         """Whether the statement stands in the block of a loop itself, in no block inside it."""
@@ -255,7 +295,7 @@ class Lowering:
         places: Sequence[Place],
     ) -> list[str]:
         """Names that the branches bind and that are used afterwards, bound in both at the end."""
-        live = live_after(self.function, last) | {place.name for place in places}
+        live = live_after(self.function, last) | {place.name for place in places} | self._carried
         before = definitely_bound_before(self.function, node)
         before |= {place.name for place in places if place.fact is not None}
         names: list[str] = []
@@ -316,13 +356,23 @@ class Lowering:
         The branch changes a copy, which is written back later: who reads the memory under another
         name would see it too late.
         """
-        reads = activity(*(branch.statements for branch in branches)).reads
-        facts = {name: self.values.outside(name) for name in reads | set(written)}
+        late: set[str] = set()
+        for branch in branches:
+            changed = False
+            for statement in branch.statements:
+                does = activity(statement)
+                line = isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+                begins = not changed and bool(does.mutates & set(written))
+                changed = changed or begins
+                if changed and not (begins and line):
+                    # What one line reads, it reads before it changes anything.
+                    late |= does.reads
+        facts = {name: self.values.outside(name) for name in late | set(written)}
         for name in written:
             storage = (facts[name] or Fact("none")).storage
-            for other in reads - {name}:
+            for other in late - {name}:
                 fact = facts[other]
-                if fact is None or not fact.is_tensor:
+                if fact is None or not fact.is_tensor or (name in held and other in held):
                     continue
                 if storage and fact.storage == storage:
                     raise Refusal(f"`{name}` is changed in place and shares memory with `{other}`")
@@ -369,6 +419,7 @@ class Lowering:
         depth: int,
     ) -> list[cst.BaseStatement]:
         head, close, after = self._head(targets)
+        above = [] if condition.tensor == self.flag else list(leading(node))
         has_else = bool(originals[1])
         true, false = branches
         true_value, false_value = true.expression, false.expression
@@ -401,7 +452,6 @@ class Lowering:
             arguments.append(f"({', '.join(operands)}{',' if len(operands) == 1 else ''})")
         text = f"{head}{self.values.torch}.cond"
         call: cst.BaseStatement = statement_line(self.site, text, arguments, level, close=close)
-        above = list(leading(node))
         if not condition.python:
             return spaced(above, definitions, [call, *after])
         if after:
@@ -503,6 +553,29 @@ def _else_statements(orelse: cst.If | cst.Else) -> list[cst.BaseStatement]:
     if isinstance(orelse, cst.If):
         return [orelse]
     return branch_of(orelse.body).statements
+
+
+def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
+    """Whether the function will run more than one ``torch.cond``, if one stands for the node.
+
+    Measured on torch 2.13: with inductor and donated buffers (both are defaults), the backward of
+    a graph with two or more conds can be silently wrong, where their gradients are added up.
+    """
+    if any(isinstance(parent, cst.For | cst.While) for parent in site.ancestors(node)):
+        return True
+    assert site.function is not None
+    return any(
+        isinstance(inner, cst.Call)
+        and isinstance(inner.func, cst.Attribute)
+        and inner.func.attr.value == "cond"
+        for inner in walk(site.function.body)
+    )
+
+
+SEVERAL = (
+    "With gradients, several torch.cond in one graph can get wrong ones from inductor in torch"
+    " 2.13, unless torch._functorch.config.donated_buffer is False."
+)
 
 
 def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: set[str]) -> None:

@@ -37,12 +37,15 @@ class _Writer:
 
     def write(self) -> str:
         head = ["import torch", "", "", "def f(x, y, n, flag):"]
+        # What spoils one rewrite spoils a whole program: most have little that does.
+        self._kinds = self.pick(_BRANCHES, _BRANCHES, _LOOPS, _LOOPS, _CHANGES, _EVERYTHING)
+        self._number_too = self._kinds is _EVERYTHING
         if self.chance():
             self._lines.append("    z = x * 1.5")
         else:
             self._lines.append("    z = y")
-        bound = self.block(1, frozenset("xyz"), depth=0, loop=False)
-        self._lines.append(f"    return {', '.join(sorted(bound))}, n")
+        self.block(1, frozenset("xyz"), depth=0, loop=False)
+        self._lines.append(f"    return {', '.join(['x', 'y', 'z', *['n'] * self._number_too])}")
         return "\n".join([*head, *self._lines]) + "\n"
 
     # -- choices -----------------------------------------------------------------------------
@@ -118,7 +121,8 @@ class _Writer:
         self, indent: int, bound: frozenset[str], depth: int, *, loop: bool
     ) -> frozenset[str]:
         for _ in range(self.pick(1, 2, 3)):
-            kind = self.pick(*_KINDS if depth < 2 else _SIMPLE)
+            nested = ("if", "for", "while", "with", "try")
+            kind = self.pick(*(k for k in self._kinds if depth < 2 or k not in nested))
             new = getattr(self, f"_{kind}")(indent, bound, depth, loop)
             if new is None:
                 break
@@ -195,7 +199,9 @@ class _Writer:
     def _return(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
         if not depth or self.chance():
             return self._assign(indent, bound, depth, loop)
-        self.line(indent, f"return {self.tensor(bound)}, n")
+        # Both ways out of a function give as many tensors.
+        results = [self.tensor(bound), "y", "z", *["n"] * self._number_too]
+        self.line(indent, f"return {', '.join(results)}")
         return None
 
     def _jump(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
@@ -222,8 +228,10 @@ class _Writer:
         return bound
 
 
-_SIMPLE = ("assign", "assign", "change", "return", "jump", "number")
-_KINDS = (*_SIMPLE, "if", "if", "if", "if", "for", "while", "with", "try")
+_BRANCHES = ("assign", "assign", "assign", "return", "if", "if", "if")
+_LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while")
+_CHANGES = ("assign", "assign", "change", "if", "if", "with")
+_EVERYTHING = (*_BRANCHES, *_LOOPS, *_CHANGES, "number", "try")
 
 
 @st.composite

@@ -14,14 +14,14 @@ import linecache
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError
-from gbfix.schema import FrameFacts, GraphBreak
+from gbfix.schema import FrameFacts, GraphBreak, Safety
 from gbfix.worker import factlog, instrument, tracing
 from gbfix.worker.protocol import Instrument
 from gbfix.worker.values import Project
@@ -37,6 +37,7 @@ class Attempt:
     codemod: str
     text: str
     verdict: str
+    safety: Safety = Safety.SAFE
 
     @property
     def holds(self) -> bool:
@@ -44,7 +45,9 @@ class Attempt:
 
     @property
     def differs(self) -> bool:
-        return bool(self.verdict) and not self.verdict.startswith("refused: ")
+        """Whether it does something else: an unsafe one may, where gradients are asked for."""
+        warned = self.safety is Safety.UNSAFE and "grads=True" in self.verdict
+        return bool(self.verdict) and not warned and not self.verdict.startswith("refused: ")
 
 
 @dataclasses.dataclass
@@ -105,7 +108,7 @@ class Lab:
         for codemod, rewrite in self._proposals(result, found, inputs):
             text = next(iter(rewrite.edits.values()))
             verdict = self.verdict(result.before, text, inputs, found, grads=grads)
-            result.attempts.append(Attempt(codemod, text, verdict))
+            result.attempts.append(Attempt(codemod, text, verdict, rewrite.safety))
             if kept is None and not verdict:
                 kept = text
         return kept
@@ -319,7 +322,3 @@ def _difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:
                 continue
             return f"{key}: {str(error).splitlines()[0][:120]} {plain[1][:200]} -> {plain[0][:200]}"
     return ""
-
-
-def each(programs: dict[str, str]) -> Iterator[tuple[str, str]]:
-    yield from programs.items()
