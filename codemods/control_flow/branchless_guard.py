@@ -16,7 +16,7 @@ from .branches import leading
 from .layout import first_of_block, wrap_in_if
 from .lowering import check_later_changes
 from .predicates import Refusal, split
-from .sites import if_at
+from .sites import if_at, without_gradients
 from .values import Values
 
 
@@ -297,6 +297,8 @@ def _rewrite(site: Site, node: cst.If) -> Rewrite:
             _check_store(target, value, mask, values)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
             _check_fill(name, value, mask, values)
+            if without_gradients(site, node):
+                raise Refusal("")
             check_later_changes(site, node, values, {name})
             notes.append(f"Where the mask is empty, `{name}` is now a copy.")
         case _:

@@ -19,7 +19,7 @@ from .branches import branch_of, leading
 from .layout import first_of_block, statement_line, wrap_in_if
 from .lowering import check_later_changes
 from .predicates import Refusal, split
-from .sites import depth_of, if_at, rest_of
+from .sites import depth_of, if_at, rest_of, without_gradients
 from .values import Values
 
 
@@ -354,6 +354,8 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     if values.torch_missing:
         edit.add_import("torch")
     notes = ["Both arms are evaluated; they are cheap and cannot fail."]
+    if copied and without_gradients(site, node):
+        raise Refusal("")
     if copied:
         names = ", ".join(f"`{name}`" for name in sorted(copied))
         notes.append(f"Where {names} was handed on itself, the result is now a copy.")

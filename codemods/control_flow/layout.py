@@ -13,19 +13,19 @@ from .branches import leading, without_blank_start
 
 
 def statement_line(
-    site: Site, call: str, arguments: Sequence[str], depth: int
+    site: Site, call: str, arguments: Sequence[str], depth: int, *, close: str = ""
 ) -> cst.SimpleStatementLine:
     """``call(arguments)`` as a statement, one argument a line where the file's lines are shorter.
 
     ``call`` is the text before the parenthesis (``x = torch.cond``), ``depth`` how many blocks the
-    statement will stand in.
+    statement will stand in, ``close`` what closes parentheses in ``call``.
     """
     indent = site.module.default_indent
-    line = f"{call}({', '.join(arguments)})"
+    line = f"{call}({', '.join(arguments)}){close}"
     columns = len(line) + depth * len(indent.expandtabs(4))
     if "\n" in line or columns > line_length(site.module):
         inner = "".join(f"{indent}{argument},\n" for argument in arguments)
-        line = f"{call}(\n{inner})"
+        line = f"{call}(\n{inner}){close}"
     statement = cst.parse_statement(line + "\n", config=site.module.config_for_parsing)
     assert isinstance(statement, cst.SimpleStatementLine)
     return statement

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import Activity, activity
+from gbfix.analysis.activity import Activity, activity, parameters_of
 from gbfix.analysis.exits import always_returns
 from gbfix.analysis.liveness import definitely_bound_before, live_after
 from gbfix.analysis.names import fresh, names_in, telling_name
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
+from gbfix.schema import Fact
 
+from .blocks import end_with, ends_round, rebound, surely_binds, without_continue
 from .branches import (
     Branch,
     Sharing,
@@ -21,15 +23,28 @@ from .branches import (
     check_movable,
     check_structures,
     finish,
-    has_comment,
     leading,
     names_bound,
 )
 from .closures import captured_for_later
 from .layout import first_of_block, spaced, statement_line, wrap_in_if
+from .places import Place, places_of, with_names, with_texts
 from .predicates import Condition, Refusal, is_data_dependent, split
+from .sites import depth_of
 from .uses import is_private
 from .values import Values
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Where a result of the branches goes: their name for it, and the place that gets it.
+
+    What is ``written`` is changed in place, because others may hold the same tensor.
+    """
+
+    name: str
+    place: str
+    written: bool = False
 
 
 @dataclasses.dataclass
@@ -59,6 +74,13 @@ class Lowering:
         self.opaque: set[str] = set()
         #: Names bound by lowered branches, for which later changes in place matter.
         self.results: set[str] = set()
+        #: The name for the truth of the topmost test, where its branch ends a loop.
+        self.flag = ""
+        self._carried: frozenset[str] = frozenset()
+        #: Tensors that are changed in place after a cond, where a branch did it before.
+        self.written: set[str] = set()
+        #: Tensors that would be read too early where they share memory with one of those.
+        self.apart: set[str] = set()
         self._taken = names_in(site.module)
         whole = activity(self.function.body)
         if whole.frame_access:
@@ -119,37 +141,54 @@ class Lowering:
             return self._python_if(node, rest, depth, top=top)
         condition = split(node.test, self.values)
         other = [] if node.orelse is None else _else_statements(node.orelse)
+        true, false = branch_of(node.body), self._false_branch(node)
         true_returns = always_returns(node.body)
         false_returns = bool(other) and always_returns(other)
         swallowed: Sequence[cst.BaseStatement] = ()
-        if true_returns != false_returns:
+        flagged = bool(self.flag) and top
+        top = top and not flagged
+        if flagged:
+            without_continue(true)
+            false.statements = [*false.statements, *rest]
+            swallowed = rest
+        elif self._ends_loop_body(node) and ends_round(true) != ends_round(false):
+            # The branch that does not end the round goes on with what follows in the loop.
+            short, long = (true, false) if ends_round(true) else (false, true)
+            without_continue(short)
+            long.statements = [*long.statements, *rest]
+            swallowed = rest
+        elif true_returns != false_returns:
             # The branch that does not return goes on with what follows the whole statement.
             if not always_returns(rest):
                 raise Refusal("one branch returns, and what follows the `if` does not always")
             swallowed = rest
+            long = false if true_returns else true
+            long.statements = [*long.statements, *rest]
         returns = true_returns or false_returns
-        true = branch_of(node.body)
-        false = self._false_branch(node)
-        if returns and not true_returns:
-            true.statements = [*true.statements, *rest]
-        elif returns and not false_returns:
-            false.statements = [*false.statements, *rest]
         for branch in (true, false):
             check_movable(branch.statements, returns=returns)
             self._check_effects(branch)
-        results = [] if returns else self._results(node)
-        if not returns and not results:
+        places = [] if returns else self._places(node, (true, false), top=top)
+        changed, written = self._changed((true, false), places)
+        if returns and (written or (changed and places)):
+            raise Refusal(f"a branch changes `{written[0]}` in place, and returns")
+        last = swallowed[-1] if swallowed else node
+        results = [] if returns else self._results(node, last, (true, false), changed, places)
+        targets = [Target(name, name) for name in results if name not in written]
+        targets += [Target(name, name, written=True) for name in written]
+        targets = [_at_place(target, places) for target in targets]
+        if not returns and not targets:
             raise Refusal("the branches bind no name that is used afterwards")
         names = self._function_names(condition)
         originals = (list(true.statements), list(false.statements))
-        for branch in (true, false):
+        for branch, copied in zip((true, false), changed, strict=True):
             self._check_captured(branch)
-            changed = self._changed(branch)
             branch.statements = self.block(branch.statements, depth + 1)
             if not returns:
-                _end_with(branch, results)
-            self._change_copies(branch, changed)
+                end_with(branch, [target.name for target in targets])
+            self._change_copies(branch, copied)
         self.results |= set(results)
+        self.written |= {target.place for target in targets if target.written}
         finished = [
             finish(branch, self.values, clone_unknown=self.clone_unknown)
             for branch in (true, false)
@@ -158,10 +197,61 @@ class Lowering:
         for branch in finished:
             self.unknown |= branch.unknown
             self.copied |= branch.copied
-            self.kept |= branch.kept
+            self.kept |= branch.kept - {target.name for target in targets if target.written}
         true, false = finished
-        new = self._emit(node, condition, (true, false), names, results, originals, depth)
-        return Lowered(new, swallowed)
+        flag: list[cst.BaseStatement] = []
+        if flagged:
+            flag = [self._flag_line(node, condition, true)]
+            condition = dataclasses.replace(condition, tensor=self.flag)
+        new = self._emit(node, condition, (true, false), names, targets, originals, places, depth)
+        return Lowered([*flag, *new], swallowed)
+
+    def break_after(
+        self, node: cst.If, rest: Sequence[cst.BaseStatement], flag: str, carries: Sequence[str]
+    ) -> list[cst.BaseStatement]:
+        """What an ``if`` that ends with ``break`` and the rest of its loop become, with a flag."""
+        self.flag = flag
+        self._carried = frozenset(carries)
+        self._taken.add(flag)
+        condition = split(node.test, self.values)
+        body = branch_of(node.body)
+        if not rest and len(body.statements) == 1:
+            without_continue(body)
+            return [self._flag_line(node, condition, body)]
+        return self.if_(node, rest, depth_of(self.site, node) + 1, top=True).statements
+
+    def _flag_line(self, node: cst.If, condition: Condition, branch: Branch) -> cst.BaseStatement:
+        """``done = test``, with the comments of the ``if`` and of its ``break``."""
+        line = cst.parse_statement(f"{self.flag} = {condition.tensor}")
+        assert isinstance(line, cst.SimpleStatementLine)
+        comments = [item for item in branch.above if item.comment is not None]
+        branch.above = ()
+        if branch.header is not None:
+            comment = cst.TrailingWhitespace(cst.SimpleWhitespace("  "), branch.header)
+            line = line.with_changes(trailing_whitespace=comment)
+            branch.header = None
+        return line.with_changes(leading_lines=[*leading(node), *comments])
+
+    def _ends_loop_body(self, node: cst.If) -> bool:
+        """Whether the statement stands in the block of a loop itself, in no block inside it."""
+        block = self.site.parent(node)
+        loop = None if block is None else self.site.parent(block)
+        return isinstance(loop, cst.For | cst.While) and loop.body is block
+
+    def _places(self, node: cst.If, branches: Sequence[Branch], *, top: bool) -> list[Place]:
+        """Attributes and items that the branches set; in the branches, names stand for them."""
+        places = places_of(
+            self.site, [branch.statements for branch in branches], self.values, self._variables()
+        )
+        if places and (not top or split(node.test, self.values).python):
+            raise Refusal(f"`{places[0].text}` is set in a nested branch")
+        if places:
+            for branch in branches:
+                branch.statements = with_names(branch.statements, places)
+            for place in places:
+                if place.fact is not None:
+                    self.values.named[place.name] = place.fact
+        return places
 
     def _function_names(self, condition: Condition) -> tuple[str, str]:
         """Free names for the two branch functions that tell when each is called."""
@@ -196,49 +286,110 @@ class Lowering:
             case _:
                 return Branch([node.orelse])
 
-    def _results(self, node: cst.If) -> list[str]:
+    def _results(
+        self,
+        node: cst.If,
+        last: cst.CSTNode,
+        branches: Sequence[Branch],
+        changed: Sequence[Sequence[str]],
+        places: Sequence[Place],
+    ) -> list[str]:
         """Names that the branches bind and that are used afterwards, bound in both at the end."""
-        blocks: list[Sequence[cst.CSTNode]] = [[node.body]]
-        if node.orelse is not None:
-            blocks.append([node.orelse])
-        live = live_after(self.function, node)
+        live = live_after(self.function, last) | {place.name for place in places} | self._carried
         before = definitely_bound_before(self.function, node)
+        before |= {place.name for place in places if place.fact is not None}
         names: list[str] = []
-        for block in blocks:
-            names += [name for name in names_bound(block) if name not in names]
-        changed = activity(*blocks).mutates & before
-        names += sorted(n for n in changed if n not in names and self._is_private(n))
+        for branch in branches:
+            names += [n for n in names_bound(branch.statements) if n not in names]
+        for name in sorted({*changed[0], *changed[1]}):
+            if name not in names and self._is_private(name):
+                names.append(name)
         results = [name for name in names if name in live]
         for name in results:
             if name in self._declared:
                 raise Refusal(f"`{name}` is global or nonlocal")
-            if name not in before and not (
-                len(blocks) == 2 and all(_surely_binds(block, name) for block in blocks)
+            if name not in before and not all(
+                surely_binds(branch.statements, name) for branch in branches
             ):
-                raise Refusal(f"`{name}` is used afterwards and bound on one path only")
+                what = next((place.text for place in places if place.name == name), name)
+                raise Refusal(f"`{what}` is used afterwards and bound on one path only")
         return results
 
     def _is_private(self, name: str) -> bool:
         return is_private(self.site, name, self.site.statement, self.values)
 
-    def _changed(self, branch: Branch) -> list[str]:
-        """Private tensors from outside that the branch changes in place; other changes refuse.
+    def _changed(
+        self, branches: Sequence[Branch], places: Sequence[Place]
+    ) -> tuple[list[list[str]], list[str]]:
+        """Tensors from outside that each branch changes in place, and those of them to write back.
 
-        Asked of the branch as it was written: where a nested ``if`` has become a cond, its result
-        is a new tensor, and a change of it would no longer look like one of the tensor outside.
+        A private tensor need not be: the name gets another.  Asked of the branches as they were
+        written: where a nested ``if`` has become a cond, its result is a new tensor, and a change
+        of it would no longer look like one of the tensor outside.
         """
-        sharing = Sharing(self.values)
-        sharing.scan(branch.statements, {})
-        changed = [n for n in sorted(sharing.changed) if not self.values.is_python_name(n)]
-        for name in changed:
-            if not self._is_private(name):
-                raise Refusal(f"a branch changes `{name}` in place")
-        return changed
+        changed: list[list[str]] = []
+        written: list[str] = []
+        held = {place.name: place for place in places}
+        for branch in branches:
+            sharing = Sharing(self.values)
+            sharing.scan(branch.statements, {})
+            found = [n for n in sorted(sharing.changed) if not self.values.is_python_name(n)]
+            changed.append(found)
+            for name in found:
+                if name in held or not self._is_private(name):
+                    written.append(name)
+        bound = rebound([branch.statements for branch in branches])
+        for name in written:
+            what = held[name].text if name in held else name
+            known = name in held or self.values.outside(name) is not None
+            if not known or not self.values.is_tensor_name(name) or name in bound:
+                raise Refusal(f"a branch changes `{what}` in place")
+        if written:
+            self._check_apart(branches, written, held)
+        return changed, list(dict.fromkeys(written))
+
+    def _check_apart(
+        self, branches: Sequence[Branch], written: Sequence[str], held: Mapping[str, Place]
+    ) -> None:
+        """Refuse where a tensor that a branch reads may share memory with one that it changes.
+
+        The branch changes a copy, which is written back later: who reads the memory under another
+        name would see it too late.
+        """
+        late: set[str] = set()
+        for branch in branches:
+            changed = False
+            for statement in branch.statements:
+                does = activity(statement)
+                line = isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+                begins = not changed and bool(does.mutates & set(written))
+                changed = changed or begins
+                if changed and not (begins and line):
+                    # What one line reads, it reads before it changes anything.
+                    late |= does.reads
+        facts = {name: self.values.outside(name) for name in late | set(written)}
+        for name in written:
+            storage = (facts[name] or Fact("none")).storage
+            for other in late - {name}:
+                fact = facts[other]
+                if fact is None or not fact.is_tensor or (name in held and other in held):
+                    continue
+                if storage and fact.storage == storage:
+                    raise Refusal(f"`{name}` is changed in place and shares memory with `{other}`")
+                self.apart.add(other)
+        if any(place.fact is None for place in held.values() if place.name in written):
+            raise Refusal("it is not known what the changed tensor is")
 
     def _change_copies(self, branch: Branch, changed: Sequence[str]) -> None:
         """Makes the branch change copies of its own, which it then gives as results."""
         for name in reversed(changed):
             branch.statements.insert(0, cst.parse_statement(f"{name} = {name}.clone()"))
+
+    def _variables(self) -> set[str]:
+        """Names that the function's text uses as variables, not as attributes."""
+        words = activity(self.function.body)
+        own = {*parameters_of(self.function.params), self.function.name.value}
+        return set(words.reads | words.bound | words.declares | words.globals) | own
 
     def _check_effects(self, branch: Branch) -> None:
         effects = self.values.effects(*branch.statements)
@@ -262,11 +413,13 @@ class Lowering:
         condition: Condition,
         branches: tuple[Branch, Branch],
         names: tuple[str, str],
-        results: Sequence[str],
+        targets: Sequence[Target],
         originals: tuple[list[cst.BaseStatement], list[cst.BaseStatement]],
+        places: Sequence[Place],
         depth: int,
     ) -> list[cst.BaseStatement]:
-        head = f"{', '.join(results)} = " if results else "return "
+        head, close, after = self._head(targets)
+        above = [] if condition.tensor == self.flag else list(leading(node))
         has_else = bool(originals[1])
         true, false = branches
         true_value, false_value = true.expression, false.expression
@@ -274,6 +427,9 @@ class Lowering:
         operands: list[str] = []
         if true_value is not None and false_value is not None:
             self._taken -= set(names)
+            true_value, false_value = (
+                _at_texts(value, places) for value in (true_value, false_value)
+            )
             arms = [f"lambda: {_lambda_body(value)}" for value in (true_value, false_value)]
             calls: list[str] | None = None
         else:
@@ -281,17 +437,25 @@ class Lowering:
             operands, defaults = self._operands(node, sorted(bound))
             parameters = [*operands, *(f"{name}={name}" for name in defaults)]
             arms = list(names)
+            outer = [place for place in places if place.name not in operands]
             for branch, name in zip(branches, names, strict=True):
+                does = activity(branch.statements)
+                free = [place for place in outer if place.name not in does.writes]
+                if any(place.name in does.reads for place in free):
+                    branch.statements = [with_texts(s, free) for s in branch.statements]
                 definitions.append(branch.function(name, parameters))
-            calls = [f"{head}{name}({', '.join(operands)})" for name in arms]
+            operands = [_operand(name, targets, places) for name in operands]
+            calls = [f"{head}{name}({', '.join(operands)}){close}" for name in arms]
         level = depth + (1 if condition.python else 0)
         arguments = [condition.tensor, *arms]
         if operands:
             arguments.append(f"({', '.join(operands)}{',' if len(operands) == 1 else ''})")
-        call = statement_line(self.site, f"{head}{self.values.torch}.cond", arguments, level)
-        above = list(leading(node))
+        text = f"{head}{self.values.torch}.cond"
+        call: cst.BaseStatement = statement_line(self.site, text, arguments, level, close=close)
         if not condition.python:
-            return spaced(above, definitions, [call])
+            return spaced(above, definitions, [call, *after])
+        if after:
+            raise Refusal("a branch changes tensors in place, behind a condition on Python values")
         guard_first = condition.joint == "and"
         if guard_first and not has_else:
             # Nothing happens where the Python part is false.
@@ -305,19 +469,69 @@ class Lowering:
         if not other:
             raise Refusal("the branch for the Python part of the condition is empty")
         first, second = ([call], other) if guard_first else (other, [call])
-        if results:
+        if targets:
             return spaced(above, definitions, [wrap_in_if(condition.python, first, second)])
         return spaced(above, definitions, [wrap_in_if(condition.python, first, None), *second])
+
+    def _head(self, targets: Sequence[Target]) -> tuple[str, str, list[cst.BaseStatement]]:
+        """What stands before and after the call, and the lines that follow it."""
+        if not targets:
+            return "return ", "", []
+        if len(targets) == 1 and targets[0].written:
+            return f"{targets[0].place}.copy_(", ")", []
+        left: list[str] = []
+        after: list[cst.BaseStatement] = []
+        for target in targets:
+            name = target.place
+            if target.written:
+                name = target.name
+                if name == target.place:
+                    name = fresh(f"new_{target.name}", self._taken)
+                    self._taken.add(name)
+                after.append(cst.parse_statement(f"{target.place}.copy_({name})"))
+            left.append(name)
+        return f"{', '.join(left)} = ", "", after
 
     def _operands(self, node: cst.If, bound: Sequence[str]) -> tuple[list[str], list[str]]:
         """Names that the branches rebind: tensors become operands, the rest default arguments."""
         operands: list[str] = []
         defaults: list[str] = []
         for name in bound:
+            if name in self.values.named:
+                operands.append(name)
+                continue
             if name not in definitely_bound_before(self.function, node):
                 raise Refusal(f"`{name}` may not be bound before the `if`")
             (operands if self.values.is_tensor_name(name) else defaults).append(name)
         return operands, defaults
+
+
+def _at_place(target: Target, places: Sequence[Place]) -> Target:
+    for place in places:
+        if place.name == target.name:
+            return dataclasses.replace(target, place=place.text)
+    return target
+
+
+def _at_texts(value: cst.BaseExpression, places: Sequence[Place]) -> cst.BaseExpression:
+    """The value with places read where they are."""
+    if not places:
+        return value
+    line = cst.SimpleStatementLine([cst.Return(value)])
+    (small,) = cst.ensure_type(with_texts(line, places), cst.SimpleStatementLine).body
+    new = cst.ensure_type(small, cst.Return).value
+    assert new is not None
+    return new
+
+
+def _operand(name: str, targets: Sequence[Target], places: Sequence[Place]) -> str:
+    """What a parameter of the branches is called with; what is written later goes in as a copy.
+
+    The backward of cond keeps its operands, and they must not have changed by then.
+    """
+    text = next((place.text for place in places if place.name == name), name)
+    written = any(target.written and target.name == name for target in targets)
+    return f"{text}.clone()" if written else text
 
 
 def _is_operator(text: str) -> bool:
@@ -341,68 +555,35 @@ def _else_statements(orelse: cst.If | cst.Else) -> list[cst.BaseStatement]:
     return branch_of(orelse.body).statements
 
 
-def _surely_binds(block: Sequence[cst.CSTNode], name: str) -> bool:
-    """Whether running the block to its end binds the name on every path."""
-    for node in block:
-        match node:
-            case cst.IndentedBlock() | cst.SimpleStatementSuite() | cst.SimpleStatementLine():
-                if _surely_binds(list(node.body), name):
-                    return True
-            case cst.Else() | cst.With():
-                if _surely_binds([node.body], name):
-                    return True
-            case cst.If():
-                if (
-                    node.orelse is not None
-                    and _surely_binds([node.body], name)
-                    and _surely_binds([node.orelse], name)
-                ):
-                    return True
-            case cst.Assign() | cst.AnnAssign() | cst.Import() | cst.ImportFrom():
-                if name in activity(node).writes:
-                    return True
-    return False
+def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
+    """Whether the function will run more than one ``torch.cond``, if one stands for the node.
 
-
-def _end_with(branch: Branch, results: Sequence[str]) -> None:
-    """Ends a branch with ``return`` of the names; ``x = f(x)`` at its end becomes the return."""
-    branch.statements = [s for s in branch.statements if not _is_pass(s)]
-    if len(results) == 1 and branch.statements:
-        last = branch.statements[-1]
-        if isinstance(last, cst.SimpleStatementLine):
-            value = _assigned(last.body[-1], results[0])
-            if value is not None:
-                new = cst.Return(value, whitespace_after_return=cst.SimpleWhitespace(" "))
-                body = [*last.body[:-1], new]
-                branch.statements[-1] = last.with_changes(body=body)
-                return
-    line = f"return {', '.join(results)}"
-    branch.statements.append(cst.parse_statement(line))
-
-
-def _is_pass(node: cst.BaseStatement) -> bool:
-    return (
-        isinstance(node, cst.SimpleStatementLine)
-        and len(node.body) == 1
-        and isinstance(node.body[0], cst.Pass)
-        and not has_comment(node.leading_lines)
-        and node.trailing_whitespace.comment is None
+    Measured on torch 2.13: with inductor and donated buffers (both are defaults), the backward of
+    a graph with two or more conds can be silently wrong, where their gradients are added up.
+    """
+    if any(isinstance(parent, cst.For | cst.While) for parent in site.ancestors(node)):
+        return True
+    assert site.function is not None
+    return any(
+        isinstance(inner, cst.Call)
+        and isinstance(inner.func, cst.Attribute)
+        and inner.func.attr.value == "cond"
+        for inner in walk(site.function.body)
     )
 
 
-def _assigned(node: cst.BaseSmallStatement, name: str) -> cst.BaseExpression | None:
-    match node:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=target))], value=value):
-            return value if target == name else None
-        case cst.AnnAssign(target=cst.Name(value=target), value=cst.BaseExpression() as value):
-            return value if target == name else None
-    return None
+SEVERAL = (
+    "With gradients, several torch.cond in one graph can get wrong ones from inductor in torch"
+    " 2.13, unless torch._functorch.config.donated_buffer is False."
+)
 
 
 def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: set[str]) -> None:
     """Refuse where a later change in place would have reached a tensor that is now a copy."""
     later = activity_after(site, node)
     for name in sorted(later.mutates):
+        if is_private(site, name, node, values):
+            continue  # nobody else holds it: the name just goes on with the copy
         if name in later.augments and values.is_rebound_by_augmenting(name):
             continue
         fact = values.outside(name)

@@ -11,7 +11,7 @@ import dataclasses
 
 import libcst as cst
 
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 
 from .values import Values
 
@@ -45,10 +45,16 @@ def is_data_dependent(test: cst.BaseExpression, values: Values) -> bool:
         case cst.Comparison(comparisons=targets):
             if any(isinstance(t.operator, cst.Is | cst.IsNot) for t in targets):
                 return False
+            if isinstance(targets[0].operator, cst.In | cst.NotIn):
+                return len(targets) == 1 and values.is_tensor(targets[0].comparator)
             sides = [test.left, *(target.comparator for target in targets)]
             return values.is_tensor(test) or any(
                 values.is_tensor(side) or scalar_read(side, values) is not None for side in sides
             )
+        case cst.Call() if _quantified(test) is not None:
+            return any(is_data_dependent(part, values) for part in _quantified(test) or ())
+        case cst.Call() if _asked_of_torch(test, values) or _equality(test, values):
+            return True
     return values.is_tensor(test) or scalar_read(test, values) is not None
 
 
@@ -56,6 +62,9 @@ def split(test: cst.BaseExpression, values: Values) -> Condition:
     """The condition of a test, or `Refusal`."""
     if isinstance(test, cst.BooleanOperation):
         return _split_boolean(test, values)
+    equality = _equality(test, values)
+    if equality is not None:
+        return equality
     return Condition(predicate(test, values), node=test)
 
 
@@ -68,6 +77,17 @@ def predicate(test: cst.BaseExpression, values: Values) -> str:
             return _both(test, values)
         case cst.Comparison(comparisons=[_, _, *_]):
             return _chained(test, values)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn())]):
+            return _membership(test, values)
+        case cst.Call():
+            quantified = _quantified(test)
+            if quantified is not None:
+                joint = "and" if code(test.func) == "all" else "or"
+                lazy = isinstance(test.args[0].value, cst.GeneratorExp)
+                return _combine(quantified, joint, values, lazy=lazy)
+            asked = _asked_of_torch(test, values)
+            if asked:
+                return asked
     read = scalar_read(test, values)
     if read is not None:
         return _truth(read.tensor, values, read.text)
@@ -78,6 +98,127 @@ def predicate(test: cst.BaseExpression, values: Values) -> str:
     if not values.is_tensor(test):
         raise Refusal(f"it is not known whether `{code(test)}` is a tensor")
     return _truth(test, values)
+
+
+def _quantified(node: cst.Call) -> list[cst.BaseExpression] | None:
+    """The parts of ``any((a, b))``, or of ``any(f(t) for t in (a, b))``."""
+    match node:
+        case cst.Call(
+            func=cst.Name(value="any" | "all"),
+            args=[cst.Arg(keyword=None, star="", value=cst.Tuple() | cst.List() as parts)],
+        ):
+            return _elements(parts)
+        case cst.Call(
+            func=cst.Name(value="any" | "all"),
+            args=[
+                cst.Arg(
+                    value=cst.GeneratorExp(
+                        elt=elt,
+                        for_in=cst.CompFor(
+                            target=cst.Name(value=name),
+                            iter=cst.Tuple() | cst.List() as parts,
+                            ifs=[],
+                            inner_for_in=None,
+                            asynchronous=None,
+                        ),
+                    )
+                )
+            ],
+        ):
+            found = _elements(parts) or []
+            inner = any(isinstance(n, cst.Lambda | cst.BaseComp) for n in walk(elt))
+            if found and not inner and all(isinstance(part, cst.Name) for part in found):
+                return [_with_name(elt, name, code(part)) for part in found]
+    return None
+
+
+def _elements(node: cst.Tuple | cst.List) -> list[cst.BaseExpression] | None:
+    plain = all(isinstance(element, cst.Element) for element in node.elements)
+    return [element.value for element in node.elements] if node.elements and plain else None
+
+
+def _with_name(node: cst.BaseExpression, name: str, new: str) -> cst.BaseExpression:
+    """The expression with one name in place of another."""
+    renamed = node.visit(_Rename(name, new))
+    assert isinstance(renamed, cst.BaseExpression)
+    return renamed
+
+
+class _Rename(cst.CSTTransformer):
+    def __init__(self, name: str, new: str) -> None:
+        super().__init__()
+        self._name = name
+        self._new = new
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+        mine = original_node.value == self._name
+        return updated_node.with_changes(value=self._new) if mine else updated_node
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+
+def _membership(node: cst.Comparison, values: Values) -> str:
+    """``0.0 in t`` as ``(t == 0.0).any()``: what a tensor does when it is asked."""
+    (target,) = node.comparisons
+    item, whole = values.fact(node.left), values.fact(target.comparator)
+    if whole is None or not whole.is_tensor:
+        raise Refusal(f"it is not known whether `{code(target.comparator)}` is a tensor")
+    if item is None or item.kind not in ("int", "float", "bool", "tensor"):
+        raise Refusal(f"it is not known what `{code(node.left)}` is")
+    if not values.effects(node).pure:
+        raise Refusal(f"`{code(node)}` may have an effect")
+    text = f"({_primary(target.comparator)} == {_primary(node.left)}).any()"
+    negated = isinstance(target.operator, cst.NotIn)
+    return f"{values.torch}.logical_not({text})" if negated else text
+
+
+def _asked_of_torch(node: cst.Call, values: Values) -> str:
+    """A tensor for a question that torch answers with a Python bool; "" for other calls."""
+    if not values.of_torch(node) or not node.args:
+        return ""
+    assert isinstance(node.func, cst.Attribute)
+    question = node.func.attr.value
+    plain = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+    if question == "is_nonzero" and len(plain) == len(node.args) == 1:
+        return _truth(plain[0], values)
+    if question == "allclose" and len(plain) >= 2 and all(map(values.is_tensor, plain[:2])):
+        inner = code(node.with_changes(func=node.func.with_changes(attr=cst.Name("isclose"))))
+        return f"{inner}.all()"
+    return ""
+
+
+def _equality(test: cst.BaseExpression, values: Values) -> Condition | None:
+    """``torch.equal(a, b)``: whether the shapes agree is for Python, the values are data."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            found = _equality(inner, values)
+            if found is None:
+                return None
+            python = found.python.replace(" == ", " != ")
+            return Condition(f"{values.torch}.logical_not({found.tensor})", python, "or")
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name(value="equal")),
+            args=[cst.Arg(keyword=None, star="") as one, cst.Arg(keyword=None, star="") as other],
+        ):
+            sides = (one.value, other.value)
+            facts = [values.fact(side) for side in sides]
+            names = [isinstance(side, cst.Name) for side in sides]
+            if not all(names) or not all(fact is not None and fact.is_tensor for fact in facts):
+                return None
+            first, second = map(code, sides)
+            same = facts[0] and facts[1] and facts[0].dtype == facts[1].dtype
+            if not same or first == second or not values.of_torch(test):
+                return None
+            return Condition(
+                f"({first} == {second}).all()", f"{first}.shape == {second}.shape", "and"
+            )
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +237,12 @@ def scalar_read(node: cst.BaseExpression, values: Values) -> ScalarRead | None:
     match node:
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
             return ScalarRead(inner, _primary(inner)) if values.is_tensor(inner) else None
-        case cst.Call(func=cst.Name(value="bool"), args=[arg]):
+        case cst.Call(func=cst.Name(value="bool" | "float" | "int" as kind), args=[arg]):
             if arg.keyword is None and not arg.star and values.is_tensor(arg.value):
-                return ScalarRead(arg.value, _primary(arg.value))
+                fact = values.fact(arg.value)
+                dtype = None if fact is None else fact.dtype
+                if kind == "bool" or dtype in (_EXACT_UP_TO if kind == "float" else _WHOLE):
+                    return ScalarRead(arg.value, _primary(arg.value))
         case cst.Name(value=name) if name in values.scalars:
             tensor, text = values.scalars[name]
             return ScalarRead(tensor, text)
@@ -154,9 +298,12 @@ def _both(node: cst.BooleanOperation, values: Values) -> str:
     return _combine(_operands(node, type(node.operator)), joint, values)
 
 
-def _combine(operands: list[cst.BaseExpression], joint: str, values: Values) -> str:
+def _combine(
+    operands: list[cst.BaseExpression], joint: str, values: Values, *, lazy: bool = True
+) -> str:
+    """One predicate for all operands; ``lazy`` says that Python evaluates them one by one."""
     for operand in operands[1:]:
-        if not values.is_total(operand):
+        if lazy and not values.is_total(operand):
             raise Refusal(
                 f"`{code(operand)}` may fail or have an effect where Python's `{joint}` skips it"
             )
@@ -227,8 +374,8 @@ def _comparison_of_scalars(node: cst.Comparison, values: Values) -> str | None:
     texts = []
     for side, read, other in zip(sides, reads, reversed(sides), strict=True):
         if read is None:
-            if not isinstance(side, cst.BaseNumber | cst.UnaryOperation):
-                raise Refusal(f"`{code(node)}` compares with something that is no literal")
+            if not _is_number(side, values):
+                raise Refusal(f"`{code(node)}` compares with something that is no number")
             texts.append(code(side))
             continue
         if not values.one_element(read.tensor):
@@ -236,7 +383,9 @@ def _comparison_of_scalars(node: cst.Comparison, values: Values) -> str | None:
         dtype = _scalar_dtype(read.tensor, values)
         exact = _is_exact(other, dtype)
         if exact is None:
-            raise Refusal(f"`{code(node)}` compares with something that is no literal")
+            exact = _compares_exactly(other, dtype, values)
+        if exact is None:
+            raise Refusal(f"`{code(node)}` may compare otherwise as a tensor")
         # `.item()` compares in double precision, a tensor in its own.
         texts.append(read.text if exact else f"{read.text}.double()")
     operator = code(target.operator).strip()
@@ -259,12 +408,35 @@ _EXACT_UP_TO = {
     "torch.float32": 2**24,
     "torch.float64": 2**53,
 }
+_WHOLE = frozenset(
+    {"torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.bool"}
+)
 _INTEGERS = {"torch.uint8": 8, "torch.int8": 7, "torch.int16": 15, "torch.int32": 31}
+
+
+def _is_number(node: cst.BaseExpression, values: Values) -> bool:
+    if isinstance(node, cst.BaseNumber):
+        return True
+    fact = values.fact(node)
+    return fact is not None and fact.kind in ("int", "float", "bool")
+
+
+def _compares_exactly(side: cst.BaseExpression, dtype: str, values: Values) -> bool | None:
+    """The same for a number that is no literal: whether its kind alone makes it exact."""
+    fact = values.fact(side)
+    if fact is None or isinstance(side, cst.BaseNumber | cst.UnaryOperation):
+        return None
+    if fact.kind == "float":
+        return False if dtype in _EXACT_UP_TO else None
+    small = isinstance(fact.value, int) and abs(fact.value) <= 2**53
+    if fact.kind == "int" and dtype in _EXACT_UP_TO:
+        return False if small else None
+    return True if fact.kind == "int" and dtype == "torch.int64" and small else None
 
 
 def _is_exact(literal: cst.BaseExpression, dtype: str) -> bool | None:
     """Whether the literal is exact in the dtype; None where even double would not do."""
-    value = _number(literal)
+    value = number_of(literal)
     if value is None:
         return None
     if dtype in _EXACT_UP_TO:
@@ -280,9 +452,10 @@ def _is_exact(literal: cst.BaseExpression, dtype: str) -> bool | None:
     return None
 
 
-def _number(node: cst.BaseExpression) -> int | float | None:
+def number_of(node: cst.BaseExpression) -> int | float | None:
+    """The value of a literal number; None for anything else."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = _number(node.expression)
+        inner = number_of(node.expression)
         return -inner if inner is not None else None
     if isinstance(node, cst.Integer | cst.Float):
         value: int | float = node.evaluated_value

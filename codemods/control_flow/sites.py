@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from gbfix.codemod import Site
@@ -40,6 +42,22 @@ def rest_of(site: Site, node: cst.CSTNode) -> list[cst.BaseStatement]:
 def depth_of(site: Site, node: cst.CSTNode) -> int:
     """In how many blocks the statement stands."""
     return site.span(node).column // max(1, len(site.module.default_indent))
+
+
+def without_gradients(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a ``with`` of the function turns gradients off for the node (and not for the rest).
+
+    A copy made there has no gradient, where the tensor itself may have one.
+    """
+    for parent in site.ancestors(node):
+        if parent is site.function:
+            return False
+        if isinstance(parent, cst.With) and any(
+            re.search(r"no_grad|inference_mode|grad_enabled", site.text(item.item))
+            for item in parent.items
+        ):
+            return True
+    return False
 
 
 def ternary_at(site: Site) -> cst.IfExp | None:

@@ -11,13 +11,14 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Safety
 
 from .branches import Branch, check_structures, finish
 from .if_to_where import MOST_OPERATIONS, arm_of, is_point
 from .layout import statement_line
-from .lowering import check_later_changes
+from .lowering import SEVERAL, check_later_changes, is_one_of_several
 from .predicates import Condition, Refusal, split
-from .sites import depth_of, ternary_at
+from .sites import depth_of, ternary_at, without_gradients
 from .values import Values
 
 
@@ -269,6 +270,9 @@ def _where(site: Site, node: cst.IfExp, condition: Condition, values: Values) ->
         raise Refusal("")
     if max(true.operations, false.operations) > MOST_OPERATIONS:
         raise Refusal("")
+    names = [arm for arm in (node.body, node.orelse) if isinstance(arm, cst.Name | cst.Attribute)]
+    if names and without_gradients(site, node):
+        raise Refusal("")
     arguments = [condition.tensor, code(node.body), code(node.orelse)]
     return _rewrite(
         site,
@@ -301,9 +305,14 @@ def _cond(
         texts.append(f"lambda: ({text})" if _needs_parentheses(value) else f"lambda: {text}")
     notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
     kept = sorted(arms[0].kept | arms[1].kept)
+    if kept and without_gradients(site, node):
+        raise Refusal("")
     if kept:
         names = ", ".join(f"`{name}`" for name in kept)
         notes.append(f"Where an arm hands on {names} itself, the result is now a copy.")
+    several = values.needs_gradients() and is_one_of_several(site, site.statement)
+    if several:
+        notes.append(SEVERAL)
     return _rewrite(
         site,
         node,
@@ -314,6 +323,7 @@ def _cond(
         title="turn the conditional expression into torch.cond",
         notes=notes,
         rank=20,
+        safety=Safety.UNSAFE if several else Safety.SAFE,
     )
 
 
@@ -333,6 +343,7 @@ def _rewrite(
     title: str,
     notes: list[str],
     rank: int,
+    safety: Safety = Safety.SAFE,
 ) -> Rewrite:
     call = f"{values.torch}.{function}"
     text = f"{call}({', '.join(arguments)})"
@@ -356,7 +367,7 @@ def _rewrite(
             edit.replace(node, value)
     if values.torch_missing:
         edit.add_import("torch")
-    return edit.rewrite(title, notes=notes, rank=rank)
+    return edit.rewrite(title, notes=notes, rank=rank, safety=safety)
 
 
 def _head(site: Site, node: cst.IfExp) -> str | None:

@@ -46,7 +46,10 @@ def is_private(site: Site, name: str, statement: cst.CSTNode, values: Values) ->
     the statement only computes from it or changes it in place.
     """
     function = site.function
-    if function is None or name in parameters_of(function.params):
+    if function is None:
+        return False
+    start = _new_binding_before(site, name, statement, values)
+    if name in parameters_of(function.params) and start is None:
         return False
     does = activity(function.body)
     if name in does.captures | does.globals | does.nonlocals | does.deletes:
@@ -57,6 +60,9 @@ def is_private(site: Site, name: str, statement: cst.CSTNode, values: Values) ->
     for node in walk(function.body):
         if not isinstance(node, cst.Name) or node.value != name:
             continue
+        if start is not None and site.span(node).line <= start:
+            bound = True
+            continue  # that was another tensor
         holder = site.parent(node)
         if isinstance(holder, cst.AssignTarget):
             assignment = site.parent(holder)
@@ -78,6 +84,34 @@ def is_private(site: Site, name: str, statement: cst.CSTNode, values: Values) ->
         ):
             return False
     return bound
+
+
+def _new_binding_before(
+    site: Site, name: str, statement: cst.CSTNode, values: Values
+) -> int | None:
+    """The last line of a statement that surely ran before, binding the name to a new tensor.
+
+    Not looked for outside a loop around the statement: what stands in the loop runs again.
+    """
+    child = statement
+    for parent in site.ancestors(statement):
+        if isinstance(parent, cst.For | cst.While | cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            return None
+        block = getattr(parent, "body", None)
+        if isinstance(block, list | tuple) and child in block:
+            for before in reversed(block[: list(block).index(child)]):
+                match before:
+                    case cst.SimpleStatementLine(
+                        body=[
+                            cst.Assign(
+                                targets=[cst.AssignTarget(target=cst.Name(value=bound))],
+                                value=value,
+                            )
+                        ]
+                    ) if bound == name and values.share(value, frozenset()) is Share.FRESH:
+                        return site.span(before).end_line
+        child = parent
+    return None
 
 
 def _only_changes(site: Site, node: cst.Name) -> bool:

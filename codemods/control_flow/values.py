@@ -67,6 +67,8 @@ class Values:
         self._given: dict[cst.CSTNode, Fact] = {}
         #: Names bound to a tensor's one value: the tensor, and the text that stands for it now.
         self.scalars: dict[str, tuple[cst.BaseExpression, str]] = {}
+        #: Names of a codemod's own making, and what they hold (see `places`).
+        self.named: dict[str, Fact] = {}
         #: Names that a codemod has found to be Python numbers.
         self.numbers: set[str] = set()
 
@@ -93,7 +95,7 @@ class Values:
 
     def outside(self, name: str) -> Fact | None:
         """What a local name held just before the statement that broke."""
-        return self._site.locals_before(self._root).get(name)
+        return self.named.get(name) or self._site.locals_before(self._root).get(name)
 
     def needs_gradients(self) -> bool:
         """Whether a tensor that the function held before the break may need gradients."""
@@ -123,6 +125,8 @@ class Values:
                 fact = self._site.locals_before(self._site.statement_of(node)).get(node.value)
         except (KeyError, SiteError):  # a node that codemods made
             fact = None
+        if isinstance(node, cst.Name) and node.value in self.named:
+            return self.named[node.value]
         if fact is None and isinstance(node, cst.Name) and not self._is_of_inner_scope(node):
             return self._still(node) or self._name(node.value)
         return fact

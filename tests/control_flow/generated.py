@@ -1,0 +1,240 @@
+"""Random programs of tensors, Python values and control flow, for `test_generated`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+BASE = torch.linspace(-1.0, 2.0, 6).reshape(2, 3)
+_TENSORS = ("x", "y", "z", "w")
+
+
+def inputs() -> list[Any]:
+    """Calls of ``f(x, y, n, flag)`` that take every branch of the simple tests."""
+
+    def make(a: float, b: float, n: int, flag: bool) -> tuple[Any, ...]:
+        return BASE + a, BASE * 0.5 + b, n, flag
+
+    cases = [
+        (2.0, 2.0, 2, True),
+        (2.0, -3.0, 1, True),
+        (-3.0, 2.0, 2, False),
+        (-0.6, 0.1, 1, False),
+    ]
+    return [functools.partial(make, *case) for case in cases]
+
+
+class _Writer:
+    """Writes one function line by line; every choice is hypothesis's."""
+
+    def __init__(self, draw: Any) -> None:
+        self._draw = draw
+        self._lines: list[str] = []
+        self._loops = 0
+
+    def write(self) -> str:
+        head = ["import torch", "", "", "def f(x, y, n, flag):"]
+        # What spoils one rewrite spoils a whole program: most have little that does.
+        self._kinds = self.pick(_BRANCHES, _BRANCHES, _LOOPS, _LOOPS, _CHANGES, _EVERYTHING)
+        self._number_too = self._kinds is _EVERYTHING
+        if self.chance():
+            self._lines.append("    z = x * 1.5")
+        else:
+            self._lines.append("    z = y")
+        self.block(1, frozenset("xyz"), depth=0, loop=False)
+        self._lines.append(f"    return {', '.join(['x', 'y', 'z', *['n'] * self._number_too])}")
+        return "\n".join([*head, *self._lines]) + "\n"
+
+    # -- choices -----------------------------------------------------------------------------
+
+    def pick(self, *choices: Any) -> Any:
+        return self._draw(st.sampled_from(choices))
+
+    def chance(self) -> bool:
+        return bool(self._draw(st.booleans()))
+
+    def name(self, bound: frozenset[str]) -> str:
+        return str(self.pick(*sorted(bound)))
+
+    def tensor(self, bound: frozenset[str], depth: int = 0) -> str:
+        name, other = self.name(bound), self.name(bound)
+        if depth > 1:
+            return name
+        inner = functools.partial(self.tensor, bound, depth + 1)
+        kind = self.pick(*range(14))
+        match kind:
+            case 0 | 1:
+                return name
+            case 2:
+                return f"{inner()} + {other}"
+            case 3:
+                return f"{inner()} * {self.pick('2', '0.5', 'n', other)}"
+            case 4:
+                return f"({inner()}).relu()"
+            case 5:
+                return f"torch.clamp({inner()}, max=1)"
+            case 6:
+                return f"{name} - n"
+            case 7:
+                return f"{name}.reshape(2, 3)"
+            case 8:
+                return self.pick(f"-{name}", f"{name}.detach()", f"torch.sqrt({name}.abs())")
+            case 9:
+                return f"torch.where({name} > 0, {name}, {other})"
+            case 10 | 11:
+                return f"({inner()} if {self.test(bound)} else {other})"
+            case 12:
+                return f"{name} / {other}"
+            case _:
+                return f"({name}.max() {self.pick('and', 'or')} {other})"
+
+    def test(self, bound: frozenset[str]) -> str:
+        name, other = self.name(bound), self.name(bound)
+        return str(
+            self.pick(
+                f"{name}.sum() > {self.pick(-2, 0, 1.5)}",
+                f"({name} > 0).any()",
+                f"not ({name} > 0).all()",
+                f"{name}.sum() > {other}.sum()",
+                f"flag and {name}.max() > 0",
+                f"n > 1 or ({name} > 1).any()",
+                f"-1 < {name}.mean() < 1",
+                f"{name}.max().item() > 0.5",
+                f"float({name}.min()) < n",
+                f"({name} > 0).any() and ({other} < 0).any()",
+                f"torch.allclose({name}, {other})",
+                f"torch.equal({name}, {other})",
+                f"2.0 in {name}",
+                f"any(({name}.sum() > 0, {other}.sum() > 0))",
+                f"(s := {name}.mean()) > 0",
+                "n > 1",
+                "flag",
+            )
+        )
+
+    # -- statements --------------------------------------------------------------------------
+
+    def block(
+        self, indent: int, bound: frozenset[str], depth: int, *, loop: bool
+    ) -> frozenset[str]:
+        for _ in range(self.pick(1, 2, 3)):
+            nested = ("if", "for", "while", "with", "try")
+            kind = self.pick(*(k for k in self._kinds if depth < 2 or k not in nested))
+            new = getattr(self, f"_{kind}")(indent, bound, depth, loop)
+            if new is None:
+                break
+            bound = new
+        return bound
+
+    def line(self, indent: int, text: str) -> None:
+        self._lines.append("    " * indent + text)
+
+    def _assign(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        name = self.pick(*_TENSORS)
+        self.line(indent, f"{name} = {self.tensor(bound)}")
+        return bound | {name}
+
+    def _if(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        self.line(indent, f"if {self.test(bound)}:")
+        taken = self.block(indent + 1, bound, depth + 1, loop=loop)
+        other = bound
+        if self.pick(0, 0, 1):
+            self.line(indent, f"elif {self.test(bound)}:")
+            taken &= self.block(indent + 1, bound, depth + 1, loop=loop)
+        if self.chance():
+            self.line(indent, "else:")
+            other = self.block(indent + 1, bound, depth + 1, loop=loop)
+        return taken & other
+
+    def _for(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        self.line(
+            indent, f"for i in {self.pick('range(2)', 'range(n)', 'range(int(x.sum() > 0))')}:"
+        )
+        self.block(indent + 1, bound, depth + 1, loop=True)
+        return bound
+
+    def _while(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        name = self.name(bound)
+        self._loops += 1
+        count = f"i{self._loops}"
+        match self.pick(0, 1, 2, 3):
+            case 0:
+                self.line(indent, f"while {name}.abs().max() > {self.pick('1', '0.7')}:")
+                self.line(indent + 1, f"{name} = {name} * 0.5")
+            case 1:
+                self.line(indent, f"{count} = 0")
+                self.line(indent, f"while {count} < 3 and {name}.sum() > -9:")
+                self.line(indent + 1, f"{name} = {name} - 1")
+                self.line(indent + 1, f"{count} += 1")
+            case 2:
+                self.line(indent, "while True:")
+                self.line(indent + 1, f"{name} = {name} * 0.5")
+                self.line(indent + 1, f"if {name}.abs().max() < 1:")
+                self.line(indent + 2, "break")
+            case _:
+                self.line(indent, f"{count} = torch.zeros(())")
+                self.line(indent, f"while {count} < {name}.sum() and {count} < 3:")
+                self.line(indent + 1, f"{name} = {name} - {count}")
+                self.line(indent + 1, f"{count} = {count} + 1")
+                if self.chance():
+                    self.line(indent, "else:")
+                    self.line(indent + 1, f"{name} = {name} + 1")
+        return bound
+
+    def _change(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        name, other = self.name(bound), self.name(bound)
+        choices = (
+            f"{name} += 1",
+            f"{name}[{name} > 0] = 0",
+            f"{name}.mul_(2)",
+            f"{name}[0] = {other}[1]",
+            f"{name}.copy_({other} * 2)",
+        )
+        self.line(indent, self.pick(*choices))
+        return bound
+
+    def _return(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        if not depth or self.chance():
+            return self._assign(indent, bound, depth, loop)
+        # Both ways out of a function give as many tensors.
+        results = [self.tensor(bound), "y", "z", *["n"] * self._number_too]
+        self.line(indent, f"return {', '.join(results)}")
+        return None
+
+    def _jump(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        if not loop:
+            return self._assign(indent, bound, depth, loop)
+        self.line(indent, self.pick("continue", "continue", "break"))
+        return None
+
+    def _number(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        values = ("n + 1", "2", f"3 if {self.test(bound)} else 1")
+        self.line(indent, f"n = {self.pick(*values)}")
+        return bound
+
+    def _with(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        self.line(indent, "with torch.no_grad():")
+        return self.block(indent + 1, bound, depth + 1, loop=loop)
+
+    def _try(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        self.line(indent, "try:")
+        self.block(indent + 1, bound, depth + 1, loop=loop)
+        name = self.name(bound)
+        self.line(indent, "finally:")
+        self.line(indent + 1, f"{name} = {name} + 1")
+        return bound
+
+
+_BRANCHES = ("assign", "assign", "assign", "return", "if", "if", "if")
+_LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while")
+_CHANGES = ("assign", "assign", "change", "if", "if", "with")
+_EVERYTHING = (*_BRANCHES, *_LOOPS, *_CHANGES, "number", "try")
+
+
+@st.composite
+def programs(draw: Any) -> str:
+    """The text of a program ``f(x, y, n, flag)``."""
+    return _Writer(draw).write()
