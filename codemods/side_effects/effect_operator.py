@@ -17,7 +17,7 @@ import libcst as cst
 from gbfix.analysis.build import with_leading_lines
 from gbfix.codemod import Advice, Edit, Rewrite, Site
 
-from ..wrap.capture import Refused, capture
+from ..wrap.capture import Parameter, Refused, capture
 from ..wrap.operator_text import (
     define,
     namespace,
@@ -49,6 +49,8 @@ class Effect:
     texts: Sequence[tuple[cst.BaseExpression, bool]]
     template: str = "BODY0"
     notes: tuple[str, ...] = ()
+    extra: tuple[Parameter, ...] = ()
+    imports: tuple[str, ...] = ()
 
 
 def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
@@ -88,7 +90,9 @@ def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
     check_autocast(captured)
     home = site.function.name.value if site.function is not None else "module"
     name = operator_name(site, f"{verb}_{home}")
-    parameters = captured.parameters
+    for module in effect.imports:
+        edit.add_import(module)
+    parameters = (*captured.parameters, *effect.extra)
     names = ", ".join(parameter.name for parameter in parameters)
     text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
 def {name}({signature(parameters, torch)}) -> None:
