@@ -81,7 +81,6 @@ _REBOUND = _HEAD + "logger = logging.getLogger('other')\n"
 _NAMED = (
     _HEAD
     + """{}
-
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
