@@ -237,9 +237,14 @@ def _decorators(source: str, qualname: str) -> str:
     return " ".join(ast.unparse(item) for item in found.decorator_list)
 
 
+#: Breaks in a test whose truth no tensor decides: ``if logger.isEnabledFor(...)``.
+_NOT_ABOUT_DATA = ("GB0291",)
+
+
 def _decided_by_tensor(span: Span, facts: FrameFacts, site: Site) -> bool:
     """Whether a test's value, or a part of it, was a tensor (or read from one at the site)."""
-    if span.contains(site.span(site.node)) or site.span(site.node).contains(span):
+    at_site = span.contains(site.span(site.node)) or site.span(site.node).contains(span)
+    if at_site and site.code not in _NOT_ABOUT_DATA:
         return True
     return any(
         fact.is_tensor

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.codemod import Advice, Codemod, Edit, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Safety
 
 from ..side_effects.effects import effect_statement
+from .setting import add_setting, entry_of
 
 _FUNCTIONS = {"builtins.print": "print", "warnings.warn": "warnings.warn"}
 
@@ -90,7 +89,7 @@ class ReorderableLogging(Codemod):
         function = _FUNCTIONS.get(resolve(site.module, call.func) or "")
         if function is None or any("reorderable_logging_functions" in t for t in _texts(site)):
             return
-        entry = site if site.entry == site.path else site.other(site.entry)
+        entry = entry_of(site)
         if entry is None:
             return
         edit = entry.edit()
@@ -110,38 +109,8 @@ def _texts(site: Site) -> Iterator[str]:
 
 def _set(entry: Site, edit: Edit, function: str) -> bool:
     """Add the setting after the script's imports; False where there is no place for it."""
-    last: cst.SimpleStatementLine | None = None
-    torch = ""
-    for line in entry.module.body:
-        if not isinstance(line, cst.SimpleStatementLine):
-            break
-        imports = [item for item in line.body if isinstance(item, cst.Import | cst.ImportFrom)]
-        if not imports:
-            if last is None:
-                continue  # the docstring
-            break
-        last = line
-        for item in imports:
-            for alias in item.names if not isinstance(item.names, cst.ImportStar) else ():
-                if isinstance(item, cst.Import) and alias.evaluated_name == "torch":
-                    torch = alias.evaluated_alias or "torch"
-    if last is None or not torch:
-        return False
     module, _, _ = function.rpartition(".")
     if not module and function in module_bindings(entry.module):
         return False
-    if module and not any(
-        isinstance(node, cst.Import) and alias.evaluated_name == module and alias.asname is None
-        for line in entry.module.body
-        if isinstance(line, cst.SimpleStatementLine)
-        for node in line.body
-        if isinstance(node, cst.Import)
-        for alias in node.names
-    ):
-        return False
-    text = f"{torch}._dynamo.config.reorderable_logging_functions.add({function})"
-    new = cst.SimpleStatementLine(
-        [cst.Expr(cst.parse_expression(text))], leading_lines=[cst.EmptyLine(indent=False)]
-    )
-    edit.insert_after(last, new)
-    return True
+    text = f"torch._dynamo.config.reorderable_logging_functions.add({function})"
+    return add_setting(entry, edit, text, [module] if module else [])

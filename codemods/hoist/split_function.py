@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import walk
+from gbfix.codemod import (
+    Advice,
+    Codemod,
+    Example,
+    NearMiss,
+    Rewrite,
+    Site,
+    SiteError,
+    tensor,
+)
 
-from ..api.splice import Splice
-from .halves import CannotSplit, Halves, Writer, compile_decorator, halves_of
+from .halves import CannotSplit, compile_decorator, cut, split, with_decorators
 
 _X = tensor(3)
 
@@ -17,19 +28,23 @@ _X = tensor(3)
 class SplitFunction(Codemod):
     """*What it does.*  Cuts a compiled function in two around a statement that must run in Python.
 
-    The function itself is no longer compiled: it calls a first half, runs the statement, and calls
-    a second half.  Both halves are compiled with the original's own options.  A half in which
-    there is nothing to compile stays where it is.
+    The function itself is no longer compiled: it calls a first part, runs the statement, and calls
+    a second part.  The parts are compiled with the original's own options.  What holds nothing to
+    compile stays where it is.
 
-    *When it applies.*  The function stands at module level, ``@torch.compile`` is its innermost
-    decorator, and the breaking statement is a simple one in the function's own block.
+    *When it applies.*  The function stands at module level or is a method, and ``@torch.compile``
+    is its innermost decorator.  A break inside a ``with``, a ``try``, a loop or a branch leaves
+    that statement in Python, with compiled parts inside of it, before it and behind it; so does a
+    break in entering a context or fetching from an iterator.
 
     *Fix safety.*  Safe: the same statements run in the same order with the same values, gradients
-    pass through both halves, and every caller goes through the function's old name.  The region
-    becomes two graphs with Python between them, so this comes after every rewrite that keeps one.
+    pass through all parts, and every caller goes through the function's old name.  The region
+    becomes several graphs with Python between them: this comes after every rewrite that keeps one.
 
-    *Refuses.*  Early returns before the statement, inner functions that share variables, ``global``
-    and ``del``, generators, names that may be unbound, functions compiled in another way.
+    *Refuses.*  Inner functions that share variables, ``global`` and ``del``, generators, names that
+    may be unbound where they would be passed or given back, names that an ``except`` may see half
+    way through a part, parts in loops that are handed another object each round, functions that
+    are compiled in another way.
     """
 
     name = "split-function"
@@ -38,8 +53,11 @@ class SplitFunction(Codemod):
         "GB0008",
         "GB0009",
         "GB0059",
+        "GB0066",
         "GB0098",
         "GB0099",
+        "GB0124",
+        "GB0142",
         "GB0147",
         "GB0156",
         "GB0291",
@@ -194,6 +212,129 @@ class SplitFunction(Codemod):
             """,
             at='torch.save(x, "x.pt")',
         ),
+        Example(
+            title="inside of a with",
+            before="""
+            import torch
+
+
+            @torch.compile
+            def f(x):
+                x = x + 1
+                with torch.no_grad():
+                    y = x * 2
+                    # keep it
+                    torch.save(y, "y.pt")
+                    z = y.sum()
+                return x * z
+            """,
+            after="""
+            import torch
+
+
+            def f(x):
+                x = f_part_1(x)
+                with torch.no_grad():
+                    y = f_part_2(x)
+                    # keep it
+                    torch.save(y, "y.pt")
+                    z = f_part_3(y)
+                return f_part_4(x, z)
+
+
+            @torch.compile
+            def f_part_1(x):
+                x = x + 1
+                return x
+
+
+            @torch.compile
+            def f_part_2(x):
+                y = x * 2
+                return y
+
+
+            @torch.compile
+            def f_part_3(y):
+                z = y.sum()
+                return z
+
+
+            @torch.compile
+            def f_part_4(x, z):
+                return x * z
+            """,
+            at='torch.save(y, "y.pt")',
+        ),
+        Example(
+            title="a method with an early return",
+            before="""
+            import torch
+
+
+            class Net(torch.nn.Module):
+                @torch.compile
+                def forward(self, x):
+                    if x is None:
+                        return None
+                    h = self.fc(x)
+                    torch.save(h, "h.pt")
+                    return super().head(h)
+            """,
+            after="""
+            import torch
+
+
+            class Net(torch.nn.Module):
+                def forward(self, x):
+                    if x is None:
+                        return None
+                    h = self.forward_before(x)
+                    torch.save(h, "h.pt")
+                    return self.forward_after(h)
+
+                @torch.compile
+                def forward_before(self, x):
+                    h = self.fc(x)
+                    return h
+
+                @torch.compile
+                def forward_after(self, h):
+                    return super().head(h)
+            """,
+            at='torch.save(h, "h.pt")',
+        ),
+        Example(
+            title="the head of a with",
+            before="""
+            import torch
+            from timing import timer
+
+
+            @torch.compile
+            def f(x):
+                with timer("f"):
+                    y = x * 2
+                return y
+            """,
+            after="""
+            import torch
+            from timing import timer
+
+
+            def f(x):
+                with timer("f"):
+                    y = f_inside(x)
+                return y
+
+
+            @torch.compile
+            def f_inside(x):
+                y = x * 2
+                return y
+            """,
+            at='timer("f")',
+        ),
     )
     near_misses = tuple(
         NearMiss(
@@ -203,9 +344,9 @@ class SplitFunction(Codemod):
         )
         for source, why in (
             (
-                "@torch.compile\ndef f(x):\n    if x is None:\n        return 1\n"
-                "    t = time.time()\n    return x + t\n",
-                "returns before it gets there",
+                "@torch.compile\ndef f(x):\n    y = x + 1\n    del x\n"
+                "    t = time.time()\n    return y + t\n",
+                "a name ends",
             ),
             (
                 "@torch.compile\ndef f(x):\n    if x.dim():\n        y = x + 1\n"
@@ -223,9 +364,16 @@ class SplitFunction(Codemod):
                 "a global",
             ),
             (
-                "@torch.compile\ndef f(x):\n    y = x + 1\n    for i in range(3):\n"
-                "        y = y + time.time()\n    return y\n",
-                "in a loop",
+                "@torch.compile\ndef f(x):\n    try:\n        y = x + 1\n        y = y * 2\n"
+                "        t = time.time()\n    except ValueError:\n        return y\n"
+                "    return y + t\n",
+                "a handler may see what only a part has bound",
+            ),
+            (
+                "@torch.compile\ndef f(x):\n    y = None\n    while x.sum() < 9:\n"
+                "        x = x + 1\n        t = time.time()\n        if t > 3 and y: x = x + y\n"
+                "        else: z = x * 2\n        x = x if y is None else x + z\n    return x\n",
+                "z may be unbound",
             ),
             (
                 "@torch.compile\ndef f(x):\n    yield x\n    t = time.time()\n    yield x + t\n",
@@ -242,9 +390,19 @@ class SplitFunction(Codemod):
                 "nothing to compile is left",
             ),
             (
-                "class A:\n    @torch.compile\n    def f(self, x):\n        y = x + 1\n"
-                "        t = time.time()\n        return y + t\n",
-                "a method",
+                "class A:\n    @staticmethod\n    @torch.compile\n    def f(x):\n"
+                "        y = x + 1\n        t = time.time()\n        return y + t\n",
+                "a method without self",
+            ),
+            (
+                "class A:\n    @torch.compile\n    def f(self, x):\n        self = x + 1\n"
+                "        t = time.time()\n        return self + t\n",
+                "a method that binds self",
+            ),
+            (
+                "def g():\n    @torch.compile\n    def f(x):\n        y = x + 1\n"
+                "        t = time.time()\n        return y + t\n    return f\n",
+                "a function in another one",
             ),
             (
                 "@torch.compile\ndef f(x):\n    y = x + 1\n    t = time.time()\n"
@@ -259,40 +417,66 @@ class SplitFunction(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        function, statement = site.function, site.statement
-        if function is None or not isinstance(statement, cst.SimpleStatementLine):
+        found = compiled_place(site)
+        if found is None:
             return
+        function, decorator, node = found
         try:
-            decorator = compile_decorator(site, function)
-            halves = halves_of(site, function, statement)
+            parts = cut(site, function, _stays(site, node))
         except CannotSplit:
             return
-        yield _rewrite(site, halves, decorator)
+        edit = split(site, function, parts, decorator)
+        count = len(parts.parts)
+        graphs = "two graphs" if count == 2 else f"{count} graphs" if count > 2 else "one graph"
+        yield with_decorators(
+            site,
+            function,
+            edit.rewrite(
+                f"split `{function.name.value}` around what cannot be compiled",
+                notes=(f"splits the region: {graphs} with Python around instead of one",),
+                rank=60,
+            ),
+        )
 
 
-def _rewrite(site: Site, halves: Halves, decorator: cst.Decorator) -> Rewrite:
-    function = halves.function
-    writer = Writer(site, decorator)
-    newline = site.module.default_newline
-    gap = newline * 3
-    parts: list[str] = []
-    own = [writer.header(function, decorator), writer.lines_of(halves.docstring)]
-    for half in (halves.before, None, halves.after):
-        if half is None:
-            own.append(writer.lines_of(halves.middle))
-        elif half.trivial:
-            own.append(writer.lines_of(half.statements))
-        else:
-            parts.append(writer.half(half))
-            own.append(writer.call(half))
-    last = writer.last_line(function)
-    own.append(writer.lines(site.span(function).end_line + 1, last))
-    parts.insert(0, "".join(own))
-    first = site.span(function.decorators[0]).line
-    splice = Splice(site)
-    splice.replace_lines(first, last, gap.join(part.removesuffix(newline) for part in parts))
-    return splice.rewrite(
-        f"split `{function.name.value}` around the statement that cannot be compiled",
-        notes=("splits the region: two graphs with Python between them instead of one",),
-        rank=60,
-    )
+def compiled_place(site: Site) -> tuple[cst.FunctionDef, cst.Decorator, cst.CSTNode] | None:
+    """The compiled function of this file on the break's stack, its decorator, and what breaks.
+
+    For a break in a helper, that is the call which leads there.
+    """
+    frames = [site.frame, *reversed(site.graph_break.frames)]
+    for frame in frames:
+        if frame.path != site.path:
+            continue
+        try:
+            found = dataclasses.replace(site.graph_break, site=frame)
+            outer = Site(site.path, site.source, found, site.facts, region=site.region)
+        except SiteError:
+            continue
+        if outer.function is None or not outer.function.decorators:
+            continue
+        try:
+            return outer.function, compile_decorator(site, outer.function), outer.node
+        except CannotSplit:
+            continue
+    return None
+
+
+_CLOCKS = ("time.", "datetime.")
+
+
+def _stays(site: Site, node: cst.CSTNode) -> Callable[[cst.CSTNode], bool]:
+    """What must stay in Python: what broke, and other calls of the same function (or clock)."""
+    broken = {resolve(site.module, part.func) for part in walk(node) if isinstance(part, cst.Call)}
+    names = {name for name in broken if name is not None and not name.startswith("builtins.")}
+    clocks = any(name.startswith(_CLOCKS) for name in names)
+
+    def stays(part: cst.CSTNode) -> bool:
+        if part is node:
+            return True
+        if not names or not isinstance(part, cst.Call):
+            return False
+        name = resolve(site.module, part.func)
+        return name is not None and (name in names or (clocks and name.startswith(_CLOCKS)))
+
+    return stays

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.build import with_leading_lines
-from gbfix.codemod import Advice, Rewrite, Site
+from gbfix.codemod import Advice, Edit, Rewrite, Site
 
-from ..wrap.capture import Refused, capture
+from ..wrap.capture import Parameter, Refused, capture
 from ..wrap.operator_text import (
     define,
     namespace,
@@ -49,6 +49,8 @@ class Effect:
     texts: Sequence[tuple[cst.BaseExpression, bool]]
     template: str = "BODY0"
     notes: tuple[str, ...] = ()
+    extra: tuple[Parameter, ...] = ()
+    imports: tuple[str, ...] = ()
 
 
 def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
@@ -57,23 +59,40 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
     Where that would not be right, the answer is advice that says why.
     """
     edit = site.edit()
+    try:
+        call = define_effect(site, edit, effect)
+    except Refused as reason:
+        return Advice(f"the {effect.verb} cannot move into a custom operator: {reason}.")
+    if isinstance(old, cst.BaseExpression):
+        edit.replace(old, call)
+    else:
+        line = cst.SimpleStatementLine([cst.Expr(call)])
+        edit.replace(old, with_leading_lines(line, like=old))
+    return edit.rewrite(
+        f"move the {effect.verb} into an effectful custom operator",
+        rank=50,
+        notes=(OPERATOR_NOTE, *effect.notes),
+    )
+
+
+def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
+    """Define the operator in the edit; the call that takes the effect's place.  May `Refuse`."""
     torch = torch_alias(site, edit)
     verb = effect.verb
-    try:
-        check_text(site, effect.texts)
-        captured = capture(
-            site,
-            effect.expressions,
-            torch,
-            kept=effect.kept,
-            conditional=len(effect.expressions) > 1,
-        )
-        check_autocast(captured)
-    except Refused as reason:
-        return Advice(f"the {verb} cannot move into a custom operator: {reason}.")
+    check_text(site, effect.texts)
+    captured = capture(
+        site,
+        effect.expressions,
+        torch,
+        kept=effect.kept,
+        conditional=len(effect.expressions) > 1,
+    )
+    check_autocast(captured)
     home = site.function.name.value if site.function is not None else "module"
     name = operator_name(site, f"{verb}_{home}")
-    parameters = captured.parameters
+    for module in effect.imports:
+        edit.add_import(module)
+    parameters = (*captured.parameters, *effect.extra)
     names = ", ".join(parameter.name for parameter in parameters)
     text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
 def {name}({signature(parameters, torch)}) -> None:
@@ -84,14 +103,4 @@ def {name}({signature(parameters, torch)}) -> None:
 {name}.register_effect({torch}.library.EffectType.ORDERED)
 '''
     place(site, edit, define(site, text, captured.bodies))
-    call = cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])
-    if isinstance(old, cst.BaseExpression):
-        edit.replace(old, call)
-    else:
-        line = cst.SimpleStatementLine([cst.Expr(call)])
-        edit.replace(old, with_leading_lines(line, like=old))
-    return edit.rewrite(
-        f"move the {verb} into an effectful custom operator",
-        rank=50,
-        notes=(OPERATOR_NOTE, *effect.notes),
-    )
+    return cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])

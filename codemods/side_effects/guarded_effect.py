@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -132,7 +132,7 @@ class GuardedEffectToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        head = _chain_tested_at(site)
+        head = chain_tested_at(site)
         if head is None or site.function is None:
             return
         effect = _whole(site, head)
@@ -140,7 +140,7 @@ class GuardedEffectToOp(Codemod):
             yield effect_operator(site, head, effect)
 
 
-def _chain_tested_at(site: Site) -> cst.If | None:
+def chain_tested_at(site: Site) -> cst.If | None:
     """The ``if`` in whose test (or whose ``elif``'s) the site stands: the head of its chain."""
     child: cst.CSTNode = site.node
     found: cst.CSTNode | None = child
@@ -160,27 +160,45 @@ def _chain_tested_at(site: Site) -> cst.If | None:
     return None
 
 
+def branches_of(head: cst.If) -> Iterator[cst.If | cst.Else]:
+    """The branches of a chain, in order."""
+    branch: cst.If | cst.Else | None = head
+    while branch is not None:
+        yield branch
+        branch = branch.orelse if isinstance(branch, cst.If) else None
+
+
 def _whole(site: Site, head: cst.If) -> Effect | None:
     """One effect for the whole chain; None where a branch does anything else."""
+    found = []
+    for branch in branches_of(head):
+        effects = _effects_of(site, branch.body)
+        if not effects:
+            return None
+        shown = [text for one in effects for node in one.expressions for text in comments_in(node)]
+        comments = [text for text in comments_in(branch.body) if text not in shown]
+        found.append((branch, effects, comments))
+    return chain_effect(found)
+
+
+def chain_effect(
+    branches: Sequence[tuple[cst.If | cst.Else, Sequence[Effect], Sequence[str]]],
+) -> Effect:
+    """One effect that decides as the chain does: its branches with their effects and comments."""
     expressions: list[cst.BaseExpression] = []
     kept: dict[cst.CSTNode, cst.CSTNode] = {}
     texts: list[tuple[cst.BaseExpression, bool]] = []
     lines: list[str] = []
     notes: list[str] = []
     verb = ""
-    branch: cst.If | cst.Else | None = head
-    while branch is not None:
+    for branch, effects, comments in branches:
         if isinstance(branch, cst.If):
             word = "elif" if lines else "if"
             lines.append(f"{word} BODY{len(expressions)}:")
             expressions.append(branch.test)
         else:
             lines.append("else:")
-        effects = _effects_of(site, branch.body)
-        if not effects:
-            return None
-        shown = [text for one in effects for node in one.expressions for text in comments_in(node)]
-        lines += [f"    {text}" for text in comments_in(branch.body) if text not in shown]
+        lines += [f"    {text}" for text in comments]
         for one in effects:
             verb = verb or one.verb
             lines.append(f"    BODY{len(expressions)}")
@@ -188,7 +206,8 @@ def _whole(site: Site, head: cst.If) -> Effect | None:
             kept |= one.kept
             texts += one.texts
             notes += [note for note in one.notes if note not in notes]
-        branch = branch.orelse if isinstance(branch, cst.If) else None
+        if not effects:
+            lines.append("    pass")
     template = "\n    ".join(lines)
     return Effect(verb, expressions, kept, texts, template, tuple(notes))
 
@@ -198,18 +217,19 @@ def _effects_of(site: Site, body: cst.BaseSuite) -> list[Effect]:
     effects = []
     for line in statements_of(body):
         for small in statements_of(line):
-            if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
-                return []
-            effect = _effect_of(site, small.value)
+            effect = effect_of(site, small)
             if effect is None:
                 return []
             effects.append(effect)
     return effects
 
 
-def _effect_of(site: Site, call: cst.Call) -> Effect | None:
+def effect_of(site: Site, statement: cst.CSTNode) -> Effect | None:
+    """The effect of a simple statement that is nothing else."""
+    if not isinstance(statement, cst.Expr) or not isinstance(statement.value, cst.Call):
+        return None
     for judge in (print_effect, log_effect, warning_effect, write_effect):
-        effect = judge(site, call)
+        effect = judge(site, statement.value)
         if isinstance(effect, Effect):
             return effect
     return None

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import dotted, module_bindings, resolve
-from gbfix.analysis.tree import statements_of, walk, words
+from gbfix.analysis.tree import code, statements_of, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
-from ..wrap.capture import is_global_object
+from ..wrap.capture import Parameter, is_global_object
 from .effect_operator import Effect, effect_operator
 from .effects import effect_statement
 
@@ -24,6 +25,9 @@ _PLACE_NOTE = (
     "the program has a log format that shows the line or function of a call: they become those of"
     " the operator"
 )
+
+#: Names that a class gives its loggers; Dynamo reads them as constants.
+_CLASS_NAMES = ("self.__class__.__name__", "type(self).__name__", "self.__class__.__qualname__")
 
 _HEAD = "import logging\n\nimport torch\n\nlogger = logging.getLogger(__name__)\n"
 
@@ -74,6 +78,21 @@ _LOGURU = "import torch\nfrom loguru import logger\n"
 _REBOUND = _HEAD + "logger = logging.getLogger('other')\n"
 
 
+_NAMED = (
+    _HEAD
+    + """{}
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log = logging.getLogger(type(self).__name__)
+
+    def forward(self, x, n):
+        {}
+        return x + 1
+"""
+)
+
+
 class LoggingToOp(Codemod):
     """*What it does.*  Moves a log call into a ``torch.library.custom_op`` with ordered effects.
 
@@ -84,8 +103,8 @@ class LoggingToOp(Codemod):
 
     *When it applies.*  To statements that call a method of a logger which the module binds once
     (``logger = logging.getLogger(__name__)``), of ``self.log`` that the class makes with
-    ``logging.getLogger(...)``, or of ``logging`` itself; and to ``if logger.isEnabledFor(...):``
-    around nothing but such calls.
+    ``logging.getLogger`` of constants or of its own name, or of ``logging`` itself; and to
+    ``if logger.isEnabledFor(...):`` around nothing but such calls.
 
     *Fix safety.*  Safe: same logger, level, message and arguments, in order.  The record's line and
     function name become those of the operator: a note says so where a format string of the program
@@ -132,6 +151,25 @@ class LoggingToOp(Codemod):
             "log_forward(x)",
             "x: torch.Tensor",
             'if logger.isEnabledFor(logging.DEBUG):\n    logger.debug("sum %s", x.sum().item())',
+        ),
+        Example(
+            _NAMED.format("", "self.log.info('n %d', n)"),
+            _NAMED.format(
+                """
+
+@torch.library.custom_op("example::log_forward", mutates_args=())
+def log_forward(n: torch.types.Number, logger_name: str) -> None:
+    logging.getLogger(logger_name).info('n %d', n)
+
+
+log_forward.register_fake(lambda n, logger_name: None)
+log_forward.register_effect(torch.library.EffectType.ORDERED)
+""",
+                "log_forward(n, type(self).__name__)",
+            ),
+            at="self.log.info('n %d', n)",
+            facts={"n": scalar(3), "self.log": Fact("object", "logging.Logger")},
+            title="a logger that is named after its class",
         ),
     )
     near_misses = (
@@ -199,6 +237,7 @@ def _guarded(site: Site, statement: cst.If) -> Effect | None:
 def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> Effect | None:
     """The effect of log calls; None where one of them is none, or looks at its caller's frame."""
     kept: dict[cst.CSTNode, cst.CSTNode] = {}
+    named: str | None = None
     for call in expressions:
         func = call.func
         if not isinstance(func, cst.Attribute):
@@ -210,7 +249,11 @@ def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> E
             continue
         logger = _logger(site, func.value)
         if logger is None:
-            return None
+            name = _class_logger_name(site, func.value)
+            if name is None or named not in (None, name):
+                return None
+            named = name
+            logger = cst.parse_expression("logging.getLogger(logger_name)")
         kept[func] = func.with_changes(value=logger)
     texts: list[tuple[cst.BaseExpression, bool]] = []
     for call in calls:
@@ -221,7 +264,12 @@ def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> E
             texts.append((argument.value, False))
     shows_place = any(_PLACE.search(text) for text in site.sources.values())
     notes = (_PLACE_NOTE,) if shows_place else ()
-    return Effect("log", expressions, kept, texts, notes=notes)
+    effect = Effect("log", expressions, kept, texts, notes=notes)
+    if named is not None:
+        name_of = cst.parse_expression(named)
+        effect.extra = (Parameter("logger_name", "str", name_of, Fact("str", "str")),)
+        effect.imports = ("logging",)
+    return effect
 
 
 def _logger(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -232,6 +280,22 @@ def _logger(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
         case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attribute)):
             return _logger_of_class(site, attribute)
     return None
+
+
+def _class_logger_name(site: Site, node: cst.BaseExpression) -> str | None:
+    """``type(self).__name__`` where ``self.log`` was made by ``logging.getLogger`` of it."""
+    match node:
+        case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attribute)):
+            made = _made_in_class(site, attribute)
+        case _:
+            return None
+    if not isinstance(made, cst.Call) or not _makes_logger(site, made) or len(made.args) != 1:
+        return None
+    bound = module_bindings(site.module).get("logging", ())
+    if not all(isinstance(item, cst.Import) for item in bound):
+        return None
+    name = code(made.args[0].value)
+    return name if name in _CLASS_NAMES and "logger_name" not in names_in(site.module) else None
 
 
 def _is_global_logger(site: Site, node: cst.Name) -> bool:
@@ -249,6 +313,18 @@ def _makes_logger(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _logger_of_class(site: Site, attribute: str) -> cst.BaseExpression | None:
+    """An expression at module level for ``self.attribute``, if there is one."""
+    value = _made_in_class(site, attribute)
+    if isinstance(value, cst.Name) and _is_global_logger(site, value):
+        return value
+    if isinstance(value, cst.Call) and _makes_logger(site, value):
+        names = [argument.value for argument in value.args]
+        if all(isinstance(name, cst.SimpleString) or _is_dunder_name(name) for name in names):
+            return value.deep_clone()
+    return None
+
+
+def _made_in_class(site: Site, attribute: str) -> cst.BaseExpression | None:
     """What ``self.attribute`` was made with, where every assignment in the program is that one."""
     pattern = re.compile(rf"\.{attribute}\s*(:[^=\n]+)?=[^=]")
     if sum(len(pattern.findall(text)) for text in site.sources.values()) != 1:
@@ -257,15 +333,8 @@ def _logger_of_class(site: Site, attribute: str) -> cst.BaseExpression | None:
     for node in walk(owner) if owner is not None else ():
         if not isinstance(node, cst.Assign) or len(node.targets) != 1:
             continue
-        if dotted(node.targets[0].target) != f"self.{attribute}":
-            continue
-        value = node.value
-        if isinstance(value, cst.Name) and _is_global_logger(site, value):
-            return value
-        if isinstance(value, cst.Call) and _makes_logger(site, value):
-            names = [argument.value for argument in value.args]
-            if all(isinstance(name, cst.SimpleString) or _is_dunder_name(name) for name in names):
-                return value.deep_clone()
+        if dotted(node.targets[0].target) == f"self.{attribute}":
+            return node.value
     return None
 
 

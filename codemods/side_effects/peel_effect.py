@@ -1,0 +1,311 @@
+"""``if bad.any(): logger.warning(...); x = torch.nan_to_num(x)``: effects beside data."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.exits import exits
+from gbfix.analysis.tree import statements_of
+from gbfix.codemod import (
+    Advice,
+    Codemod,
+    Example,
+    Facts,
+    NearMiss,
+    Rewrite,
+    Site,
+    SiteError,
+    scalar,
+    tensor,
+)
+from gbfix.schema import Fact, Span
+
+from ..control_flow.branchless_guard import BranchlessGuard
+from ..control_flow.if_to_cond import IfToCond
+from ..control_flow.if_to_where import IfToWhere
+from ..control_flow.raise_to_assert import RaiseToAssert
+from ..wrap.capture import Refused
+from .effect_operator import OPERATOR_NOTE, Effect, define_effect
+from .guarded_effect import branches_of, chain_effect, chain_tested_at, effect_of
+
+#: What turns the rest of the ``if`` into tensor code.
+_LOWERINGS: tuple[Codemod, ...] = (IfToWhere(), IfToCond(), BranchlessGuard(), RaiseToAssert())
+_BAD = "torch.isnan(x).any()"
+_FACTS = {
+    "x": tensor(3),
+    "n": scalar(3),
+    _BAD: tensor(dtype="torch.bool"),
+    "logger": Fact("object", "logging.Logger"),
+    "torch.nan_to_num(x)": tensor(3),
+}
+
+
+def _source(body: str) -> str:
+    return f"""
+import logging
+
+import torch
+
+logger = logging.getLogger(__name__)
+
+
+def f(x, n):
+    {body}
+    return x * 2
+"""
+
+
+class PeelEffect(Codemod):
+    """*What it does.*  Takes the effects out of an ``if`` on a tensor, and lowers what is left.
+
+    ```python
+    if torch.isnan(x).any():
+        logger.warning("nan at step %d", n)
+        x = torch.nan_to_num(x)
+    ```
+    becomes an operator ``log_f(x, n)`` whose body is ``if torch.isnan(x).any(): logger.warning``,
+    followed by ``x = torch.where(torch.isnan(x).any(), torch.nan_to_num(x), x)``.
+
+    *When it applies.*  Branches hold effects that `print-to-op`, `logging-to-op`, `warning-to-op`
+    or `write-to-op` would move, and other statements which one of `if-to-where`, `if-to-cond`,
+    `branchless-guard` and `raise-to-assert` can lower without them.
+
+    *Fix safety.*  That of the lowering.  The operator decides as Python did, on the same values,
+    and its effects keep their place among the others.
+
+    *Refuses.*  Effects that read what the branch has changed before them, effects behind something
+    that may leave the branch, and whatever the codemods named above refuse.
+    """
+
+    name = "peel-effect"
+    codes = ("GB0170", "GB0124", "data-dependent-guard")
+    examples = (
+        Example(
+            _source(
+                f"# Bad batch?\n    if {_BAD}:\n        # tell\n"
+                '        logger.warning("at %d", n)\n'
+                "        x = torch.nan_to_num(x)"
+            ),
+            """
+import logging
+
+import torch
+
+logger = logging.getLogger(__name__)
+
+
+@torch.library.custom_op("example::log_f", mutates_args=())
+def log_f(x: torch.Tensor, n: torch.types.Number) -> None:
+    if torch.isnan(x).any():
+        # tell
+        logger.warning("at %d", n)
+
+
+log_f.register_fake(lambda x, n: None)
+log_f.register_effect(torch.library.EffectType.ORDERED)
+
+
+def f(x, n):
+    log_f(x, n)
+    # Bad batch?
+    x = torch.where(torch.isnan(x).any(), torch.nan_to_num(x), x)
+    return x * 2
+""",
+            at=_BAD,
+            facts=_FACTS,
+            title="a warning and a repair",
+        ),
+    )
+    near_misses = tuple(
+        NearMiss(_source(body), at=_BAD, why=why, facts=_FACTS)
+        for body, why in (
+            (f"if {_BAD}: print(1)", "nothing but effects"),
+            (f"if {_BAD}:\n        x = torch.nan_to_num(x)", "no effect"),
+            (
+                f"if {_BAD}:\n        x = torch.nan_to_num(x)\n        print(x)",
+                "shows what was changed",
+            ),
+            (
+                f"if {_BAD}:\n        if n: return x\n        print(n)\n        x = x + 1",
+                "may have returned",
+            ),
+            (f"if {_BAD}:\n        n.seen += 1\n        print(n)\n        x = x + 1", "changed"),
+            (f"if {_BAD}:\n        print(n)\n        n.append(x)", "cannot be lowered"),
+            (f"while {_BAD}:\n        print(n)\n        x = x + 1", "a loop"),
+        )
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        head = chain_tested_at(site)
+        if head is None or site.function is None:
+            return
+        peeled = _peel(site, head)
+        if peeled is None:
+            return
+        effect, rest = peeled
+        edit = site.edit()
+        try:
+            call = define_effect(site, edit, effect)
+        except Refused:
+            return
+        edit.insert_before(head, cst.SimpleStatementLine([cst.Expr(call)]))
+        edit.replace(head, rest)
+        moved = _after(site, edit.rewrite("peel"), head, rest)
+        if moved is None:
+            return
+        for lowering in _LOWERINGS:
+            if site.code not in lowering.codes:
+                continue
+            for rewrite in lowering.propose(moved.site):
+                if isinstance(rewrite, Rewrite):
+                    yield moved.composed(rewrite, effect)
+
+
+def _peel(site: Site, head: cst.If) -> tuple[Effect, cst.If] | None:
+    """The effects of a chain, and the chain without them; None where they cannot be told apart."""
+    gone: set[cst.CSTNode] = set()
+    branches = []
+    for branch in branches_of(head):
+        if not isinstance(branch.body, cst.IndentedBlock):
+            return None
+        effects: list[Effect] = []
+        comments: list[str] = []
+        before: list[cst.CSTNode] = []
+        for line in branch.body.body:
+            effect = None
+            if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+                effect = effect_of(site, line.body[0])
+            if effect is None or not isinstance(line, cst.SimpleStatementLine):
+                before.append(line)
+                continue
+            changed = activity(*before)
+            reads = activity(line).reads
+            if reads & (changed.bound | changed.mutates) or changed.mutates_unknown:
+                return None
+            if before and exits(*before).any:
+                return None
+            gone.add(line)
+            effects.append(effect)
+            comments += [text for above in line.leading_lines for text in comments_in(above)]
+        branches.append((branch, effects, comments))
+    if not gone or all(line in gone for branch in branches_of(head) for line in _lines(branch)):
+        return None
+    rest = head.visit(_Drop(gone))
+    assert isinstance(rest, cst.If)
+    return chain_effect(branches), rest
+
+
+def _lines(branch: cst.If | cst.Else) -> tuple[cst.CSTNode, ...]:
+    return statements_of(branch.body)
+
+
+class _Drop(cst.CSTTransformer):
+    """Takes statements out; a branch that becomes empty holds ``pass``, an ``else`` goes."""
+
+    def __init__(self, gone: set[cst.CSTNode]) -> None:
+        super().__init__()
+        self.gone = gone
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        pairs = zip(original_node.body, updated_node.body, strict=True)
+        kept = [new for old, new in pairs if old not in self.gone]
+        if len(kept) == len(updated_node.body):
+            return updated_node
+        return updated_node.with_changes(body=kept or [cst.SimpleStatementLine([cst.Pass()])])
+
+    def leave_Else(  # type: ignore[override]
+        self, original_node: cst.Else, updated_node: cst.Else
+    ) -> cst.Else | cst.RemovalSentinel:
+        lines = statements_of(original_node.body)
+        return cst.RemoveFromParent() if all(x in self.gone for x in lines) else updated_node
+
+
+# -- the program with the effects taken out --------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shifted:
+    """Facts of the original text for the peeled one, by lines that are in both."""
+
+    facts: Facts
+    lines: Mapping[int, int]
+
+    def expression(self, span: Span, text: str) -> Fact | None:
+        line, end = self.lines.get(span.line), self.lines.get(span.end_line)
+        if line is None or end is None:
+            return None
+        return self.facts.expression(Span(line, span.column, end, span.end_column), text)
+
+    def locals_before(self, line: int) -> Mapping[str, Fact]:
+        return self.facts.locals_before(self.lines[line]) if line in self.lines else {}
+
+    def executed(self, line: int) -> int | None:
+        return self.facts.executed(self.lines[line]) if line in self.lines else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Peeled:
+    site: Site
+    touched: tuple[Span, ...]
+    lines: Mapping[int, int]
+
+    def composed(self, rewrite: Rewrite, effect: Effect) -> Rewrite:
+        """The lowering of the peeled text as one rewrite of the original."""
+        spans = list(self.touched)
+        for span in rewrite.touched.get(self.site.path, ()):
+            old = [self.lines[n] for n in range(span.line, span.end_line + 1) if n in self.lines]
+            if old:
+                spans.append(Span(min(old), 0, max(old), 0))
+        return dataclasses.replace(
+            rewrite,
+            title=f"move the {effect.verb} into an effectful operator, then {rewrite.title}",
+            touched={**rewrite.touched, self.site.path: tuple(spans)},
+            notes=(*rewrite.notes, OPERATOR_NOTE, *effect.notes),
+            rank=rewrite.rank + 5,
+        )
+
+
+def _after(site: Site, done: Rewrite, head: cst.If, rest: cst.If) -> _Peeled | None:
+    """The same break in the text with the effects taken out."""
+    text = done.edits[site.path]
+    # Lines correspond inside of the module's statement around: what stands behind it is the same.
+    top = site.top_level_statement(head)
+    old, new = site.source.split("\n"), text.split("\n")
+    first, last = site.span(top).line, site.span(top).end_line
+    fewer = len(site.text(head).split("\n")) - len(site.text(rest).split("\n"))
+    end = len(new) - (len(old) - last)
+    start = end - (last - first - fewer + 1)
+    matcher = difflib.SequenceMatcher(None, old[first - 1 : last], new[start:end], autojunk=False)
+    lines = {
+        start + block.b + offset + 1: first + block.a + offset
+        for block in matcher.get_matching_blocks()
+        for offset in range(block.size)
+    }
+    back = {old: new for new, old in lines.items()}
+    frame = site.frame
+    if frame.line not in back:
+        return None
+    shift = back[frame.line] - frame.line
+    below = frame.end_line + shift if frame.end_line is not None else None
+    moved = dataclasses.replace(frame, line=frame.line + shift, end_line=below)
+    try:
+        peeled = Site(
+            site.path,
+            text,
+            dataclasses.replace(site.graph_break, site=moved),
+            _Shifted(site.facts, lines),
+            region=site.region,
+            sources={**site.sources, site.path: text},
+            entry=site.entry,
+        )
+    except (SiteError, cst.ParserSyntaxError):
+        return None
+    return _Peeled(peeled, done.touched[site.path], lines)

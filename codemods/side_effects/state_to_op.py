@@ -1,0 +1,318 @@
+"""``HISTORY.append(loss.item())``: statistics kept in an object of the module."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.tree import words
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Fact
+
+from ..wrap.capture import is_global_object
+from .effect_operator import Effect, effect_operator
+
+_METHODS = words("append extend add update insert appendleft setdefault push record log")
+
+
+def _source(statement: str, operator: str = "") -> str:
+    return f"""
+import torch
+
+HISTORY = []
+STATS = {{}}
+{operator}
+
+def f(x, n, own):
+    loss = x.mean()
+    {statement}
+    return loss
+
+
+def report():
+    print(HISTORY, STATS)
+"""
+
+
+_FACTS = {
+    "x": tensor(3),
+    "loss": tensor(requires_grad=True),
+    "loss.item()": scalar(1.0),
+    "float(loss)": scalar(1.0),
+    "n": scalar(3),
+    "HISTORY": Fact("list", "list"),
+    "STATS": Fact("dict", "dict"),
+}
+
+
+def _example(
+    title: str, before: str, call: str, signature: str, at: str = "loss.item()"
+) -> Example:
+    names = ", ".join(part.partition(":")[0] for part in signature.split(", "))
+    operator = f"""
+
+@torch.library.custom_op("example::keep_f", mutates_args=())
+def keep_f({signature}) -> None:
+    {before}
+
+
+keep_f.register_fake(lambda {names}: None)
+keep_f.register_effect(torch.library.EffectType.ORDERED)
+"""
+    after = _source(call, operator)
+    return Example(_source(before), after, at=at, facts=_FACTS, title=title)
+
+
+def _near_miss(statement: str, why: str, at: str = "loss.item()", **facts: Fact) -> NearMiss:
+    return NearMiss(_source(statement), at=at, why=why, facts=_FACTS | facts)
+
+
+class StateToOp(Codemod):
+    """*What it does.*  Moves what only adds to a list, dict or meter into an operator.
+
+    ```python
+    HISTORY.append((step, loss.item()))
+    ```
+    becomes ``keep_step(step, loss)``, a ``torch.library.custom_op`` with ordered effects whose body
+    is the same statement.
+
+    *When it applies.*  A statement calls a method of (or stores an entry in) an object that the
+    module binds once, numbers and strings are all that it hands over, and no function that the
+    compiled region can reach mentions the object otherwise.
+
+    *Fix safety.*  Safe: the statement runs on the same values, as often and in the same order.  The
+    compiled code no longer guards the object's length or contents, so that it does not compile
+    anew for each call, as it did.
+
+    *Refuses.*  Objects of ``self`` or passed in (an operator cannot take them), tensors that would
+    be kept (their memory may be reused behind the compiler), objects that the region reads.
+    """
+
+    name = "state-to-op"
+    codes = ("GB0124", "GB0059", "GB0208")
+    examples = (
+        _example(
+            "a list",
+            "HISTORY.append((n, loss.item()))",
+            "keep_f(n, loss)",
+            "n: torch.types.Number, loss: torch.Tensor",
+        ),
+        _example(
+            "an entry",
+            'STATS["loss"] = float(loss)',
+            "keep_f(loss)",
+            "loss: torch.Tensor",
+            "float(loss)",
+        ),
+        _example(
+            "a list in a dict",
+            'STATS.setdefault("loss", []).append(loss.item())',
+            "keep_f(loss)",
+            "loss: torch.Tensor",
+        ),
+    )
+    near_misses = (
+        _near_miss("own.append(loss.item())", "an object that is passed in"),
+        _near_miss("own.history.append(loss.item())", "an object of another"),
+        _near_miss("HISTORY.append(loss)", "keeps a tensor", at="HISTORY.append(loss)"),
+        _near_miss("n = HISTORY.append(loss.item())", "its result is used"),
+        _near_miss("HISTORY.append(loss.item()); n = len(HISTORY)", "read afterwards"),
+        _near_miss("HISTORY.sort(key=loss.item())", "another method"),
+        _near_miss("x[n] = loss.item()", "an entry of a tensor"),
+        _near_miss("STATS['a'] += loss.item()", "reads what it changes"),
+        NearMiss(
+            _source("HISTORY.append(loss.item())") + "\nother = HISTORY\n",
+            at="loss.item()",
+            why="has another name",
+            facts=_FACTS,
+        ),
+        NearMiss(
+            _source("HISTORY.append(loss.item())\n    report()"),
+            at="loss.item()",
+            why="the region shows it",
+            facts=_FACTS,
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        statement = _simple_statement(site)
+        if statement is None or site.function is None:
+            return
+        effect = _state_effect(site, statement)
+        if effect is None:
+            return
+        line = site.statement
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            yield effect_operator(site, line, effect)
+
+
+def _simple_statement(site: Site) -> cst.BaseSmallStatement | None:
+    for node in (site.node, *site.ancestors(site.node)):
+        if isinstance(node, cst.Lambda | cst.BaseComp | cst.BaseStatement):
+            return None
+        if isinstance(node, cst.BaseSmallStatement):
+            return node
+    return None
+
+
+def _state_effect(site: Site, statement: cst.BaseSmallStatement) -> Effect | None:
+    match statement:
+        case cst.Expr(value=cst.Call(func=cst.Attribute(attr=cst.Name(value=method))) as call):
+            if method not in _METHODS:
+                return None
+            values = [argument.value for argument in call.args]
+            func = call.func
+            assert isinstance(func, cst.Attribute)
+            holder, keys = _holder(func.value)
+            expressions: list[cst.BaseExpression] = [call]
+            template = "BODY0"
+            kept: dict[cst.CSTNode, cst.CSTNode] = {func: func}
+        case cst.Assign(
+            targets=[
+                cst.AssignTarget(
+                    target=cst.Subscript(
+                        value=cst.Name() as holder, slice=[cst.SubscriptElement()]
+                    ) as target
+                )
+            ],
+            value=value,
+        ):
+            element = target.slice[0].slice
+            if not isinstance(element, cst.Index):
+                return None
+            values, keys = [value], [element.value]
+            expressions = [element.value, value]
+            template = f"{holder.value}[BODY0] = BODY1"
+            kept = {}
+        case _:
+            return None
+    if not isinstance(holder, cst.Name) or not is_global_object(site, holder):
+        return None
+    if not all(_keeps_no_tensor(site, value) for value in values):
+        return None
+    if not all(
+        isinstance(key, cst.SimpleString | cst.Integer | cst.List | cst.Dict) for key in keys
+    ):
+        return None
+    fact = site.fact(holder)
+    if fact is None or fact.is_tensor or fact.kind not in ("list", "dict", "set", "object"):
+        return None
+    if fact.kind == "object" and not _is_own_class(site, fact):
+        return None
+    texts = {site.source, *site.sources.values()}
+    if _mentions(site, holder.value) != 1 or any(_escapes(text, holder.value) for text in texts):
+        return None
+    return Effect("keep", expressions, kept, (), template)
+
+
+def _is_own_class(site: Site, fact: Fact) -> bool:
+    """Whether the class is written out in the project, without a base to inherit from."""
+    name = fact.type.rpartition(".")[2]
+    pattern = re.compile(rf"^class {re.escape(name)}(\(object\))?:", re.MULTILINE)
+    return any(pattern.search(text) for text in (site.source, *site.sources.values()))
+
+
+def _holder(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.BaseExpression]]:
+    """The object at the root of ``STATS["a"]`` or ``STATS.setdefault("a", [])``, and the keys."""
+    match node:
+        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=key))]):
+            return value, [key]
+        case cst.Call(
+            func=cst.Attribute(value=value, attr=cst.Name(value="setdefault")), args=arguments
+        ):
+            return value, [argument.value for argument in arguments]
+    return node, []
+
+
+def _keeps_no_tensor(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the value is made of numbers and strings alone."""
+    match node:
+        case cst.Tuple() | cst.List():
+            return all(_keeps_no_tensor(site, element.value) for element in node.elements)
+        case cst.Dict():
+            return all(
+                isinstance(element, cst.DictElement) and _keeps_no_tensor(site, element.value)
+                for element in node.elements
+            )
+    fact = site.fact(node)
+    return fact is not None and fact.is_python_scalar
+
+
+# -- who else looks at the object ------------------------------------------------------------------
+
+
+def _mentions(site: Site, name: str) -> int:
+    """How often functions that the region may reach mention a global name."""
+    functions: dict[str, list[tuple[int, frozenset[str]]]] = {}
+    for text in {site.source, *site.sources.values()}:
+        for owner, count, words_ in _functions(text, name):
+            functions.setdefault(owner, []).append((count, words_))
+    assert site.function is not None
+    start = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
+    pending = [*start, site.function.name.value, "forward", "__call__"]
+    seen: set[str] = set()
+    total = 0
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for count, mentioned in functions.get(current, ()):
+            total += count
+            pending += mentioned & functions.keys()
+    return total
+
+
+_SHOWS = words("print len sum min max list dict sorted set str repr any all enumerate float")
+
+
+@functools.lru_cache(maxsize=256)
+def _escapes(text: str, name: str) -> bool:
+    """Whether the object may get another name, under which somebody could read it."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    for parent in ast.walk(tree):
+        for node in ast.iter_child_nodes(parent):
+            if not isinstance(node, ast.Name) or node.id != name:
+                continue
+            if not isinstance(node.ctx, ast.Load) or isinstance(parent, ast.FormattedValue):
+                continue
+            if isinstance(parent, ast.Attribute | ast.Subscript | ast.For | ast.comprehension):
+                continue
+            if (
+                isinstance(parent, ast.Call)
+                and isinstance(parent.func, ast.Name)
+                and (parent.func.id in _SHOWS)
+            ):
+                continue
+            return True
+    return False
+
+
+@functools.lru_cache(maxsize=256)
+def _functions(text: str, name: str) -> tuple[tuple[str, int, frozenset[str]], ...]:
+    """The functions of a text: name, how often it mentions ``name``, identifiers that it uses.
+
+    A class counts as a function that uses its methods.
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ()
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
+            fields = [item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+            count = names.count(name) + fields.count(name)
+            found.append((node.name, count, frozenset(names + fields)))
+        elif isinstance(node, ast.ClassDef):
+            methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+            found.append((node.name, 0, frozenset(methods)))
+    return tuple(found)
