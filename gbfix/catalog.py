@@ -25,6 +25,9 @@ _NAME = re.compile(_ATTRIBUTE.format("name"), re.MULTILINE)
 _CODES = re.compile(_ATTRIBUTE.format("codes"), re.MULTILINE)
 
 
+_LITERAL_STARTS = ("(", '"', "'")
+
+
 @dataclasses.dataclass(frozen=True)
 class CodemodInfo:
     """A codemod as its source states it; ``path`` is the file that it lives in."""
@@ -119,6 +122,8 @@ def _literal(pattern: re.Pattern[str], text: str, start: int, end: int, *, ends:
         if _in_string(text, match.start()):
             continue
         stop = match.end()
+        if text[stop : stop + 1] not in _LITERAL_STARTS:
+            return None  # something computed, such as ``name = call()``
         for _ in range(50):
             stop = text.find(ends, stop, end) + 1
             if not stop:

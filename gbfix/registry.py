@@ -54,7 +54,7 @@ class Code:
         """Whether the installed torch's registry has this code."""
         return bool(self.entries)
 
-    @property
+    @functools.cached_property
     def title(self) -> str:
         return next((e.gb_type for e in self.entries if _is_title(e.gb_type)), self.seed_title)
 
@@ -246,6 +246,8 @@ class Registry:
     ) -> None:
         """``problem`` says, in one line, why the installed torch's registry could not be read."""
         self.problem = problem
+        #: The codes of the seed list.
+        self.seed = frozenset(seed)
         self._codes = {
             code: Code(code, tuple(installed.get(code, ())), seed.get(code, ""))
             for code in sorted({*installed, *seed})
@@ -388,7 +390,7 @@ def _titles(codes: Mapping[str, Code]) -> dict[str, str]:
 
 def _is_title(text: str) -> bool:
     """False for what the registry took from source by mistake: the name of a variable."""
-    return re.fullmatch(r"_\w*", text) is None
+    return not (text.startswith("_") and text.isidentifier())
 
 
 def _prose(text: str) -> str:
@@ -406,6 +408,18 @@ def _joined(hints: tuple[str, ...]) -> tuple[str, ...]:
         elif hint.strip():
             joined.append(hint)
     return tuple(text for text in (" ".join(hint.split()) for hint in joined) if " " in text)
+
+
+@functools.lru_cache(maxsize=1)
+def coverage() -> Mapping[str, Mapping[str, Any]]:
+    """What the corpus shows of a code: its best outcome and the number of cases, or why none.
+
+    Generated from ``corpus/`` by ``docs/generate.py``; codes that are not in it have no case.
+    """
+    data: dict[str, dict[str, Any]] = json.loads(
+        (_HERE / "coverage.json").read_text(encoding="utf-8")
+    )
+    return data
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.scopes import import_map, resolve
+from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
-from .references import is_compile
+from ..config.compiling import compiling
 from .splice import Splice
 
 _ADVICE = (
@@ -190,26 +190,17 @@ class AllowRnn(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         yield Advice(_ADVICE)
-        view = _compiling_file(site)
-        if view is None or "allow_rnn" in view.source:
+        place = compiling(site)
+        if place is None or "allow_rnn" in place.view.source:
             return
-        torch = _name_of_torch(view)
-        if torch is None:
-            return
-        splice = Splice(view)
+        splice = Splice(place.view)
+        place.set_option(splice, "allow_rnn", "True")
         lstm = _may_be_lstm(site)
-        function = _decorated_function(site, view)
-        if function is not None:
-            splice.insert_line_before(
-                function, f"@{torch}._dynamo.config.patch(allow_rnn=True)", above_comments=False
-            )
-            safe = not lstm or _switches_gradients_off(view, function)
-            title = f"allow recurrent layers while `{function.name.value}` runs"
+        if place.function is not None:
+            safe = not lstm or _switches_gradients_off(place.view, place.function)
+            title = f"allow recurrent layers while `{place.function.name.value}` runs"
             yield _rewrite(splice, title, safe=safe, lstm=lstm, rank=30)
-            return
-        statement = _compiling_statement(site, view)
-        if statement is not None:
-            splice.insert_line_before(statement, f"{torch}._dynamo.config.allow_rnn = True")
+        else:
             safe = not lstm and not any("LSTM" in source for source in site.sources.values())
             title = "allow recurrent layers in compiled regions"
             yield _rewrite(splice, title, safe=safe, lstm=lstm, rank=80)
@@ -235,53 +226,6 @@ def _may_be_lstm(site: Site) -> bool:
         if fact is not None and fact.kind == "module":
             return fact.type.rpartition(".")[2] not in names
     return True
-
-
-def _compiling_file(site: Site) -> Site | None:
-    path = site.region.compile_path if site.region is not None else ""
-    return site if path in ("", site.path) else site.other(path)
-
-
-def _name_of_torch(view: Site) -> str | None:
-    return next((name for name, home in import_map(view.module).items() if home == "torch"), None)
-
-
-def _decorated_function(site: Site, view: Site) -> cst.FunctionDef | None:
-    """The region's function, if a decorator compiles it."""
-    found = []
-    for node in walk(view.module):
-        if not isinstance(node, cst.FunctionDef):
-            continue
-        if not any(is_compile(view, decorator.decorator) for decorator in node.decorators):
-            continue
-        first, last = view.span(node.decorators[0]).line, view.span(node).line
-        if site.region is None:
-            matches = node is site.function
-        else:
-            name = site.region.name.rpartition(".")[2]
-            matches = name == node.name.value and first <= site.region.line <= last
-        if matches:
-            found.append(node)
-    return found[0] if len(found) == 1 else None
-
-
-def _compiling_statement(site: Site, view: Site) -> cst.SimpleStatementLine | None:
-    """The statement that calls ``torch.compile`` (or ``module.compile``) for the region."""
-    found: dict[cst.SimpleStatementLine, None] = {}
-    for node in walk(view.module):
-        if not isinstance(node, cst.Call):
-            continue
-        by_method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "compile"
-        if not (is_compile(view, node.func) or (by_method and site.region is not None)):
-            continue
-        statement = view.statement_of(node)
-        if not isinstance(statement, cst.SimpleStatementLine):
-            continue
-        span = view.span(statement)
-        line = site.region.compile_line if site.region is not None else span.line
-        if span.line <= line <= span.end_line:
-            found[statement] = None
-    return next(iter(found)) if len(found) == 1 else None
 
 
 def _switches_gradients_off(view: Site, function: cst.FunctionDef) -> bool:

@@ -70,19 +70,27 @@ def explain_json(names: Sequence[str]) -> str:
 
 
 def code_rows() -> Iterator[dict[str, Any]]:
-    """All codes and families: code, title, whether the installed torch has it, codemods."""
+    """All codes and families, with what the corpus shows of them (see `registry.coverage`)."""
     known = registry.Registry.load()
+    covered = registry.coverage()
     answers: dict[str, list[str]] = {}
     for info in catalog.codemods():
         for code in info.codes:
             answers.setdefault(code, []).append(info.name)
     for code in (*known.codes(), *registry.FAMILIES):
         in_torch = code in registry.FAMILIES or known.entry(code).installed
+        shown = covered.get(code, {})
         yield {
             "code": code,
             "title": known.title(code),
             "in_torch": in_torch,
             "codemods": answers.get(code, []),
+            "kind": "family" if code in registry.FAMILIES else "graph-break",
+            "seed": code in known.seed,
+            "reproduced": shown.get("cases", 0) > 0,
+            "cases": shown.get("cases", 0),
+            "outcome": shown.get("outcome", ""),
+            "why": shown.get("why", ""),
         }
 
 
@@ -91,19 +99,48 @@ def codes(style: str) -> str:
     rows = list(code_rows())
     if style == "json":
         return json.dumps(rows, indent=1) + "\n"
-    cells = [("code", "torch", "title", "codemods")]
+    cells = [("code", "torch", "outcome", "title", "codemods")]
     for row in rows:
         present = "yes" if row["in_torch"] else "no"
-        cells.append((row["code"], present, row["title"], ", ".join(row["codemods"])))
+        names = ", ".join(row["codemods"])
+        cells.append((row["code"], present, row["outcome"], row["title"], names))
     if style == "markdown":
         table = [_markdown_row(row) for row in cells]
-        table.insert(1, "| --- | --- | --- | --- |")
-        return "\n".join(table) + "\n"
-    widths = [max(len(row[i]) for row in cells) for i in range(3)]
+        table.insert(1, "| --- | --- | --- | --- | --- |")
+        return "\n".join([*_counts(rows), "", *table]) + "\n"
+    widths = [max(len(row[i]) for row in cells) for i in range(4)]
     lines = (
-        "  ".join((*(row[i].ljust(widths[i]) for i in range(3)), row[3])).rstrip() for row in cells
+        "  ".join((*(row[i].ljust(widths[i]) for i in range(4)), row[4])).rstrip() for row in cells
     )
     return "\n".join(lines) + "\n"
+
+
+_OUTCOMES = {
+    "fixed": "fixed by a safe patch",
+    "unsafe": "fixed by a patch that --unsafe-fixes shows",
+    "advice": "no patch, advice",
+    "eager-error": "the program is wrong without torch.compile, too",
+    "gone": "raised nowhere in the installed torch",
+    "shadowed": "another code or error comes first",
+    "internal": "no program can make that state",
+    "opcode": "another version of Python",
+    "build": "another build",
+    "hardware": "an accelerator, or types registered from C++",
+    "open": "no program known yet",
+}
+
+
+def _counts(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How many of the seed codes have which outcome, and how many others are reproduced."""
+    seeds = [row for row in rows if row["seed"]]
+    others = [row for row in rows if not row["seed"] and row["reproduced"]]
+    reproduced = sum(row["reproduced"] for row in seeds)
+    yield f"Of the {len(seeds)} seed codes {reproduced} are reproduced by a program of the corpus,"
+    yield f"and {len(others)} of the others. The seed codes by outcome:"
+    yield ""
+    for outcome, words in _OUTCOMES.items():
+        count = sum(row["outcome"] == outcome for row in seeds)
+        yield f"- {outcome}: {count} ({words})"
 
 
 def _kind(about: dict[str, Any]) -> str:

@@ -1,0 +1,95 @@
+"""Where a region is compiled, and how to set a Dynamo option there and only there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from gbfix.analysis.scopes import import_map
+from gbfix.analysis.tree import walk
+from gbfix.codemod import Site
+
+from ..api.references import is_compile
+from ..api.splice import Splice
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiling:
+    """The place in the project that compiles a region: a decorated function, or a statement.
+
+    ``view`` is the file; exactly one of ``function`` and ``statement`` is set.
+    """
+
+    view: Site
+    torch: str
+    function: cst.FunctionDef | None
+    statement: cst.SimpleStatementLine | None
+
+    def set_option(self, splice: Splice, option: str, value: str) -> None:
+        """Set an option of Dynamo's: for the calls of the function, or from the statement on."""
+        if self.function is not None:
+            decorator = f"@{self.torch}._dynamo.config.patch({option}={value})"
+            splice.insert_line_before(self.function, decorator, above_comments=False)
+        elif self.statement is not None:
+            setting = f"{self.torch}._dynamo.config.{option} = {value}"
+            splice.insert_line_before(self.statement, setting)
+
+
+def compiling(site: Site) -> Compiling | None:
+    """Where the site's region is compiled; None where that is not plain to see."""
+    view = _file(site)
+    if view is None:
+        return None
+    imports = import_map(view.module)
+    torch = next((name for name, home in imports.items() if home == "torch"), None)
+    if torch is None:
+        return None
+    function = _decorated_function(site, view)
+    statement = None if function is not None else _statement(site, view)
+    if function is None and statement is None:
+        return None
+    return Compiling(view, torch, function, statement)
+
+
+def _file(site: Site) -> Site | None:
+    path = site.region.compile_path if site.region is not None else ""
+    return site if path in ("", site.path) else site.other(path)
+
+
+def _decorated_function(site: Site, view: Site) -> cst.FunctionDef | None:
+    """The region's function, if a decorator compiles it."""
+    found = []
+    for node in walk(view.module):
+        if not isinstance(node, cst.FunctionDef):
+            continue
+        if not any(is_compile(view, decorator.decorator) for decorator in node.decorators):
+            continue
+        first, last = view.span(node.decorators[0]).line, view.span(node).line
+        if site.region is None:
+            matches = node is site.function
+        else:
+            name = site.region.name.rpartition(".")[2]
+            matches = name == node.name.value and first <= site.region.line <= last
+        if matches:
+            found.append(node)
+    return found[0] if len(found) == 1 else None
+
+
+def _statement(site: Site, view: Site) -> cst.SimpleStatementLine | None:
+    """The statement that calls ``torch.compile`` (or ``module.compile``) for the region."""
+    found: dict[cst.SimpleStatementLine, None] = {}
+    for node in walk(view.module):
+        if not isinstance(node, cst.Call):
+            continue
+        by_method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "compile"
+        if not (is_compile(view, node.func) or (by_method and site.region is not None)):
+            continue
+        statement = view.statement_of(node)
+        if not isinstance(statement, cst.SimpleStatementLine):
+            continue
+        span = view.span(statement)
+        line = site.region.compile_line if site.region is not None else span.line
+        if span.line <= line <= span.end_line:
+            found[statement] = None
+    return next(iter(found)) if len(found) == 1 else None

@@ -1,0 +1,202 @@
+"""Options of Dynamo that let it trace what it refuses otherwise, set for one region."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Safety
+
+from ..api.splice import Splice
+from .compiling import compiling
+
+
+@dataclasses.dataclass(frozen=True)
+class _Option:
+    """An option, what it is good for, and what is known against it."""
+
+    name: str
+    value: str
+    title: str
+    advice: str
+    unsafe: str = ""
+
+
+_BACKWARD = _Option(
+    "trace_autograd_ops",
+    "True",
+    "trace the backward pass inside the region",
+    "Dynamo traces `backward()` and `autograd.grad` where"
+    " `torch._dynamo.config.trace_autograd_ops` is on; or call them outside of the compiled part.",
+)
+_PARAMETER = _Option(
+    "graph_break_on_nn_param_ctor",
+    "False",
+    "trace the making of the parameter",
+    "Make parameters once, in `__init__`; one that is made in every call learns nothing.",
+)
+_INFERENCE = _Option(
+    "fake_tensor_disable_inference_mode",
+    "False",
+    "let Dynamo see inference mode",
+    "Ask `is_inference()` before the compiled call, and pass the answer.",
+)
+_SIZE_NOTE = (
+    "a size that comes out of a tensor is taken to be neither 0 nor 1 while compiling: where it"
+    " broadcasts as 1 in eager, the compiled function raises an error"
+)
+_SCALARS = _Option(
+    "capture_scalar_outputs",
+    "True",
+    "capture numbers that come out of tensors",
+    "`torch._dynamo.config.capture_scalar_outputs` (or `fullgraph=True`) captures `.item()`; a"
+    " number that only scales a tensor need not leave the tensor at all.",
+    unsafe=_SIZE_NOTE,
+)
+_SHAPES = _Option(
+    "capture_dynamic_output_shape_ops",
+    "True",
+    "capture operators whose result's size depends on the data",
+    "`torch._dynamo.config.capture_dynamic_output_shape_ops` (or `fullgraph=True`) captures"
+    " `nonzero`, `unique` and boolean indexing; `torch.where` keeps the size where that is enough.",
+    unsafe=_SIZE_NOTE,
+)
+_OPTIONS = {
+    "GB0123": _BACKWARD,
+    "GB0264": _PARAMETER,
+    "GB0045": _INFERENCE,
+    "GB0124": _SCALARS,
+    "GB0033": _SCALARS,
+    "GB0036": _SHAPES,
+}
+_ITEM = "_local_scalar_dense"
+
+
+def _source(*lines: str) -> str:
+    return "import torch\n\n\n" + "".join(f"{line}\n" for line in lines)
+
+
+class RegionOption(Codemod):
+    """*What it does.*  Sets an option of Dynamo for one region, above its ``torch.compile``:
+    ``@torch._dynamo.config.patch(trace_autograd_ops=True)``.
+
+    *When it applies.*  To ``backward()`` inside of the region, parameters made in it, questions
+    for inference mode, and numbers or sizes that come out of tensors, where the place that
+    compiles the region is in the project.
+
+    *Fix safety.*  The options for numbers and sizes are unsafe: Dynamo assumes of a size that it
+    has not seen that it does not broadcast, and raises an error where it does.  A region that is
+    compiled by a call, not by a decorator, needs the option for the whole process, and that is
+    unsafe, too.
+
+    *Refuses.*  Files that speak of the option already, and regions whose place of compilation is
+    not found.
+    """
+
+    name = "region-option"
+    codes = ("GB0123", "GB0264", "GB0045", "GB0124", "GB0033", "GB0036")
+
+    examples = (
+        Example(
+            title="a training step",
+            before=_source(
+                "@torch.compile",
+                "def step(w, x):",
+                "    loss = (w * x).sum()",
+                "    loss.backward()",
+                "    return loss.detach()",
+            ),
+            after=_source(
+                "@torch._dynamo.config.patch(trace_autograd_ops=True)",
+                "@torch.compile",
+                "def step(w, x):",
+                "    loss = (w * x).sum()",
+                "    loss.backward()",
+                "    return loss.detach()",
+            ),
+            at="loss.backward()",
+            facts={"loss": tensor(requires_grad=True)},
+        ),
+        Example(
+            title="a number of a tensor",
+            before=_source("@torch.compile", "def f(x, n):", "    return x[: n.item()]"),
+            after=_source(
+                "@torch._dynamo.config.patch(capture_scalar_outputs=True)",
+                "@torch.compile",
+                "def f(x, n):",
+                "    return x[: n.item()]",
+            ),
+            at="n.item()",
+            code="GB0124",
+        ),
+        Example(
+            title="for the whole process",
+            before=_source("def f(x):", "    return x.nonzero()", "", "", "g = torch.compile(f)"),
+            after=_source(
+                "def f(x):",
+                "    return x.nonzero()",
+                "",
+                "",
+                "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
+                "g = torch.compile(f)",
+            ),
+            at="x.nonzero()",
+            code="GB0036",
+        ),
+    )
+    near_misses = (
+        NearMiss(
+            _source("def step(loss):", "    loss.backward()"),
+            at="loss.backward()",
+            why="nothing shows where it is compiled",
+        ),
+        NearMiss(
+            _source(
+                "torch._dynamo.config.trace_autograd_ops = True",
+                "@torch.compile",
+                "def step(loss):",
+                "    loss.backward()",
+            ),
+            at="loss.backward()",
+            why="set already",
+        ),
+        NearMiss(
+            "from torch import compile\n\n\n@compile\ndef step(loss):\n    loss.backward()\n",
+            at="loss.backward()",
+            why="torch has no name here",
+        ),
+        NearMiss(
+            _source("@torch.compile", "def f(x, y):", "    return torch.equal(x, y)"),
+            at="torch.equal(x, y)",
+            why="no number: the operator itself has none that Dynamo could capture",
+            code="GB0033",
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        option = _OPTIONS.get(site.code)
+        if option is None or (site.code == "GB0033" and not _reads_a_number(site)):
+            return
+        yield Advice(option.advice)
+        place = compiling(site)
+        if place is None or any(option.name in text for text in site.sources.values()):
+            return
+        splice = Splice(place.view)
+        place.set_option(splice, option.name, option.value)
+        local = place.function is not None
+        notes = [option.unsafe] if option.unsafe else []
+        if not local:
+            notes.append("the option holds for every region of the process from there on")
+        yield splice.rewrite(
+            f"{option.title} (`{option.name}`)",
+            safety=Safety.SAFE if local and not option.unsafe else Safety.UNSAFE,
+            notes=notes,
+            rank=80,
+        )
+
+
+def _reads_a_number(site: Site) -> bool:
+    """Whether the operator that was refused reads a number out of a tensor."""
+    told = f"{site.graph_break.context} {site.graph_break.explanation}"
+    return _ITEM in told

@@ -1,0 +1,9 @@
+import torch
+
+
+@torch.compile
+def positive(x):
+    return x[x > 0].sum()
+
+
+print(positive(torch.tensor([1.0, -1.0, 2.0])))

@@ -1,0 +1,14 @@
+import torch
+
+
+@torch.compile
+def f(x, kind):
+    if kind == "relu":
+        return x.relu()
+    raise ValueError(f"unknown kind {kind}")
+
+
+try:
+    f(torch.ones(2), "swish")
+except ValueError as error:
+    print(error)

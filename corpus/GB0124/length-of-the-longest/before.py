@@ -1,0 +1,10 @@
+import torch
+
+
+@torch.compile
+def crop(x, lengths):
+    longest = int(lengths.max())
+    return x[:, :longest] * 2
+
+
+print(crop(torch.ones(2, 5), torch.tensor([3, 2])))

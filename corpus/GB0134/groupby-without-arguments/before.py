@@ -1,0 +1,13 @@
+import itertools
+
+import torch
+
+
+@torch.compile
+def f(x):
+    for key, group in itertools.groupby([1, 2], None, None):
+        x = x + key
+    return x
+
+
+print(f(torch.ones(2)))

@@ -1,0 +1,12 @@
+import itertools
+
+import torch
+
+
+@torch.compile
+def f(x):
+    runs = [len(list(group)) for key, group in itertools.groupby([x[0], x[1]], key=lambda t: t > 0)]
+    return x * len(runs)
+
+
+print(f(torch.ones(2)))

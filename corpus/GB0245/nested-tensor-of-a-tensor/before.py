@@ -1,0 +1,10 @@
+import torch
+
+
+@torch.compile
+def f(x):
+    nested = torch.nested.nested_tensor(x, layout=torch.jagged)
+    return nested * 2
+
+
+print(f(torch.ones(2, 3)).size(0))
