@@ -28,6 +28,7 @@ from gbfix.schema import (
     Report,
     Rung,
     Safety,
+    Step,
     Target,
     Verdict,
 )
@@ -297,6 +298,17 @@ class Loop:
     ) -> None:
         self._overlay.update(rewrite.edits)
         self._accepted.append(Accepted(rewrite, found.code, judgement.verdict, safety))
+        self._report.steps.append(
+            Step(
+                rewrite.codemod,
+                rewrite.title,
+                found.code,
+                dict(rewrite.edits),
+                safety,
+                judgement.verdict,
+                rewrite.notes,
+            )
+        )
         for key in self._open:
             left = recording.merged(
                 judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
@@ -314,6 +326,7 @@ class Loop:
         for shown in self._report.breaks:
             if self._identity(shown.graph_break) not in still and shown.status == "unfixed":
                 shown.status = "fixed"
+                shown.step = len(self._accepted) - 1
                 if shown.codemod is None and self._accepted:
                     shown.codemod = self._accepted[-1].rewrite.codemod
 
@@ -411,13 +424,14 @@ class Loop:
         for shown in self._report.breaks:
             if shown.status != "fixed" and not shown.advice and not self._options.check_only:
                 shown.advice = _advice(shown)
+        self._report.files = self._project_files()
         if self._options.use_cache and not any(error.fatal for error in self._report.errors):
             cache.store(
                 self._target,
                 self._options,
                 registry.torch_version(),
                 self._report,
-                self._project_files(),
+                self._report.files,
             )
 
     def _project_files(self) -> tuple[str, ...]:
