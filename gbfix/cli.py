@@ -24,7 +24,7 @@ from gbfix.words import ArgumentError
 
 if TYPE_CHECKING:
     from gbfix.config import Config
-    from gbfix.schema import Options, Target
+    from gbfix.schema import Target
 
 _STYLES = click.Choice(["text", "json", "sarif", "github"])
 _SECONDS = click.FloatRange(0, min_open=True)
@@ -34,6 +34,7 @@ Commands:
   gbfix explain CODE...  what a graph break means and what to do about it
   gbfix codes            all graph break codes, and which codemods answer them
   gbfix undo             take back what the last --apply wrote
+  gbfix lsp              the language server for editors
 
 Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2 failure."""
 
@@ -95,7 +96,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         targets = [arguments.target(words, given["inputs"], cwd, COMMANDS)]
     else:
         targets = _configured_targets(settings)
-    options = _options(given, settings.options)
+    options = arguments.options(given, settings.options)
     mode = Mode(given["mode"])
     if mode is Mode.INTERACTIVE and not sys.stdin.isatty():
         raise ArgumentError("--interactive needs a terminal; use --diff and --apply")
@@ -151,7 +152,31 @@ def undo_command(force: bool) -> int:
     return 0
 
 
-COMMANDS = {"explain": explain_command, "codes": codes_command, "undo": undo_command}
+@click.command("lsp", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--tcp", metavar="[HOST:]PORT", help="Listen there instead (for debugging).")
+@click.option("--stdio", is_flag=True, help="Talk on standard input and output (the default).")
+def lsp_command(tcp: str | None, stdio: bool) -> int:
+    """Serve an editor: hints while typing, runs on request, validated fixes.
+
+    See https://microsoft.github.io/language-server-protocol/ and `editors/` for set-ups.
+    """
+    if tcp and stdio:
+        raise click.UsageError("--tcp and --stdio exclude each other")
+    # `python -m gbfix` puts the working folder first on the path.  The editor's folder is data
+    # here: no module may come from it.
+    cwd = os.getcwd()
+    sys.path[:] = [item for item in sys.path if item and os.path.abspath(item) != cwd]
+    from gbfix.lsp.transport import serve
+
+    return serve(tcp)
+
+
+COMMANDS = {
+    "explain": explain_command,
+    "codes": codes_command,
+    "undo": undo_command,
+    "lsp": lsp_command,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -207,34 +232,4 @@ def _configured_targets(settings: Config) -> list[Target]:
             "no target: name a script, -m MODULE or PATH::QUALNAME, or list targets in "
             "[tool.gbfix] of pyproject.toml; see `gbfix --help`"
         )
-    return [
-        arguments.target(command_line.split(item.words, {}), item.inputs, str(settings.folder))
-        for item in settings.targets
-    ]
-
-
-def _options(given: dict[str, Any], configured: Any) -> Options:
-    """The command line first, then ``[tool.gbfix]``, then the defaults."""
-    from gbfix import arguments
-    from gbfix.schema import Options
-
-    defaults = Options()
-
-    def value(key: str, default: Any) -> Any:
-        from_words = given.get(key.replace("-", "_"))
-        return configured.get(key, default) if from_words in (None, ()) else from_words
-
-    return Options(
-        calls=value("calls", defaults.calls),
-        backends=arguments.backends(value("backend", ())),
-        jobs=value("jobs", defaults.jobs),
-        timeout=float(value("timeout", defaults.timeout)),
-        memory_limit=arguments.size(value("memory-limit", "0")),
-        select=arguments.selection("--select", value("select", ())),
-        ignore=arguments.selection("--ignore", value("ignore", ())),
-        unsafe_fixes=value("unsafe-fixes", defaults.unsafe_fixes),
-        check_only=given["mode"] == "check",
-        use_cache=not given["no_cache"] and configured.get("cache", True),
-        exclude=tuple(configured.get("exclude", ())),
-        verbose=given["verbose"],
-    )
+    return arguments.configured_targets(settings)
