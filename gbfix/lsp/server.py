@@ -306,9 +306,7 @@ async def initialized(ls: Server, params: lsp.InitializedParams) -> None:
     if workspace and workspace.configuration:
         await _pull_settings(ls)
     await _watch(ls, workspace)
-    loop = asyncio.get_running_loop()
-    await loop.run_in_executor(None, ls.session.index.scan)
-    ls.refresh()
+    await _scan(ls)
 
 
 def shutdown(ls: Server, params: None) -> None:
@@ -342,6 +340,9 @@ def _take_settings(ls: Server, given: object) -> None:
     ls.session.settings, problems = settings.read(given, ls.session.settings)
     for problem in problems:
         ls.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, problem))
+    if not ls.session.settings.may_run:
+        for cancel in ls.running.values():
+            cancel.set()
 
 
 async def _pull_settings(ls: Server) -> None:
@@ -420,15 +421,15 @@ def did_close(ls: Server, params: lsp.DidCloseTextDocumentParams) -> None:
         ls.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
 
-async def did_change_configuration(ls: Server, params: lsp.DidChangeConfigurationParams) -> None:
+# The next message may be there already: what it builds on is done before these two return.
+
+
+def did_change_configuration(ls: Server, params: lsp.DidChangeConfigurationParams) -> None:
     workspace = ls.client_capabilities.workspace
     if isinstance(params.settings, Mapping) and params.settings:
         _take_settings(ls, params.settings)
     elif workspace and workspace.configuration:
-        await _pull_settings(ls)
-    if not ls.session.settings.may_run:
-        for cancel in ls.running.values():
-            cancel.set()
+        ls.in_background(_pull_settings(ls))
     ls.refresh()
 
 
@@ -440,7 +441,7 @@ def did_change_watched_files(ls: Server, params: lsp.DidChangeWatchedFilesParams
     ls.refresh()
 
 
-async def did_change_folders(ls: Server, params: lsp.DidChangeWorkspaceFoldersParams) -> None:
+def did_change_folders(ls: Server, params: lsp.DidChangeWorkspaceFoldersParams) -> None:
     removed = {path_of(folder.uri) for folder in params.event.removed}
     folders = [folder for folder in ls.session.folders if folder not in removed]
     for folder in params.event.added:
@@ -448,6 +449,10 @@ async def did_change_folders(ls: Server, params: lsp.DidChangeWorkspaceFoldersPa
         if path is not None and path not in folders:
             folders.append(path)
     ls.session.set_folders(folders)
+    ls.in_background(_scan(ls))
+
+
+async def _scan(ls: Server) -> None:
     await asyncio.get_running_loop().run_in_executor(None, ls.session.index.scan)
     ls.refresh()
 

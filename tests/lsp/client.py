@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-WAIT = 60.0
+WAIT = 20.0
 Message = dict[str, Any]
 
 CAPABILITIES: Message = {
@@ -132,15 +132,15 @@ class Client:
     def seen(self, method: str) -> list[Any]:
         """The parameters of all messages of a kind so far."""
         with self._changed:
-            return [item["params"] for item in self._notes if item["method"] == method]
+            return [item.get("params") for item in self._notes if item["method"] == method]
 
     def until(self, method: str, wanted: Callable[[Any], bool] = lambda params: True) -> Any:
         """The last message of a kind that is as wanted; waits for one."""
         with self._changed:
             while True:
                 for item in reversed(self._notes):
-                    if item["method"] == method and wanted(item["params"]):
-                        return item["params"]
+                    if item["method"] == method and wanted(item.get("params")):
+                        return item.get("params")
                 assert self._changed.wait(WAIT), f"no {method}: {self._notes}"
 
     # -- what editors do ---------------------------------------------------------------------
