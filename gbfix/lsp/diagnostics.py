@@ -17,6 +17,8 @@ from gbfix.lsp.session import Placed, Session
 from gbfix.schema import Frame, Span
 
 SOURCE = "gbfix"
+#: Callers that a hint names, the nearest; the region always comes last.
+_CHAIN = 5
 _SEVERITY = {
     State.EXACT: lsp.DiagnosticSeverity.Warning,
     State.MOVED: lsp.DiagnosticSeverity.Warning,
@@ -58,7 +60,7 @@ def _measured(session: Session, document: Document, placed: Placed) -> lsp.Diagn
 def _hint(session: Session, document: Document, hint: Hint) -> lsp.Diagnostic:
     path = document.path or ""
     related = []
-    for caller_path, qualname in session.index.chain((path, hint.function)):
+    for caller_path, qualname in session.index.chain((path, hint.function))[:_CHAIN]:
         summary = session.index.summary(caller_path)
         caller = summary.functions.get(qualname) if summary else None
         if caller is not None:

@@ -25,6 +25,8 @@ class Document:
     version: int
     text: Text
     path: str | None
+    #: The path without symbolic links.
+    real: str | None = None
 
 
 class Documents:
@@ -38,9 +40,10 @@ class Documents:
         return iter(list(self._open.values()))
 
     def open(self, item: lsp.TextDocumentItem) -> Document:
-        document = Document(
-            item.uri, item.version, Text(item.text, self.encoding), path_of(item.uri)
-        )
+        path = path_of(item.uri)
+        real = os.path.realpath(path) if path is not None else None
+        text = Text(item.text, self.encoding)
+        document = Document(item.uri, item.version, text, path, real)
         self._open[item.uri] = document
         return document
 
@@ -71,15 +74,11 @@ class Documents:
 
     def by_path(self, path: str) -> Document | None:
         """The open document of a file, however its URI spells the path."""
+        for item in self._open.values():
+            if item.path == path:
+                return item
         real = os.path.realpath(path)
-        return next(
-            (
-                item
-                for item in self._open.values()
-                if item.path is not None and os.path.realpath(item.path) == real
-            ),
-            None,
-        )
+        return next((item for item in self._open.values() if item.real == real), None)
 
 
 def path_of(uri: str) -> str | None:

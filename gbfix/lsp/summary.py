@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -96,8 +96,7 @@ def dotted(node: ast.AST) -> str:
 def summarize(path: str, tree: ast.Module) -> Summary:
     """The summary of a parsed file."""
     reader = _Reader()
-    reader.imports(tree)
-    reader.block(tree.body, "", "")
+    reader.read(tree)
     return Summary(
         path,
         reader.names,
@@ -108,17 +107,32 @@ def summarize(path: str, tree: ast.Module) -> Summary:
     )
 
 
-def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """All nodes of a body, except what is inside a nested ``def`` or class."""
-    stack: list[ast.AST] = list(reversed(body))
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            stack.extend(ast.iter_child_nodes(node))
+_LEAVES = (
+    ast.Name,
+    ast.Constant,
+    ast.expr_context,
+    ast.operator,
+    ast.cmpop,
+    ast.boolop,
+    ast.unaryop,
+)
+
+
+@dataclasses.dataclass
+class _Scope:
+    """What stands directly in a module, function or class; ``owner`` is the class around it."""
+
+    qualname: str
+    owner: str
+    node: ast.AST
+    calls: list[ast.Call] = dataclasses.field(default_factory=list)
+    assigned: list[ast.Assign | ast.AnnAssign] = dataclasses.field(default_factory=list)
+    inner: list[_Scope] = dataclasses.field(default_factory=list)
 
 
 class _Reader:
+    """Walks a tree once: this is most of what an edit costs."""
+
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
         self.functions: dict[str, Function] = {}
@@ -126,45 +140,69 @@ class _Reader:
         self.compiled: list[Compiled] = []
         self.made: dict[str, str] = {}
 
-    def imports(self, tree: ast.Module) -> None:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for name in node.names:
-                    if name.asname:
-                        self.names[name.asname] = name.name
-                    else:
-                        top = name.name.partition(".")[0]
-                        self.names.setdefault(top, top)
-            elif isinstance(node, ast.ImportFrom):
-                prefix = "." * node.level + (node.module or "")
-                joint = "" if prefix.endswith(".") else "."
-                for name in node.names:
-                    self.names[name.asname or name.name] = f"{prefix}{joint}{name.name}"
+    def read(self, tree: ast.Module) -> None:
+        scopes = self._scopes(tree)
+        # Only now is it known what all names were imported as.
+        for scope in scopes:
+            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._function(scope, scope.node)
+            elif isinstance(scope.node, ast.ClassDef):
+                self._class(scope, scope.node)
+            for item in scope.assigned:
+                if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call):
+                    made = dotted(item.value.func)
+                    for target in item.targets:
+                        if made and isinstance(target, ast.Name):
+                            self.made.setdefault(target.id, made)
+        for scope in scopes:
+            for call in scope.calls:
+                self._call(call, scope.qualname)
+
+    def _scopes(self, tree: ast.Module) -> list[_Scope]:
+        """All scopes, outer ones first, with what stands in them, in the file's order."""
+        module = _Scope("", "", tree)
+        found = [module]
+        stack: list[tuple[ast.AST, _Scope]] = [(node, module) for node in reversed(tree.body)]
+        while stack:
+            node, scope = stack.pop()
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                qualname = f"{scope.qualname}.{node.name}" if scope.qualname else node.name
+                owner = qualname if isinstance(node, ast.ClassDef) else scope.owner
+                inner = _Scope(qualname, owner, node)
+                scope.inner.append(inner)
+                found.append(inner)
+                stack.extend((item, inner) for item in reversed(node.body))
+                stack.extend((item, scope) for item in reversed(node.decorator_list))
+                continue
+            if isinstance(node, ast.Call):
+                scope.calls.append(node)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                scope.assigned.append(node)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self._import(node)
+                continue
+            stack.extend((child, scope) for child in reversed(_children(node)))
+        return found
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.asname:
+                    self.names[name.asname] = name.name
+                else:
+                    top = name.name.partition(".")[0]
+                    self.names.setdefault(top, top)
+            return
+        prefix = "." * node.level + (node.module or "")
+        joint = "" if prefix.endswith(".") else "."
+        for name in node.names:
+            self.names[name.asname or name.name] = f"{prefix}{joint}{name.name}"
 
     def _meaning(self, name: str) -> str:
         head, dot, rest = name.partition(".")
         return self.names.get(head, head) + dot + rest
 
-    def block(self, body: list[ast.stmt], scope: str, owner: str) -> None:
-        """Functions, classes, compile calls and assignments of a body, nested ones included."""
-        for node in own_nodes(body):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self._function(node, scope, owner)
-            elif isinstance(node, ast.ClassDef):
-                self._class(node, scope)
-            elif isinstance(node, ast.Call):
-                self._call(node, scope)
-            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                made = dotted(node.value.func)
-                for target in node.targets:
-                    if made and isinstance(target, ast.Name):
-                        self.made.setdefault(target.id, made)
-
-    def _function(self, node: FunctionNode, scope: str, owner: str) -> None:
-        qualname = f"{scope}.{node.name}" if scope else node.name
-        calls = [
-            dotted(child.func) for child in own_nodes(node.body) if isinstance(child, ast.Call)
-        ]
+    def _function(self, scope: _Scope, node: FunctionNode) -> None:
         opaque = ""
         for decorator in node.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -178,39 +216,40 @@ class _Reader:
                 and self._meaning(dotted(decorator.args[0])) == "torch.compile"
             )
             if compiles:
-                self._compiled(qualname, "", decorator, decorator=True)
-        self.functions[qualname] = Function(
-            qualname, node.lineno, node.col_offset, tuple(filter(None, calls)), owner, opaque
+                self._compiled(scope.qualname, "", decorator, decorator=True)
+        calls = tuple(name for call in scope.calls if (name := dotted(call.func)))
+        self.functions[scope.qualname] = Function(
+            scope.qualname, node.lineno, node.col_offset, calls, scope.owner, opaque
         )
-        self.block(node.body, qualname, owner)
 
-    def _class(self, node: ast.ClassDef, scope: str) -> None:
-        qualname = f"{scope}.{node.name}" if scope else node.name
-        methods = [
-            item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
+    def _class(self, scope: _Scope, node: ast.ClassDef) -> None:
         parts: dict[str, str] = {}
-        for method in methods:
-            for child in own_nodes(method.body):
-                match child:
-                    case ast.Assign(targets=[ast.Attribute(ast.Name("self"), name)], value=value):
-                        parts.setdefault(name, _made(value))
-                    case ast.AnnAssign(
-                        target=ast.Attribute(ast.Name("self"), name), value=ast.expr() as value
-                    ):
-                        parts.setdefault(name, _made(value))
+        for method in scope.inner:
+            for item in method.assigned:
+                targets = item.targets if isinstance(item, ast.Assign) else [item.target]
+                match targets:
+                    case [ast.Attribute(ast.Name("self"), name)] if item.value is not None:
+                        parts.setdefault(name, _made(item.value))
+            for call in method.calls:
+                match call:
                     case ast.Call(
                         func=ast.Attribute(ast.Name("self"), "register_buffer"),
                         args=[ast.Constant(str(name)), *_],
                     ):
                         parts.setdefault(name, "torch.Tensor")
         bases = tuple(filter(None, (dotted(base) for base in node.bases)))
+        methods = tuple(
+            item.node.name
+            for item in scope.inner
+            if isinstance(item.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
         found = {name: made for name, made in parts.items() if made}
-        self.classes[qualname] = Class(qualname, bases, tuple(m.name for m in methods), found)
-        self.block(node.body, qualname, qualname)
+        self.classes[scope.qualname] = Class(scope.qualname, bases, methods, found)
 
     def _call(self, node: ast.Call, scope: str) -> None:
         name = dotted(node.func)
+        if not name.endswith("compile"):
+            return
         if self._meaning(name) == "torch.compile":
             target = node.args[0] if node.args else None
             if target is not None and not isinstance(target, ast.Lambda):
@@ -229,6 +268,22 @@ class _Reader:
             self.compiled.append(
                 Compiled(target, scope, node.lineno, node.col_offset, end, decorator)
             )
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes in which anything can stand that a summary tells of."""
+    found: list[ast.AST] = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            found += [
+                item
+                for item in value
+                if isinstance(item, ast.AST) and not isinstance(item, _LEAVES)
+            ]
+        elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
+            found.append(value)
+    return found
 
 
 def _made(value: ast.expr) -> str:
