@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import hashlib
-import json
 import os
 import time
 import uuid
@@ -136,6 +134,7 @@ class Server(LanguageServer):
 
     def refresh(self) -> None:
         """Something beyond one document changed: everything that is open is looked at again."""
+        self.session.generation += 1
         if self._closed:
             return
         workspace = self.client_capabilities.workspace
@@ -464,11 +463,10 @@ def document_diagnostic(
     ls: Server, params: lsp.DocumentDiagnosticParams
 ) -> lsp.RelatedFullDocumentDiagnosticReport | lsp.RelatedUnchangedDocumentDiagnosticReport:
     document = ls.session.documents.get(params.text_document.uri)
-    found = diagnostics.of(ls.session, document) if document is not None else []
-    plain = json.dumps(ls.protocol._converter.unstructure(found), sort_keys=True)
-    result_id = hashlib.sha256(plain.encode()).hexdigest()[:16]
+    result_id = str(ls.session.generation)
     if params.previous_result_id == result_id:
         return lsp.RelatedUnchangedDocumentDiagnosticReport(result_id)
+    found = diagnostics.of(ls.session, document) if document is not None else []
     return lsp.RelatedFullDocumentDiagnosticReport(found, result_id=result_id)
 
 

@@ -39,6 +39,8 @@ class Session:
         self.index = Index()
         self.results = Results()
         self.folders: list[str] = []
+        #: Counts everything that can change what is told about any document.
+        self.generation = 0
         self._trees: dict[str, tuple[str, ast.Module | None]] = {}
         self._disk: dict[str, tuple[tuple[int, int], str | None]] = {}
 
@@ -50,6 +52,7 @@ class Session:
 
     def opened(self, document: Document) -> None:
         """Take up a document's new text."""
+        self.generation += 1
         if document.path is None:
             return
         tree = parse(document.text.text)
@@ -59,6 +62,7 @@ class Session:
             self.index.put(document.path, tree)
 
     def closed(self, uri: str, path: str | None) -> None:
+        self.generation += 1
         self._trees.pop(uri, None)
         if path is not None:
             self.index.drop(path)

@@ -337,6 +337,7 @@ def test_an_edit_during_the_run_keeps_the_fix_from_being_filled_in(
     number = client.begin("codeAction/resolve", action)
     client.until("$/progress", lambda params: params["value"]["kind"] == "report")
     client.change(opened, 2, {"text": "# new\n" + BREAKING})
+    client.diagnostics(opened, version=2)
     engine.hold.set()
     assert "edit" not in client.wait(number)
     assert "changed during the run" in client.until("window/showMessage")["message"]
