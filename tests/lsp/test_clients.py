@@ -41,3 +41,31 @@ def test_neovim_shows_the_break_and_applies_the_fix(program: Path) -> None:
         "ok",
     ]
     assert program.read_text() == FIXED
+
+
+EXTENSION = ROOT / "editors" / "vscode"
+
+
+@pytest.mark.skipif(
+    not (EXTENSION / "node_modules").is_dir() or shutil.which("npm") is None,
+    reason="`npm install` was not run in editors/vscode",
+)
+def test_the_extension_for_visual_studio_code_passes_its_own_tests() -> None:
+    done = subprocess.run(
+        ["npm", "test"], cwd=EXTENSION, capture_output=True, text=True, timeout=280,
+        env={**os.environ, "GBFIX": str(GBFIX)}, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_the_editors_page_names_real_commands_and_settings() -> None:
+    """What `editors/README.md` shows is what the server knows."""
+    from gbfix.lsp.settings import _KEYS, Settings, read
+
+    page = (ROOT / "editors" / "README.md").read_text()
+    for key in _KEYS:
+        if key not in ("trusted", "showsExplanations"):
+            assert f"`{key}`" in page, key
+    for command in ("gbfix.run", "gbfix.explain", "gbfix.undo"):
+        assert f"`{command}`" in page, command
+    assert read({"run": "onSave"}, Settings())[0].runs_on_save
