@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from gbfix.lsp.session import Placed, Session
 from gbfix.patch import ConflictError, replacements
 from gbfix.schema import Safety, Span
 
+_IGNORE = re.compile(r"#\s*gbfix:\s*ignore\[([^\]]*)\]")
 FIX_ALL = "source.fixAll.gbfix"
 KINDS: tuple[lsp.CodeActionKind | str, ...] = (lsp.CodeActionKind.QuickFix, FIX_ALL)
 
@@ -49,6 +51,10 @@ def of(
                 result.append(_run(document, hint.code, hint.span, about, can_resolve))
         codes = [item.found.graph_break.code for item in here] + [item.code for item in hints]
         result += [_explain(code) for code in dict.fromkeys(codes)]
+        places = [(item.found.graph_break.code, item.span) for item in here]
+        places += [(item.code, item.span) for item in hints]
+        for code, line in dict.fromkeys((code, span.line) for code, span in places):
+            result.append(_ignore(document, code, line, versioned))
     if _asked(FIX_ALL, only):
         result += _fix_all(session, document, versioned)
     return result
@@ -186,6 +192,25 @@ def _explain(code: str) -> lsp.CodeAction:
         f"Explain {code}",
         kind=lsp.CodeActionKind.QuickFix,
         command=lsp.Command(f"Explain {code}", "gbfix.explain", arguments=[code]),
+    )
+
+
+def _ignore(document: Document, code: str, line: int, versioned: bool) -> lsp.CodeAction:
+    """Add ``# gbfix: ignore[...]`` at the end of the line, or the code to the one that is there."""
+    text = document.text.line(line - 1)
+    existing = _IGNORE.search(text)
+    if existing is not None:
+        at, new = existing.end(1), f", {code}"
+    else:
+        at, new = len(text.rstrip()), f"  # gbfix: ignore[{code}]"
+    place = document.text.position(line, at)
+    edits = [lsp.TextEdit(lsp.Range(place, place), new)]
+    edit = lsp.WorkspaceEdit(changes={document.uri: edits})
+    if versioned:
+        which = lsp.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+        edit = lsp.WorkspaceEdit(document_changes=[lsp.TextDocumentEdit(which, edits)])
+    return lsp.CodeAction(
+        f"Ignore {code} on this line", kind=lsp.CodeActionKind.QuickFix, edit=edit
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gbfix import arguments, cache, config, registry
+from gbfix.ignores import ignored
 from gbfix.lsp.documents import Document, Documents
 from gbfix.lsp.hints import Hint, hints
 from gbfix.lsp.index import Index, Root, parse
@@ -109,7 +110,12 @@ class Session:
         lines = [document.text.line(number) for number in range(document.text.line_count)]
         found = hints(document.path, tree, lines, self.index)
         known = list(self.placed(document))
-        return [hint for hint in found if not self._superseded(hint, document.path, known)]
+        return [
+            hint
+            for hint in found
+            if not ignored(text, hint.span.line, hint.code)
+            and not self._superseded(hint, document.path, known)
+        ]
 
     def placed(self, document: Document) -> Iterator[Placed]:
         """Measured breaks, each once, with their places of now."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-WAIT = 20.0
+WAIT = 120.0
 Message = dict[str, Any]
 
 CAPABILITIES: Message = {

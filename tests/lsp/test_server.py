@@ -86,6 +86,7 @@ def test_a_client_that_pulls_gets_nothing_pushed(client: Client, program: Path) 
     client.initialize(program.parent, capabilities=PULLING)
     uri = client.open(program)
     document = {"textDocument": {"uri": uri}}
+    client.until("workspace/diagnostic/refresh")  # the workspace was searched
     first = client.request("textDocument/diagnostic", document)
     assert first["kind"] == "full" and is_hint(first["items"])
     same = client.request(
@@ -252,10 +253,11 @@ def edits_of(action: dict[str, Any], uri: str, version: int | None = 1) -> Messa
 
 def test_a_validated_fix_is_a_preferred_versioned_edit(client: Client, opened: str) -> None:
     run(client, opened)
-    fix, explain, everything = client.actions(opened, 9)
+    fix, explain, ignore, everything = client.actions(opened, 9)
     assert fix["title"] == "Select with torch.where [safe]" and fix["isPreferred"]
     assert applied(BREAKING, edits_of(fix, opened)) == FIXED
     assert explain["command"]["command"] == "gbfix.explain"
+    assert ignore["title"] == "Ignore GB0170 on this line"
     assert everything["kind"] == "source.fixAll.gbfix"
     assert client.actions(opened, 0, ["quickfix"]) == []
 
@@ -295,7 +297,9 @@ def test_a_stale_break_offers_nothing_but_another_run(client: Client, opened: st
     run(client, opened)
     client.change(opened, 2, {"text": BREAKING.replace("> 0", "> 7")})
     titles = [action["title"] for action in client.actions(opened, 9)]
-    assert titles and all(title.startswith(("Run the program", "Explain")) for title in titles)
+    assert titles and all(
+        title.startswith(("Run the program", "Explain", "Ignore")) for title in titles
+    )
 
 
 def test_unsafe_fixes_are_offered_by_name_and_never_preferred_or_in_fix_all(
@@ -358,6 +362,21 @@ def test_resolving_what_the_server_never_made_changes_nothing(
 ) -> None:
     resolved = client.request("codeAction/resolve", {"title": "x", "data": data})
     assert "edit" not in resolved and engine.asked == []
+
+
+def test_ignoring_a_hint_adds_a_comment_that_silences_it(client: Client, opened: str) -> None:
+    client.diagnostics(opened)
+    ignore = client.actions(opened, 9)[-1]
+    text = applied(BREAKING, edits_of(ignore, opened))
+    assert "if x.sum() > 0:  # gbfix: ignore[GB0170]\n" in text
+    client.change(opened, 2, {"text": text})
+    assert client.diagnostics(opened, lambda found: not found, version=2) == []
+    client.change(opened, 3, {"text": text.replace("GB0170", "GB0007")})
+    client.diagnostics(opened, version=3)
+    again = client.actions(opened, 9)[-1]
+    assert "ignore[GB0007, GB0170]" in applied(
+        text.replace("GB0170", "GB0007"), edits_of(again, opened, 3)
+    )
 
 
 # -- hovers and lenses ---------------------------------------------------------------------------
@@ -469,7 +488,8 @@ def test_without_trust_nothing_is_ever_run(
     assert why in client.execute("gbfix.run", uri)["message"]
     made_up = {"title": "x", "data": {"uri": uri, "version": 1, "code": "GB0170", "line": 10}}
     assert "edit" not in client.request("codeAction/resolve", made_up)
-    assert [action["title"] for action in client.actions(uri, 9)] == ["Explain GB0170"]
+    titles = [action["title"] for action in client.actions(uri, 9)]
+    assert titles == ["Explain GB0170", "Ignore GB0170 on this line"]
     assert lens(client, uri)[1] == "1 likely graph break"
     assert engine.asked == []
 
