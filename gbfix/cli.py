@@ -23,11 +23,16 @@ from gbfix import words as command_line
 from gbfix.words import ArgumentError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from gbfix.config import Config
     from gbfix.schema import Target
 
 _STYLES = click.Choice(["text", "json", "sarif", "github"])
 _SECONDS = click.FloatRange(0, min_open=True)
+
+#: Set by a shell that wants a completion, or the script that makes it ask.
+_COMPLETE = "_GBFIX_COMPLETE"
 
 _EPILOG = """\b
 Commands:
@@ -68,6 +73,10 @@ class _RunCommand(click.Command):
 @click.option("--apply", "mode", flag_value="apply", help="Write the patches; see `gbfix undo`.")
 @click.option("--check", "mode", flag_value="check", help="Only report graph breaks.")
 @click.option("--interactive", "mode", flag_value="interactive", help="Ask for each patch.")
+@click.option(
+    "--from-log", metavar="FILE", help="List the breaks in a log of TORCH_LOGS=graph_breaks."
+)
+@click.option("--from-trace", metavar="DIR", help="List the breaks in a folder of TORCH_TRACE.")
 @click.option("--unsafe-fixes", is_flag=True, default=None, help="Include unsafe patches.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these codes or codemods.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Not these codes or codemods.")
@@ -92,6 +101,8 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     cwd = os.getcwd()
     settings = config.load(Path(cwd))
     words: command_line.Words = ctx.obj
+    if given["from_log"] or given["from_trace"]:
+        return _from_elsewhere(given, words, cwd)
     if words.names_target:
         targets = [arguments.target(words, given["inputs"], cwd, COMMANDS)]
     else:
@@ -104,6 +115,21 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
     return session.run(
         targets, options, mode, style=given["style"], quiet=given["quiet"], cwd=Path(cwd)
+    )
+
+
+def _from_elsewhere(given: dict[str, Any], words: command_line.Words, cwd: str) -> int:
+    """The breaks of a job that ran elsewhere; nothing is run, hence no fixes."""
+    from gbfix import logs, session
+
+    if words.names_target or (given["from_log"] and given["from_trace"]):
+        raise ArgumentError("--from-log and --from-trace go alone: they take the place of a target")
+    if given["from_log"]:
+        report = logs.from_log(Path(cwd, given["from_log"]))
+    else:
+        report = logs.from_trace(Path(cwd, given["from_trace"]))
+    return session.show(
+        report, style=given["style"], quiet=given["quiet"], verbose=given["verbose"], cwd=Path(cwd)
     )
 
 
@@ -179,9 +205,31 @@ COMMANDS = {
 }
 
 
+class _Everything(click.Group):
+    """All commands and the options of the one without a name, as a shell completes them."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            found.append(CompletionItem(incomplete, type="file"))  # the script to run
+        return found
+
+
+def _complete(instruction: str) -> int:
+    """Answer a shell that completes (``eval "$(_GBFIX_COMPLETE=bash_source gbfix)"``)."""
+    from click.shell_completion import shell_complete
+
+    every = _Everything("gbfix", commands=COMMANDS, params=list(run.params))
+    return shell_complete(every, {}, "gbfix", _COMPLETE, instruction)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gbfix with the given words (``sys.argv`` by default) and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and os.environ.get(_COMPLETE):
+        return _complete(os.environ[_COMPLETE])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets its escape, not our traceback.
