@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from gbfix import catalog, registry
-from gbfix.schema import Target
+from gbfix.config import Config
+from gbfix.schema import Options, Target
 from gbfix.source import SourceError, SourceFile, check_syntax
-from gbfix.words import ArgumentError, Words
+from gbfix.words import ArgumentError, Words, split
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _BACKENDS = ("eager", "aot_eager", "inductor")
@@ -49,6 +51,38 @@ def target(words: Words, inputs: str | None, cwd: str, commands: Iterable[str] =
         reason = getattr(error, "msg", error)
         raise ArgumentError(f"--inputs {inputs!r} is not a Python expression: {reason}") from None
     return Target("callable", first, (), inputs, cwd)
+
+
+def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
+    """The words given first, then ``[tool.gbfix]``, then the defaults."""
+    defaults = Options()
+
+    def value(key: str, default: Any) -> Any:
+        from_words = given.get(key.replace("-", "_"))
+        return configured.get(key, default) if from_words in (None, ()) else from_words
+
+    return Options(
+        calls=value("calls", defaults.calls),
+        backends=backends(value("backend", ())),
+        jobs=value("jobs", defaults.jobs),
+        timeout=float(value("timeout", defaults.timeout)),
+        memory_limit=size(value("memory-limit", "0")),
+        select=selection("--select", value("select", ())),
+        ignore=selection("--ignore", value("ignore", ())),
+        unsafe_fixes=value("unsafe-fixes", defaults.unsafe_fixes),
+        check_only=given.get("mode") == "check",
+        use_cache=not given.get("no_cache") and configured.get("cache", True),
+        exclude=tuple(configured.get("exclude", ())),
+        verbose=given.get("verbose", 0),
+    )
+
+
+def configured_targets(settings: Config) -> list[Target]:
+    """The targets of ``[tool.gbfix]``; they count from the folder of its file."""
+    return [
+        target(split(item.words, {}), item.inputs, str(settings.folder))
+        for item in settings.targets
+    ]
 
 
 def file_of(wanted: Target) -> Path | None:

@@ -23,17 +23,23 @@ from gbfix import words as command_line
 from gbfix.words import ArgumentError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from gbfix.config import Config
-    from gbfix.schema import Options, Target
+    from gbfix.schema import Target
 
 _STYLES = click.Choice(["text", "json", "sarif", "github"])
 _SECONDS = click.FloatRange(0, min_open=True)
+
+#: Set by a shell that wants a completion, or the script that makes it ask.
+_COMPLETE = "_GBFIX_COMPLETE"
 
 _EPILOG = """\b
 Commands:
   gbfix explain CODE...  what a graph break means and what to do about it
   gbfix codes            all graph break codes, and which codemods answer them
   gbfix undo             take back what the last --apply wrote
+  gbfix lsp              the language server for editors
 
 Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2 failure."""
 
@@ -67,6 +73,10 @@ class _RunCommand(click.Command):
 @click.option("--apply", "mode", flag_value="apply", help="Write the patches; see `gbfix undo`.")
 @click.option("--check", "mode", flag_value="check", help="Only report graph breaks.")
 @click.option("--interactive", "mode", flag_value="interactive", help="Ask for each patch.")
+@click.option(
+    "--from-log", metavar="FILE", help="List the breaks in a log of TORCH_LOGS=graph_breaks."
+)
+@click.option("--from-trace", metavar="DIR", help="List the breaks in a folder of TORCH_TRACE.")
 @click.option("--unsafe-fixes", is_flag=True, default=None, help="Include unsafe patches.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these codes or codemods.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Not these codes or codemods.")
@@ -91,11 +101,13 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     cwd = os.getcwd()
     settings = config.load(Path(cwd))
     words: command_line.Words = ctx.obj
+    if given["from_log"] or given["from_trace"]:
+        return _from_elsewhere(given, words, cwd)
     if words.names_target:
         targets = [arguments.target(words, given["inputs"], cwd, COMMANDS)]
     else:
         targets = _configured_targets(settings)
-    options = _options(given, settings.options)
+    options = arguments.options(given, settings.options)
     mode = Mode(given["mode"])
     if mode is Mode.INTERACTIVE and not sys.stdin.isatty():
         raise ArgumentError("--interactive needs a terminal; use --diff and --apply")
@@ -103,6 +115,21 @@ def run(ctx: click.Context, /, **given: Any) -> int:
 
     return session.run(
         targets, options, mode, style=given["style"], quiet=given["quiet"], cwd=Path(cwd)
+    )
+
+
+def _from_elsewhere(given: dict[str, Any], words: command_line.Words, cwd: str) -> int:
+    """The breaks of a job that ran elsewhere; nothing is run, hence no fixes."""
+    from gbfix import logs, session
+
+    if words.names_target or (given["from_log"] and given["from_trace"]):
+        raise ArgumentError("--from-log and --from-trace go alone: they take the place of a target")
+    if given["from_log"]:
+        report = logs.from_log(Path(cwd, given["from_log"]))
+    else:
+        report = logs.from_trace(Path(cwd, given["from_trace"]))
+    return session.show(
+        report, style=given["style"], quiet=given["quiet"], verbose=given["verbose"], cwd=Path(cwd)
     )
 
 
@@ -151,12 +178,58 @@ def undo_command(force: bool) -> int:
     return 0
 
 
-COMMANDS = {"explain": explain_command, "codes": codes_command, "undo": undo_command}
+@click.command("lsp", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--tcp", metavar="[HOST:]PORT", help="Listen there instead (for debugging).")
+@click.option("--stdio", is_flag=True, help="Talk on standard input and output (the default).")
+def lsp_command(tcp: str | None, stdio: bool) -> int:
+    """Serve an editor: hints while typing, runs on request, validated fixes.
+
+    See https://microsoft.github.io/language-server-protocol/ and `editors/` for set-ups.
+    """
+    if tcp and stdio:
+        raise click.UsageError("--tcp and --stdio exclude each other")
+    # `python -m gbfix` puts the working folder first on the path.  The editor's folder is data
+    # here: no module may come from it.
+    cwd = os.getcwd()
+    sys.path[:] = [item for item in sys.path if item and os.path.abspath(item) != cwd]
+    from gbfix.lsp.transport import serve
+
+    return serve(tcp)
+
+
+COMMANDS = {
+    "explain": explain_command,
+    "codes": codes_command,
+    "undo": undo_command,
+    "lsp": lsp_command,
+}
+
+
+class _Everything(click.Group):
+    """All commands and the options of the one without a name, as a shell completes them."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            found.append(CompletionItem(incomplete, type="file"))  # the script to run
+        return found
+
+
+def _complete(instruction: str) -> int:
+    """Answer a shell that completes (``eval "$(_GBFIX_COMPLETE=bash_source gbfix)"``)."""
+    from click.shell_completion import shell_complete
+
+    every = _Everything("gbfix", commands=COMMANDS, params=list(run.params))
+    return shell_complete(every, {}, "gbfix", _COMPLETE, instruction)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gbfix with the given words (``sys.argv`` by default) and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and os.environ.get(_COMPLETE):
+        return _complete(os.environ[_COMPLETE])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show a character gets its escape, not our traceback.
@@ -207,34 +280,4 @@ def _configured_targets(settings: Config) -> list[Target]:
             "no target: name a script, -m MODULE or PATH::QUALNAME, or list targets in "
             "[tool.gbfix] of pyproject.toml; see `gbfix --help`"
         )
-    return [
-        arguments.target(command_line.split(item.words, {}), item.inputs, str(settings.folder))
-        for item in settings.targets
-    ]
-
-
-def _options(given: dict[str, Any], configured: Any) -> Options:
-    """The command line first, then ``[tool.gbfix]``, then the defaults."""
-    from gbfix import arguments
-    from gbfix.schema import Options
-
-    defaults = Options()
-
-    def value(key: str, default: Any) -> Any:
-        from_words = given.get(key.replace("-", "_"))
-        return configured.get(key, default) if from_words in (None, ()) else from_words
-
-    return Options(
-        calls=value("calls", defaults.calls),
-        backends=arguments.backends(value("backend", ())),
-        jobs=value("jobs", defaults.jobs),
-        timeout=float(value("timeout", defaults.timeout)),
-        memory_limit=arguments.size(value("memory-limit", "0")),
-        select=arguments.selection("--select", value("select", ())),
-        ignore=arguments.selection("--ignore", value("ignore", ())),
-        unsafe_fixes=value("unsafe-fixes", defaults.unsafe_fixes),
-        check_only=given["mode"] == "check",
-        use_cache=not given["no_cache"] and configured.get("cache", True),
-        exclude=tuple(configured.get("exclude", ())),
-        verbose=given["verbose"],
-    )
+    return arguments.configured_targets(settings)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from gbfix import cache, catalog, ladder, recording, registry
+from gbfix import cache, catalog, ignores, ladder, recording, registry
 from gbfix.bench import Bench
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
@@ -28,6 +28,7 @@ from gbfix.schema import (
     Report,
     Rung,
     Safety,
+    Step,
     Target,
     Verdict,
 )
@@ -74,6 +75,7 @@ class Loop:
         self._entry = ""
         self._shared = runner
         self._selection = _Selection(options)
+        self._ignored_breaks: set[tuple[str, int, str]] = set()
         if target.kind == "module":
             self._root = str(project_root(target.cwd))
         else:
@@ -147,7 +149,21 @@ class Loop:
         }
 
     def _breaks(self, key: str) -> tuple[GraphBreak, ...]:
-        return self._selection.breaks(self._recorded.breaks(key))
+        return self._wanted(self._recorded.breaks(key))
+
+    def _wanted(self, found: Sequence[GraphBreak]) -> tuple[GraphBreak, ...]:
+        """The breaks that are looked at: neither deselected nor ignored by a comment."""
+        return tuple(item for item in self._selection.breaks(found) if not self._is_ignored(item))
+
+    def _is_ignored(self, found: GraphBreak) -> bool:
+        site = found.site
+        if site is None or not site.path.endswith(".py"):
+            return False
+        if not ignores.ignored(self._text(site.path), site.line, found.code):
+            return False
+        shown = self._as_on_disk(found).site
+        self._ignored_breaks.add((site.path, shown.line if shown else site.line, found.code))
+        return True
 
     def _text(self, path: str) -> str:
         """The text as patched so far."""
@@ -297,11 +313,22 @@ class Loop:
     ) -> None:
         self._overlay.update(rewrite.edits)
         self._accepted.append(Accepted(rewrite, found.code, judgement.verdict, safety))
+        self._report.steps.append(
+            Step(
+                rewrite.codemod,
+                rewrite.title,
+                found.code,
+                dict(rewrite.edits),
+                safety,
+                judgement.verdict,
+                rewrite.notes,
+            )
+        )
         for key in self._open:
             left = recording.merged(
                 judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
             )
-            self._open[key] = self._selection.breaks(left)
+            self._open[key] = self._wanted(left)
         self._trials.keep(rewrite, found.region, judgement)
         for key, region in self._recorded.regions.items():
             if key in judgement.graphs:
@@ -314,6 +341,7 @@ class Loop:
         for shown in self._report.breaks:
             if self._identity(shown.graph_break) not in still and shown.status == "unfixed":
                 shown.status = "fixed"
+                shown.step = len(self._accepted) - 1
                 if shown.codemod is None and self._accepted:
                     shown.codemod = self._accepted[-1].rewrite.codemod
 
@@ -412,14 +440,31 @@ class Loop:
         for shown in self._report.breaks:
             if shown.status != "fixed" and not shown.advice and not self._options.check_only:
                 shown.advice = _advice(shown)
+        self._report.files = self._project_files()
+        self._unused_ignores()
         if self._options.use_cache and not any(error.fatal for error in self._report.errors):
             cache.store(
                 self._target,
                 self._options,
                 registry.torch_version(),
                 self._report,
-                self._project_files(),
+                self._report.files,
             )
+
+    def _unused_ignores(self) -> None:
+        """Comments that ignored nothing, in the files that the regions and their breaks are in."""
+        paths = {region.path for region in self._recorded.regions.values()}
+        paths |= {item.graph_break.site.path for item in self._report.breaks
+                  if item.graph_break.site is not None}  # fmt: skip
+        for path in sorted(name for name in paths if name.endswith(".py")):
+            used = [(line, code) for where, line, code in self._ignored_breaks if where == path]
+            for item in ignores.unused(self._bench.source(path).text, used):
+                text = "`gbfix: ignore` hides no graph break of this run; remove it"
+                if item.unknown:
+                    text = f"`gbfix: ignore` names {', '.join(item.unknown)}, which is no code"
+                self._report.errors.append(
+                    ErrorReport("unused-ignore", text, path, item.line, fatal=False)
+                )
 
     def _project_files(self) -> tuple[str, ...]:
         return tuple(path for path in self._recorded.files if os.path.exists(path))

@@ -222,6 +222,21 @@ class BreakReport:
     advice: tuple[str, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     url: str = ""
+    #: Which of the report's steps removed it.
+    step: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One accepted rewrite: whole new texts by path, validated on top of all earlier steps."""
+
+    codemod: str
+    title: str
+    code: str
+    edits: Mapping[str, str]
+    safety: Safety
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass
@@ -269,6 +284,10 @@ class Report:
     errors: list[ErrorReport] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     cached: bool = False
+    #: The accepted rewrites in their order: editors offer them one by one.
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    #: The project's files that the program loaded: what the report rests on.
+    files: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gbfix.report.summary import Mode, exit_status
 from gbfix.schema import ErrorReport, Options, Patch, Report, Target
 from gbfix.source import project_root
 
-__all__ = ["Mode", "run"]
+__all__ = ["Mode", "run", "show"]
 
 
 def run(
@@ -69,6 +69,21 @@ def run(
     else:
         console.show(report)
     console.finish(report, written)
+    return exit_status(report, mode)
+
+
+def show(report: Report, *, style: str, quiet: bool, verbose: int, cwd: Path) -> int:
+    """Show a report that no run made (of a log), as ``--check`` does; the exit status."""
+    mode = Mode.CHECK
+    if style == "text":
+        console = ConsoleReport(
+            mode, out=sys.stdout, err=sys.stderr, cwd=cwd, verbose=verbose, quiet=quiet,
+            raw_diff=lambda shown: patch.diff_bytes(shown, cwd),
+        )  # fmt: skip
+        console.show(report)
+        console.finish(report, ())
+    else:
+        sys.stdout.write(_rendered(report, style, cwd))
     return exit_status(report, mode)
 
 

@@ -36,7 +36,9 @@ def closing_line(report: Report, mode: Mode) -> str:
     total = len(report.breaks)
     if not total:
         return f"No graph breaks in {regions}.{cached}"
-    line = f"Found {_count(total, 'graph break')} in {regions}"
+    line = f"Found {_count(total, 'graph break')}"
+    if report.regions:  # a log does not tell which there were
+        line += f" in {regions}"
     fixed = sum(found.status == "fixed" for found in report.breaks)
     if mode is not Mode.CHECK:
         word = "would be fixed" if mode is Mode.DIFF else "fixed"
