@@ -15,7 +15,9 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.build import with_leading_lines
+from gbfix.analysis.names import fresh
 from gbfix.codemod import Advice, Edit, Rewrite, Site
+from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, Refused, capture
 from ..wrap.operator_text import (
@@ -32,6 +34,38 @@ OPERATOR_NOTE = (
     "the call runs inside a custom operator, in its place among the other effects and as often as"
     " before; a log record or warning that it makes carries the operator's line"
 )
+
+
+_WHY_ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
+_TENSORS = ("torch.Tensor", "list[torch.Tensor]")
+
+
+def with_anchor(call: str, signature: str, body: str) -> tuple[str, str, str]:
+    """What `define_effect` makes of an example's call, signature and body (for the examples)."""
+    kinds = [part.partition(": ")[2] for part in signature.split(", ") if part]
+    if any(kind in _TENSORS for kind in kinds):
+        return call, signature, body
+    comma = ", " if kinds else ""
+    return (
+        call.replace("(", f"(torch.empty(0){comma}", 1),
+        f"anchor: torch.Tensor{comma}{signature}",
+        f"{_WHY_ANCHOR}\n{body}",
+    )
+
+
+def _anchor(torch: str, taken: set[str]) -> Parameter:
+    """A tensor that the operator does not read.
+
+    torch 2.13's inductor writes out its pending kernels before an operator only if it knows the
+    operator's device.  One that takes no tensor has none, and may come before what defines the
+    values that are freed beside it (``UnboundLocalError`` in the generated code).
+    """
+    return Parameter(
+        fresh("anchor", taken),
+        "torch.Tensor",
+        cst.parse_expression(f"{torch}.empty(0)"),
+        Fact("tensor", "torch.Tensor"),
+    )
 
 
 @dataclasses.dataclass
@@ -93,10 +127,16 @@ def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
     for module in effect.imports:
         edit.add_import(module)
     parameters = (*captured.parameters, *effect.extra)
+    comment = ""
+    if not any(parameter.annotation in _TENSORS for parameter in parameters):
+        parameters = (_anchor(torch, {parameter.name for parameter in parameters}), *parameters)
+        comment = (
+            "# inductor may misplace an operator that takes no tensor: hence the anchor.\n    "
+        )
     names = ", ".join(parameter.name for parameter in parameters)
     text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
 def {name}({signature(parameters, torch)}) -> None:
-    {effect.template}
+    {comment}{effect.template}
 
 
 {name}.register_fake(lambda{" " + names if names else ""}: None)

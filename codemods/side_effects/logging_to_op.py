@@ -15,7 +15,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, is_global_object
-from .effect_operator import Effect, effect_operator
+from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
 _LEVELS = words("debug info warning warn error critical fatal log warning_once info_once")
@@ -33,6 +33,7 @@ _HEAD = "import logging\n\nimport torch\n\nlogger = logging.getLogger(__name__)\
 
 
 def _example(title: str, before: str, after: str, signature: str, body: str) -> Example:
+    after, signature, body = with_anchor(after, signature, body)
     names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
     lines = "\n    ".join(body.split("\n"))
     operator = f"""
@@ -158,14 +159,15 @@ class LoggingToOp(Codemod):
                 """
 
 @torch.library.custom_op("example::log_forward", mutates_args=())
-def log_forward(n: torch.types.Number, logger_name: str) -> None:
+def log_forward(anchor: torch.Tensor, n: torch.types.Number, logger_name: str) -> None:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
     logging.getLogger(logger_name).info('n %d', n)
 
 
-log_forward.register_fake(lambda n, logger_name: None)
+log_forward.register_fake(lambda anchor, n, logger_name: None)
 log_forward.register_effect(torch.library.EffectType.ORDERED)
 """,
-                "log_forward(n, type(self).__name__)",
+                "log_forward(torch.empty(0), n, type(self).__name__)",
             ),
             at="self.log.info('n %d', n)",
             facts={"n": scalar(3), "self.log": Fact("object", "logging.Logger")},

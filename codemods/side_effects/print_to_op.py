@@ -11,7 +11,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import is_global_object
-from .effect_operator import Effect, effect_operator
+from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
 
@@ -27,6 +27,10 @@ def f(x, n, self=None):
 
 
 def _expected(call: str, signature: str, names: str, body: str) -> str:
+    call, anchored, body = with_anchor(call, signature, body)
+    if anchored != signature:
+        signature, names = anchored, f" anchor,{names}" if names else " anchor"
+    body = "\n    ".join(body.split("\n"))
     return f"""
 import torch
 

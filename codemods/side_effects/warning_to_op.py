@@ -11,7 +11,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import is_global_object
-from .effect_operator import Effect, effect_operator
+from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
 
@@ -32,12 +32,14 @@ def f(x, n):
 
 
 def _example(title: str, before: str, after: str, signature: str) -> Example:
+    after, signature, body = with_anchor(after, signature, before)
+    lines = "\n    ".join(body.split("\n"))
     names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
     operator = f"""
 
 @torch.library.custom_op("example::warn_f", mutates_args=())
 def warn_f({signature}) -> None:
-    {before}
+    {lines}
 
 
 warn_f.register_fake(lambda{" " + names if names else ""}: None)

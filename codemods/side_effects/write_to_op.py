@@ -12,7 +12,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import is_global_object
-from .effect_operator import Effect, effect_operator
+from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
 #: Functions whose only effect is on files, streams or time, each with the verb for its operator.
@@ -63,12 +63,14 @@ def f(x, n, fh):
 
 
 def _example(title: str, before: str, after: str, name: str, signature: str) -> Example:
+    after, signature, body = with_anchor(after, signature, before)
+    lines = "\n    ".join(body.split("\n"))
     names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
     operator = f"""
 
 @torch.library.custom_op("example::{name}", mutates_args=())
 def {name}({signature}) -> None:
-    {before}
+    {lines}
 
 
 {name}.register_fake(lambda{" " + names if names else ""}: None)
