@@ -112,10 +112,10 @@ class Runner:
         if not self._keep:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def wait_ready(self, timeout: float = 120.0) -> str:
+    def wait_ready(self, timeout: float = 300.0) -> str:
         """Wait for the server; the version of torch.  Raises `WorkerError` if it cannot start."""
         if not self._ready.wait(timeout):
-            self._broken = self._broken or "the worker did not start in time"
+            self._broken = self._broken or f"importing torch took more than {timeout:g} s; is the machine busy?"
         if self._broken:
             raise WorkerError(self._broken)
         return self.torch_version
