@@ -305,7 +305,7 @@ CASES = [
         f(torch.ones(3, requires_grad=True)).sum().backward()
         """,
         "    torch._dynamo.graph_break()\n    return x * 2",
-        "    return x * 2 + 0 * unused",
+        "    return x * 2 + (0 * unused).to(x.dtype)",
         "gradients",
         "zero gradient",
         caveat=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import dis
 import hashlib
 import random
 import signal
@@ -102,6 +103,9 @@ def _forget_warnings() -> None:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("default")
+
+
+_RAISING = frozenset({dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"]})
 
 
 class TookTooLong(BaseException):
@@ -258,6 +262,9 @@ class Camera:
         while place is not None and place.tb_next is not None:
             place = place.tb_next
         if place is None or not self._call.project.owns(place.tb_frame.f_code.co_filename):
+            return None
+        # An error out of C code has the same innermost frame: there, a call is what failed.
+        if place.tb_frame.f_code.co_code[place.tb_lasti] not in _RAISING:
             return None
         cause = error.__cause__
         return Imager().image(
