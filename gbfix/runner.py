@@ -115,7 +115,9 @@ class Runner:
     def wait_ready(self, timeout: float = 300.0) -> str:
         """Wait for the server; the version of torch.  Raises `WorkerError` if it cannot start."""
         if not self._ready.wait(timeout):
-            self._broken = self._broken or f"importing torch took more than {timeout:g} s; is the machine busy?"
+            self._broken = (
+                self._broken or f"importing torch took over {timeout:g} s (a busy machine?)"
+            )
         if self._broken:
             raise WorkerError(self._broken)
         return self.torch_version
