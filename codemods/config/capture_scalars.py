@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 import libcst as cst
 
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from .setting import add_setting, entry_of
 
@@ -55,8 +57,9 @@ class CaptureScalars(Codemod):
     value is only kept: assigned to an attribute or an entry of a dict, added to a float, handed to
     a method of an object that keeps it, or returned.
 
-    *Fix safety.*  Safe: the value is read and kept as before, when the graph has run.  The setting
-    holds for the whole program; it is what ``fullgraph=True`` switches on by itself.
+    *Fix safety.*  Safe where the program's functions only keep such values: they are read and kept
+    as before, when the graph has run.  The setting holds for the whole program, so that it is
+    unsafe where another value may be used, as a size for one.
 
     *Refuses.*  Values that decide something, that are printed or formatted (see ``print-to-op``),
     and what grows: a list, or an integer of a module, is guarded by its length or value, so that
@@ -95,6 +98,7 @@ class CaptureScalars(Codemod):
             yield edit.rewrite(
                 "let Dynamo keep single values in the graph (capture_scalar_outputs)",
                 rank=55,
+                safety=Safety.UNSAFE if _other_reads(site) else Safety.SAFE,
                 notes=("the setting holds for everything that the program compiles",),
             )
 
@@ -113,13 +117,65 @@ def _only_kept(site: Site) -> bool:
         if isinstance(parent, cst.Assign):
             return all(_is_kept_at(site, target.target) for target in parent.targets)
         if isinstance(parent, cst.AugAssign):
-            fact = site.fact(parent.target)
-            return _is_kept_at(site, parent.target) and fact is not None and fact.kind == "float"
+            return _is_kept_at(site, parent.target) and _is_float(site, parent.target)
         if isinstance(parent, cst.Return):
             return True
         if isinstance(parent, cst.Element | cst.Tuple | cst.Dict | cst.DictElement):
             continue
         return False
+    return False
+
+
+def _is_float(site: Site, target: cst.BaseExpression) -> bool:
+    """Whether what is added to is a float: as seen, or as everybody in the file sets it."""
+    fact = site.fact(target)
+    if fact is not None:
+        return fact.kind == "float"
+    if not isinstance(target, cst.Attribute):
+        return False
+    found = re.findall(rf"\.{target.attr.value}\s*=\s*([^=\n]+)", site.source)
+    return bool(found) and all(re.fullmatch(r"-?\d+\.\d*", text.strip()) for text in found)
+
+
+def _other_reads(site: Site) -> bool:
+    """Whether a function of the program uses such a value otherwise: as a size, it may not fit.
+
+    Of a size that it has not seen, Dynamo assumes that it does not broadcast.
+    """
+    for text in {site.source, *site.sources.values()}:
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            return True
+        functions = [
+            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)
+        ]
+        for node in (inner for function in functions for inner in ast.walk(function)):
+            is_store = isinstance(node, ast.AugAssign) or (
+                isinstance(node, ast.Assign)
+                and all(isinstance(target, ast.Attribute) for target in node.targets)
+            )
+            if is_store or not isinstance(node, ast.stmt) or hasattr(node, "body"):
+                heads = [node.test] if isinstance(node, ast.If | ast.While) else []
+                heads += [node.iter] if isinstance(node, ast.For) else []
+                if not any(map(_holds_read, heads)):
+                    continue
+                return True
+            if _holds_read(node):
+                return True
+    return False
+
+
+def _holds_read(node: ast.AST) -> bool:
+    for inner in ast.walk(node):
+        if not isinstance(inner, ast.Call):
+            continue
+        if isinstance(inner.func, ast.Attribute) and inner.func.attr in ("item", "tolist"):
+            return True
+        parts = (part for argument in inner.args for part in ast.walk(argument))
+        makes_int = isinstance(inner.func, ast.Name) and inner.func.id == "int"
+        if makes_int and any(isinstance(part, ast.Call) for part in parts):
+            return True
     return False
 
 

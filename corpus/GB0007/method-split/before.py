@@ -1,0 +1,29 @@
+import subprocess
+
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = torch.nn.Linear(4, 4)
+        self.outer = torch.nn.Linear(4, 2)
+
+    @torch.compile
+    def forward(self, x, skip=False):
+        if skip:
+            return x
+        hidden = self.inner(x).relu()
+        try:
+            subprocess.run(["true"], check=True)
+        except OSError:
+            hidden = hidden * 0
+        return self.outer(hidden)
+
+
+net = Net()
+for scale in (1.0, -2.0):
+    out = net(torch.arange(8.0).reshape(2, 4) * scale)
+    out.sum().backward()
+    print(out.sum().item(), net.inner.weight.grad.sum().item())
