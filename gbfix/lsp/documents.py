@@ -25,8 +25,6 @@ class Document:
     version: int
     text: Text
     path: str | None
-    #: The path without symbolic links.
-    real: str | None = None
 
 
 class Documents:
@@ -40,10 +38,8 @@ class Documents:
         return iter(list(self._open.values()))
 
     def open(self, item: lsp.TextDocumentItem) -> Document:
-        path = path_of(item.uri)
-        real = os.path.realpath(path) if path is not None else None
         text = Text(item.text, self.encoding)
-        document = Document(item.uri, item.version, text, path, real)
+        document = Document(item.uri, item.version, text, path_of(item.uri))
         self._open[item.uri] = document
         return document
 
@@ -78,15 +74,19 @@ class Documents:
             if item.path == path:
                 return item
         real = os.path.realpath(path)
-        return next((item for item in self._open.values() if item.real == real), None)
+        return next((item for item in self._open.values() if item.path == real), None)
 
 
 def path_of(uri: str) -> str | None:
-    """The file that a URI names; None for any scheme but ``file`` and for other hosts."""
+    """The file that a URI names; None for any scheme but ``file`` and for other hosts.
+
+    Symbolic links are resolved, as they are in the working folder of a command line: editors,
+    reports and the cache then mean the same file by the same path.
+    """
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
-    return os.path.normpath(unquote(parts.path)) if parts.path else None
+    return os.path.realpath(unquote(parts.path)) if parts.path else None
 
 
 def uri_of(path: str) -> str:

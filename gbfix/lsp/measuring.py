@@ -46,6 +46,23 @@ class Measuring:
         cancel: asyncio.Event,
     ) -> Report:
         """One run.  Raises `Cancelled` or `MeasureError`."""
+        # Whoever waits may be cancelled; what was begun with the process is brought to its end, or
+        # the next run would read this one's replies.
+        task = asyncio.ensure_future(self._in_turn(target, options, progress, cancel))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancel.set()
+            raise
+
+    async def _in_turn(
+        self,
+        target: Target,
+        options: Options,
+        progress: Callable[[str], None],
+        cancel: asyncio.Event,
+    ) -> Report:
         async with self._turn:
             if self._idle is not None:
                 self._idle.cancel()

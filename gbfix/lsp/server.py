@@ -521,9 +521,11 @@ async def run_command(ls: Server, *arguments: Any) -> dict[str, Any]:
     """``gbfix.run [uri]``: run and validate; without a URI, for every document that is open."""
     uris: Sequence[str] = [str(item) for item in arguments[:1] if item]
     paths = [path_of(uri) for uri in uris] or [item.path for item in ls.session.documents]
-    known = [path for path in paths if path is not None]
+    known = [path for path in paths if path is not None and path.endswith(".py")]
     if not known:
-        ls.tell("gbfix: save the file first: only files can be run", lsp.MessageType.Error)
+        ls.tell(
+            "gbfix: only Python files can be run; save the text as one first", lsp.MessageType.Error
+        )
         return {"status": "error", "message": "no file to run"}
     result: dict[str, Any] = {}
     for path in known:

@@ -20,6 +20,9 @@ from gbfix.schema import BreakReport, Options, Span, Target
 from gbfix.source import SourceError, SourceFile, project_root
 from gbfix.words import split
 
+#: Texts longer than this get no hints: typing would wait for them.
+MAX_LENGTH = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
@@ -56,7 +59,7 @@ class Session:
         self.generation += 1
         if document.path is None:
             return
-        tree = parse(document.text.text)
+        tree = parse(document.text.text) if len(document.text.text) <= MAX_LENGTH else None
         self._trees[document.uri] = (document.text.text, tree)
         # A text that does not parse, as while somebody types, leaves what was known.
         if tree is not None:

@@ -193,6 +193,33 @@ def test_unsaved_changes_are_named_when_the_saved_text_is_run(client: Client, op
     assert found["range"]["start"]["line"] == 9
 
 
+def test_a_workspace_behind_a_link_is_the_workspace(
+    client: Client, program: Path, engine: Engine
+) -> None:
+    link = program.parent.with_name("link")
+    link.symlink_to(program.parent)
+    client.initialize(link)
+    uri = client.open(link / "program.py")
+    (found,) = run(client, uri)
+    assert found["relatedInformation"][0]["location"]["uri"] == uri
+    assert lens(client, uri)[1].startswith("1 graph break, 1 fixable")
+    assert applied(BREAKING, edits_of(client.actions(uri, 9)[0], uri)) == FIXED
+    assert engine.asked[0][0].cwd == str(program.parent)
+
+
+def test_lines_that_end_as_on_windows_keep_their_ends(
+    client: Client, program: Path, engine: Engine
+) -> None:
+    before, after = BREAKING.replace("\n", "\r\n"), FIXED.replace("\n", "\r\n")
+    program.write_bytes(before.encode())
+    engine.make = lambda path: report_on(path, before, after)
+    client.initialize(program.parent)
+    uri = client.open(program)
+    run(client, uri)
+    edits = edits_of(client.actions(uri, 9)[0], uri)
+    assert applied(before, edits) == after
+
+
 def test_each_folder_of_a_workspace_runs_its_own_files(
     client: Client, program: Path, tmp_path: Path, engine: Engine
 ) -> None:
