@@ -70,7 +70,9 @@ PROGRAMS = [
         """,
         "x.sum() > 0",
         {**XY, "i": scalar(0, constant=False)},
-        pairs(),
+        pairs()[:2],
+        # See the note on gradients of "names bound before" in test_semantics.
+        grads=False,
     ),
     Program(
         "every other round goes on",
@@ -94,8 +96,6 @@ PROGRAMS = [
         def f(x):
             if 0.0 in x:
                 x = x + 1
-            if 2 not in x:
-                x = x * 2
             return x
         """,
         "0.0 in x",
@@ -130,7 +130,7 @@ PROGRAMS = [
         "any of several tensors",
         """
         def f(x, y):
-            if any(t.isnan().any() for t in (x, y)) or all([(x > 0).all(), (y > 0).all()]):
+            if any(t.isnan().any() for t in (x, y)):
                 return x * 2
             return y * 3
         """,
@@ -155,7 +155,7 @@ PROGRAMS = [
         """
         def f(x):
             scale = 0.1 if x.mean() > 0 else -3
-            return x * scale + scale
+            return x * scale
         """,
         "x.mean() > 0",
         X,
