@@ -112,7 +112,7 @@ PROGRAMS = [
         """,
         "torch.allclose(x, y, atol=0.5)",
         XY,
-        [*pairs(), lambda: (BASE, BASE + 0.4)],
+        [*pairs(), lambda: (BASE.clone(), BASE + 0.4)],
     ),
     Program(
         "equal, where other shapes are not",
@@ -124,7 +124,7 @@ PROGRAMS = [
         """,
         "torch.equal(x, y)",
         XY,
-        [*pairs(), lambda: (BASE, BASE[:1])],
+        [*pairs(), lambda: (BASE.clone(), BASE[:1].clone())],
     ),
     Program(
         "any of several tensors",
@@ -148,7 +148,7 @@ PROGRAMS = [
         """,
         "x.max().item() > limit",
         {**X, "x.max()": tensor(), "limit": scalar(0.1, constant=False)},
-        [*ONE, lambda: (BASE * 0 + 0.1,), lambda: (BASE, 5.0)],
+        [*ONE, lambda: (BASE * 0 + 0.1,), lambda: (BASE.clone(), 5.0)],
     ),
     Program(
         "a float that data chooses",
