@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
@@ -36,12 +37,6 @@ _PARAMETER = _Option(
     "trace the making of the parameter",
     "Make parameters once, in `__init__`; one that is made in every call learns nothing.",
 )
-_INFERENCE = _Option(
-    "fake_tensor_disable_inference_mode",
-    "False",
-    "let Dynamo see inference mode",
-    "Ask `is_inference()` before the compiled call, and pass the answer.",
-)
 _SIZE_NOTE = (
     "a size that comes out of a tensor is taken to be neither 0 nor 1 while compiling: where it"
     " broadcasts as 1 in eager, the compiled function raises an error"
@@ -64,12 +59,13 @@ _SHAPES = _Option(
 )
 _OPTIONS = {
     "GB0123": _BACKWARD,
+    "GB9186": _BACKWARD,
     "GB0264": _PARAMETER,
-    "GB0045": _INFERENCE,
     "GB0124": _SCALARS,
     "GB0033": _SCALARS,
     "GB0036": _SHAPES,
 }
+_HOOKS = re.compile(r"register_\w*hook")
 _ITEM = "_local_scalar_dense"
 
 
@@ -81,21 +77,21 @@ class RegionOption(Codemod):
     """*What it does.*  Sets an option of Dynamo for one region, above its ``torch.compile``:
     ``@torch._dynamo.config.patch(trace_autograd_ops=True)``.
 
-    *When it applies.*  To ``backward()`` inside of the region, parameters made in it, questions
-    for inference mode, and numbers or sizes that come out of tensors, where the place that
-    compiles the region is in the project.
+    *When it applies.*  To ``backward()`` and ``autograd.grad`` inside of the region, parameters
+    made in it, and numbers or sizes that come out of tensors, where the place that compiles the
+    region is in the project.
 
     *Fix safety.*  The options for numbers and sizes are unsafe: Dynamo assumes of a size that it
     has not seen that it does not broadcast, and raises an error where it does.  A region that is
     compiled by a call, not by a decorator, needs the option for the whole process, and that is
     unsafe, too.
 
-    *Refuses.*  Files that speak of the option already, and regions whose place of compilation is
-    not found.
+    *Refuses.*  Programs that speak of the option already, regions whose place of compilation is not
+    found, and a backward pass where the program registers hooks: traced, it passes over them.
     """
 
     name = "region-option"
-    codes = ("GB0123", "GB0264", "GB0045", "GB0124", "GB0033", "GB0036")
+    codes = ("GB0123", "GB9186", "GB0264", "GB0124", "GB0033", "GB0036")
 
     examples = (
         Example(
@@ -162,6 +158,18 @@ class RegionOption(Codemod):
             why="set already",
         ),
         NearMiss(
+            _source(
+                "w.register_hook(print)",
+                "",
+                "",
+                "@torch.compile",
+                "def step(loss):",
+                "    loss.backward()",
+            ),
+            at="loss.backward()",
+            why="aot_autograd passes over the hooks of leaves (torch 2.13)",
+        ),
+        NearMiss(
             "from torch import compile\n\n\n@compile\ndef step(loss):\n    loss.backward()\n",
             at="loss.backward()",
             why="torch has no name here",
@@ -181,6 +189,8 @@ class RegionOption(Codemod):
         yield Advice(option.advice)
         place = compiling(site)
         if place is None or any(option.name in text for text in site.sources.values()):
+            return
+        if option is _BACKWARD and any(_HOOKS.search(text) for text in site.sources.values()):
             return
         splice = Splice(place.view)
         place.set_option(splice, option.name, option.value)

@@ -133,6 +133,18 @@ class StaticRange(Codemod):
                 {},
             ),
             (
+                ("for i in torch.arange(3):", "    x = x[~(i == 0)]"),
+                "x = x[~(i == 0)]",
+                "a bool is inverted otherwise than a tensor",
+                {},
+            ),
+            (
+                ("list = n", "return torch.arange(3).tolist()"),
+                "torch.arange(3).tolist()",
+                "`list` is another name here",
+                {},
+            ),
+            (
                 ("for i in torch.arange(0.5):", "    x = x[i]"),
                 "x = x[i]",
                 "a float",
@@ -199,6 +211,8 @@ class _Loop:
 def _rewrite(site: Site, node: cst.CSTNode, arange: cst.Call, *, looped: bool) -> Iterator[Rewrite]:
     safe = _safe(site, arange)
     if safe is None or comments_in(node):
+        return
+    if not looped and resolve(site.module, cst.Name("list"), at=arange) != "builtins.list":
         return
     splice = Splice(site)
     arguments = ", ".join(splice.source_of(arg.value) for arg in arange.args)
@@ -315,13 +329,13 @@ def _is_index(site: Site, node: cst.CSTNode) -> bool:
                 return False
         elif isinstance(holder, cst.Comparison):
             others = [holder.left, *(part.comparator for part in holder.comparisons)]
-            return len(others) == 2 and any(
-                other is not child and _is_int(site, other) for other in others
-            )
+            ints = [other for other in others if other is not child and _is_int(site, other)]
+            return len(others) == 2 and bool(ints) and _decides(site, holder)
         elif isinstance(holder, cst.ComparisonTarget):
             holder = site.parent(holder)
             assert isinstance(holder, cst.Comparison)
-            return len(holder.comparisons) == 1 and _is_int(site, holder.left)
+            alone = len(holder.comparisons) == 1
+            return alone and _is_int(site, holder.left) and _decides(site, holder)
         elif isinstance(holder, cst.SubscriptElement):
             subscript = site.parent(holder)
             assert isinstance(subscript, cst.Subscript)
@@ -331,6 +345,16 @@ def _is_index(site: Site, node: cst.CSTNode) -> bool:
             return False
         child, holder = holder, site.parent(holder)
     return False
+
+
+def _decides(site: Site, test: cst.BaseExpression) -> bool:
+    """Whether only the truth of a comparison counts: a tensor of a bool does more than a bool."""
+    child, holder = test, site.parent(test)
+    while isinstance(holder, cst.BooleanOperation | cst.UnaryOperation):
+        if isinstance(holder, cst.UnaryOperation) and not isinstance(holder.operator, cst.Not):
+            return False
+        child, holder = holder, site.parent(holder)
+    return isinstance(holder, cst.If | cst.While | cst.IfExp | cst.Assert) and holder.test is child
 
 
 def _is_int(site: Site, node: cst.BaseExpression) -> bool:

@@ -8,7 +8,4 @@ def f(x, kind):
     raise ValueError(f"unknown kind {kind}")
 
 
-try:
-    f(torch.ones(2), "swish")
-except ValueError as error:
-    print(error)
+print(f(torch.ones(2), "swish"))
