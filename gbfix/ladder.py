@@ -42,6 +42,8 @@ class Baseline:
     #: tensor prints another ``grad_fn``, say): no fault of a patch that leaves breaks behind.
     #: By region and rung; None until it was measured.
     inherent: Mapping[tuple[str, str], tuple[str, ...]] | None = None
+    #: By region: the most control-flow operators in one graph of the original.
+    conditionals: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: Regions that accepted rewrites made (the halves of a split), and the region they came from.
     parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: What accepted rewrites have proved; it holds for every later candidate, too.
@@ -311,12 +313,24 @@ def _user_rungs(
         program = Rung("program", False, problem)
     elif baseline.ended_by_itself and baseline.stable_output:
         for outcome, how in ((candidate, "uncompiled"), (user, "compiled")):
-            # Under load, or with a long rest, a run may be stopped once its regions had their calls.
+            # A slow run may be stopped once its regions had their calls.
             whole = any(not event.stopped for event in outcome.of(Finished))
             if whole and outcome.stdout != baseline.stdout:
                 detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
                 program = Rung("program", False, detail)
                 break
+    crowded = {
+        event.key.rpartition("::")[2]: event.conditionals
+        for event in user_traces(user)
+        if event.conditionals > max(1, baseline.conditionals.get(event.key, 0))
+    }
+    if crowded and program.passed:
+        ((name, count), *_) = crowded.items()
+        caveat = (
+            f"{name} has {count} torch.cond in one graph: torch 2.13's inductor can compute wrong "
+            "gradients there (fine without gradients)"
+        )
+        program = dataclasses.replace(program, caveats=(*program.caveats, caveat))
     several = any(event.index > 0 for event in user.of(Traced))
     return [program, _recompiles(user, baseline)] if several else [program]
 

@@ -128,6 +128,7 @@ class Loop:
             unstable={},
             raising=self._recorded.raising,
             refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
+            conditionals={e.key: e.conditionals for e in ladder.user_traces(user)},
         )
         self._trials = Trials(
             bench, baseline, self._recorded.regions, self._options, self._progress

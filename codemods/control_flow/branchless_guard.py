@@ -14,9 +14,9 @@ from gbfix.schema import Fact
 
 from .branches import leading
 from .layout import first_of_block, wrap_in_if
-from .lowering import check_later_changes
 from .predicates import Refusal, split
 from .sites import if_at, without_gradients
+from .surroundings import check_later_changes
 from .values import Values
 
 

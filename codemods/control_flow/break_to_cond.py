@@ -27,9 +27,10 @@ from .branches import (
 from .closures import captured_for_later
 from .if_to_where import is_point
 from .layout import first_of_block, spaced, statement_line
-from .lowering import Lowering, check_later_changes
+from .lowering import Lowering
 from .predicates import Refusal, split
 from .sites import depth_of, if_at, rest_of, without_gradients
+from .surroundings import check_later_changes
 from .values import Values
 
 _STOP = "\n" + 20 * " " + "if x.sum() < 1: break"

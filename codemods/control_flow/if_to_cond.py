@@ -14,10 +14,11 @@ from .branches import holds_comment
 from .if_to_cond_examples import EXAMPLES
 from .if_to_cond_near_misses import NEAR_MISSES
 from .layout import first_of_block
-from .lowering import SEVERAL, Lowering, check_later_changes, is_one_of_several
+from .lowering import Lowering
 from .predicates import Refusal
 from .scalars import read_inside, reads_inside, scalars
 from .sites import depth_of, if_at, rest_of, without_gradients
+from .surroundings import SEVERAL, check_later_changes, is_one_of_several
 from .values import Values
 
 

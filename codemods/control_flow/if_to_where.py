@@ -17,9 +17,9 @@ from gbfix.schema import Fact
 
 from .branches import branch_of, leading
 from .layout import first_of_block, statement_line, wrap_in_if
-from .lowering import check_later_changes
 from .predicates import Refusal, split
 from .sites import depth_of, if_at, rest_of, without_gradients
+from .surroundings import check_later_changes
 from .values import Values
 
 

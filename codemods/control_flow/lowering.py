@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import Activity, activity, parameters_of
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.exits import always_returns
 from gbfix.analysis.liveness import definitely_bound_before, live_after
 from gbfix.analysis.names import fresh, names_in, telling_name
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -553,55 +553,3 @@ def _else_statements(orelse: cst.If | cst.Else) -> list[cst.BaseStatement]:
     if isinstance(orelse, cst.If):
         return [orelse]
     return branch_of(orelse.body).statements
-
-
-def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
-    """Whether the function will run more than one ``torch.cond``, if one stands for the node.
-
-    Measured on torch 2.13: with inductor and donated buffers (both are defaults), the backward of
-    a graph with two or more conds can be silently wrong, where their gradients are added up.
-    """
-    if any(isinstance(parent, cst.For | cst.While) for parent in site.ancestors(node)):
-        return True
-    assert site.function is not None
-    return any(
-        isinstance(inner, cst.Call)
-        and isinstance(inner.func, cst.Attribute)
-        and inner.func.attr.value == "cond"
-        for inner in walk(site.function.body)
-    )
-
-
-SEVERAL = (
-    "With gradients, several torch.cond in one graph can get wrong ones from inductor in torch"
-    " 2.13, unless torch._functorch.config.donated_buffer is False."
-)
-
-
-def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: set[str]) -> None:
-    """Refuse where a later change in place would have reached a tensor that is now a copy."""
-    later = activity_after(site, node)
-    for name in sorted(later.mutates):
-        if is_private(site, name, node, values):
-            continue  # nobody else holds it: the name just goes on with the copy
-        if name in later.augments and values.is_rebound_by_augmenting(name):
-            continue
-        fact = values.outside(name)
-        if name in names or fact is None or fact.is_tensor:
-            raise Refusal(f"`{name}` is changed in place afterwards, and would be a copy by then")
-
-
-def activity_after(site: Site, statement: cst.CSTNode) -> Activity:
-    """What may run once the statement has run."""
-    later: list[cst.CSTNode] = []
-    child = statement
-    for parent in site.ancestors(statement):
-        if isinstance(parent, cst.For | cst.While):
-            later.append(parent)
-        if parent is site.function:
-            break
-        block = getattr(parent, "body", ())
-        if isinstance(block, list | tuple) and child in block:
-            later.extend(block[list(block).index(child) + 1 :])
-        child = parent
-    return activity(later)

@@ -16,9 +16,9 @@ from gbfix.schema import Safety
 from .branches import Branch, check_structures, finish
 from .if_to_where import MOST_OPERATIONS, arm_of, is_point
 from .layout import statement_line
-from .lowering import SEVERAL, check_later_changes, is_one_of_several
 from .predicates import Condition, Refusal, split
 from .sites import depth_of, ternary_at, without_gradients
+from .surroundings import SEVERAL, check_later_changes, is_one_of_several
 from .values import Values
 
 

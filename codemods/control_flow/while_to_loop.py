@@ -17,9 +17,9 @@ from gbfix.schema import Safety
 from .branches import branch_of, check_movable, finish, holds_comment, leading, names_bound
 from .closures import captured_for_later
 from .layout import spaced, statement_line
-from .lowering import check_later_changes
 from .predicates import Refusal, is_data_dependent, split
 from .sites import depth_of
+from .surroundings import check_later_changes
 from .values import Values
 
 

@@ -313,6 +313,7 @@ class Worker:
                     graphs=counter.graphs - before,
                     fullgraph=bool(region.options.get("fullgraph")),
                     error=error[:2000],
+                    conditionals=counter.conditionals,
                 )
             )
             self._count()

@@ -106,6 +106,8 @@ class Traced:
     recompiles: int = 0
     fullgraph: bool = True
     error: str = ""
+    #: The most control-flow operators in one graph that was made with gradients enabled.
+    conditionals: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -291,7 +291,8 @@ class Camera:
             for value in outputs
         ]
         try:
-            torch.autograd.backward(outputs, seeds, retain_graph=True)
+            # The graph is not kept: inductor may then reuse its buffers, as it does for the user.
+            torch.autograd.backward(outputs, seeds)
         except Exception as error:
             if fatal(error):
                 raise

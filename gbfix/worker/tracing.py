@@ -20,6 +20,9 @@ from gbfix.worker.values import Project
 _CODE = re.compile(r"/gb(\d{4})\.html")
 
 
+_CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl", "associative_scan"})
+
+
 def is_break(error: BaseException) -> bool:
     """Whether an exception is the compiler's word, not the program's."""
     if isinstance(error, dynamo_exc.TorchDynamoException):
@@ -139,14 +142,31 @@ def characters(text: str, offset: int | None) -> int | None:
 
 
 class GraphCounter:
-    """A backend that counts the graphs it is given and runs them as they are."""
+    """A backend that counts the graphs it is given and runs them as they are.
+
+    ``conditionals`` is the largest number of control-flow operators in one of them, nested ones
+    included, made while gradients were enabled.
+    """
 
     def __init__(self) -> None:
         self.graphs = 0
+        self.conditionals = 0
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
         self.graphs += 1
+        if torch.is_grad_enabled():
+            self.conditionals = max(self.conditionals, _conditionals(module))
         return module.forward
+
+
+def _conditionals(module: torch.nn.Module) -> int:
+    return sum(
+        1
+        for part in module.modules()
+        if isinstance(part, torch.fx.GraphModule)
+        for node in part.graph.nodes
+        if node.op == "call_function" and getattr(node.target, "__name__", "") in _CONTROL_FLOW
+    )
 
 
 @contextlib.contextmanager
@@ -190,8 +210,6 @@ def prepare_compiler(backend: str) -> None:
     try:
         functorch: Any = torch._functorch.config
         functorch.enable_autograd_cache = False
-        # Backward is asked for more than once, through graphs that the forward pass made.
-        functorch.donated_buffer = False
     except AttributeError:
         pass
     if backend == "inductor":

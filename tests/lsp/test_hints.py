@@ -16,6 +16,11 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 
 #: What the syntax tree does not tell: C functions, numpy's kinds, iterators, values' later use.
 NOT_SEEN = {
+    "GB0007/method-split",
+    "GB0007/saved-inside-a-with",
+    "GB0124/arange-in-a-loop",
+    "GB0124/running-total",
+    "GB0291/logger-named-after-its-class",
     "GB0156/c-function",
     "GB0156/pointer-kernel",
     "GB0170/numpy-of-a-size",
@@ -27,6 +32,10 @@ NOT_SEEN = {
     "GB4347/list-iterator",
     "data-dependent-guard/item-decides",
 }
+
+
+#: The fix is an option, or moves the break out of what is compiled in a way that is not followed.
+STILL_HINTED = {"GB0036/where-the-mask-holds", "GB0124/running-total"}
 
 
 def found_in(text: str, folder: Path, name: str = "program.py") -> list[Hint]:
@@ -56,7 +65,7 @@ def test_the_corpus_breaks_are_hinted_at_and_its_fixes_are_not(case: Path, tmp_p
     if name not in NOT_SEEN and code in _HINTED:
         assert code in codes
     after = case / "after.py"
-    if after.is_file():
+    if after.is_file() and name not in STILL_HINTED:
         left = [hint.code for hint in found_in(after.read_text(), tmp_path)]
         assert code not in left or left.count(code) < codes.count(code)
 
