@@ -64,6 +64,7 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
     return Options(
         calls=value("calls", defaults.calls),
         backends=backends(value("backend", ())),
+        inductor=not value("backend", ()),
         jobs=value("jobs", defaults.jobs),
         timeout=float(value("timeout", defaults.timeout)),
         memory_limit=size(value("memory-limit", "0")),

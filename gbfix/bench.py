@@ -55,6 +55,7 @@ class Bench:
         values_only: bool = False,
         constant_state: bool = False,
         backends: tuple[str, ...] | None = None,
+        brief: bool = False,
     ) -> Job:
         """A job on the given texts, with a directory of its own."""
         # One call more where recompiles are counted: a third one tells whether they end.
@@ -78,6 +79,7 @@ class Bench:
             avoid_code=avoid[2],
             values_only=values_only,
             constant_state=constant_state,
+            brief=brief,
         )
 
     def raced(

@@ -84,7 +84,7 @@ class _RunCommand(click.Command):
 @click.option(
     "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region (2)."
 )
-@click.option("--backend", multiple=True, metavar="NAME", help="inductor: validate there, too.")
+@click.option("--backend", multiple=True, metavar="NAME", help="inductor: all of it there, too.")
 @click.option("--jobs", type=click.IntRange(0), metavar="N", help="Worker processes; 0 chooses.")
 @click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds for one run.")
 @click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")

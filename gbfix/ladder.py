@@ -265,6 +265,8 @@ def _backend_rungs(
     backends: Sequence[str],
     next_breaks: Mapping[str, tuple[GraphBreak, ...]],
     target: str,
+    *,
+    any_inputs: bool = False,
 ) -> list[Rung]:
     rungs = []
     for backend in backends:
@@ -279,7 +281,7 @@ def _backend_rungs(
             for text in event.differences:
                 if _unstable(text, unstable) or _name(text) in inherent:
                     continue
-                if _of_no_number(text) and _labelled(text) in broken:
+                if (any_inputs or _of_no_number(text)) and _labelled(text) in broken:
                     continue
                 _add(differences, text)
             for text in event.caveats:
@@ -297,6 +299,17 @@ def _backend_rungs(
             detail = differences[0]
         rungs.append(Rung(backend, not differences, detail, tuple(caveats)))
     return rungs
+
+
+def one_backend(outcome: Outcome, plain: Outcome | None, baseline: Baseline, backend: str) -> Rung:
+    """The rung of a brief run under one more backend; ``plain`` is the original's, if it failed."""
+    problem = _program_failure(outcome, baseline)
+    if problem:
+        return Rung(backend, False, problem)
+    if plain is not None:
+        baseline = dataclasses.replace(baseline, inherent=inherent_differences(plain))
+    (rung,) = _backend_rungs(outcome, baseline, (backend,), {}, "", any_inputs=True)
+    return rung
 
 
 def _user_rungs(

@@ -316,6 +316,8 @@ class Options:
 
     calls: int = 2
     backends: tuple[str, ...] = ("eager", "aot_eager")
+    #: Operators that inductor is known to get wrong at times are tried there as well.
+    inductor: bool = False
     jobs: int = 0
     timeout: float = 300.0
     memory_limit: int = 0

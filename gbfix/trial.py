@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
+import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from gbfix import ladder
@@ -12,6 +15,11 @@ from gbfix.codemod import Rewrite, Site
 from gbfix.schema import FrameFacts, Options, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
 from gbfix.worker.protocol import Failed, Instrument, Outcome
+
+#: Operators that torch lowers by paths of their own.
+_OPERATORS = re.compile(
+    r"\b(?:cond|while_loop|scan|register_effect|custom_op|nonstrict_trace)\(|_higher_order_ops\."
+)
 
 
 @dataclasses.dataclass
@@ -109,9 +117,58 @@ class Trials:
             inherent = ladder.inherent_differences(plain)
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
         judgement = judged(candidate, user)
+        if judgement.verdict.passed and self._wants_inductor(before, rewrite.edits):
+            self._inductor(judgement, overlay, where, rewrite)
         if judgement.verdict.passed:
             self._branches(judgement, rewrite, site, observed, accepted, overlay)
         return judgement
+
+    def _wants_inductor(self, before: Mapping[str, str], edits: Mapping[str, str]) -> bool:
+        """Whether the rewrite brings operators that inductor has been seen to get wrong."""
+        if not self._options.inductor or "inductor" in self._options.backends:
+            return False
+        backends = {region.options.get("backend", "inductor") for region in self._regions.values()}
+        compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+        return (
+            any("inductor" in name for name in backends)
+            and bool(compiler)
+            and any(
+                len(_OPERATORS.findall(text)) > len(_OPERATORS.findall(before.get(path, "")))
+                for path, text in edits.items()
+            )
+        )
+
+    def _inductor(
+        self,
+        judgement: ladder.Judgement,
+        overlay: dict[str, str],
+        where: tuple[str, frozenset[int], str],
+        rewrite: Rewrite,
+    ) -> None:
+        """A short look at the patched program under inductor, with gradients."""
+        self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
+        constant = "state-is-constant" in (*self.baseline.assumes, *rewrite.assumes)
+
+        def brief(texts: dict[str, str]) -> Outcome:
+            job = self._bench.job(
+                "candidate",
+                texts,
+                self._observers(texts),
+                avoid=where,
+                constant_state=constant,
+                backends=("inductor",),
+                brief=True,
+            )
+            return self._bench.together(job)[0]
+
+        outcome = brief(overlay)
+        rung = ladder.one_backend(outcome, None, self.baseline, "inductor")
+        if not rung.passed:
+            # What inductor does to the original, broken graphs and all, is no fault of the patch.
+            rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor")
+        judgement.verdict = dataclasses.replace(
+            judgement.verdict, rungs=(*judgement.verdict.rungs, rung)
+        )
 
     def _observers(self, overlay: dict[str, str]) -> list[Instrument]:
         """Watch functions that a rewrite no longer compiles (it compiles their halves)."""

@@ -69,6 +69,8 @@ class Job:
     avoid_path: str = ""
     avoid_lines: frozenset[int] = frozenset()
     avoid_code: str = ""
+    #: Only the backends, on the first call, with the inputs that matter most.
+    brief: bool = False
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
 

@@ -24,6 +24,10 @@ COMPILED = (
 )
 
 
+#: Variables that compilers set for themselves.
+_COMPILERS = ("TORCH", "TRITON", "PYTORCH")
+
+
 def read() -> dict[str, str]:
     """Each setting as text; equal texts mean equal settings."""
     return {
@@ -36,7 +40,9 @@ def read() -> dict[str, str]:
         "matmul precision": torch.get_float32_matmul_precision(),
         "anomaly mode": str(torch.is_anomaly_enabled()),
         "working folder": os.getcwd(),
-        "environment": _digest(sorted(os.environ.items())),
+        "environment": _digest(
+            sorted(item for item in os.environ.items() if not item[0].startswith(_COMPILERS))
+        ),
         "numpy errors": repr(np.geterr()),
         "numpy printing": repr(np.get_printoptions()),
         "warning filters": repr(warnings.filters),
