@@ -216,7 +216,9 @@ def prepare_compiler(backend: str) -> None:
         import torch._inductor.config as inductor
 
         inductor.compile_threads = 1
-        inductor.force_disable_caches = True
+        # Cached graphs hide lost effects; compiled C++ is known by its text, and may be kept.
+        inductor.fx_graph_cache = False
+        inductor.fx_graph_remote_cache = False
         inductor.fallback_random = True
 
 
