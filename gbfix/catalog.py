@@ -25,6 +25,8 @@ _NAME = re.compile(_ATTRIBUTE.format("name"), re.MULTILINE)
 _CODES = re.compile(_ATTRIBUTE.format("codes"), re.MULTILINE)
 
 
+_STRING = re.compile(r'"[^"\\\n]*"')
+_STRINGS = re.compile(r'\(\s*"[^"\\\n]*"\s*,\s*(?:"[^"\\\n]*"\s*(?:,\s*|(?=\))))*\)')
 _LITERAL_STARTS = ("(", '"', "'")
 
 
@@ -128,8 +130,14 @@ def _literal(pattern: re.Pattern[str], text: str, start: int, end: int, *, ends:
             stop = text.find(ends, stop, end) + 1
             if not stop:
                 break
+            literal = text[match.end() : stop].strip()
+            # Nearly all are plain strings, and tuples of them: no need for the parser.
+            if _STRING.fullmatch(literal):
+                return literal[1:-1]
+            if _STRINGS.fullmatch(literal):
+                return tuple(item[1:-1] for item in _STRING.findall(literal))
             try:
-                return ast.literal_eval(text[match.end() : stop].strip())
+                return ast.literal_eval(literal)
             except (ValueError, SyntaxError):
                 continue
         return None
