@@ -303,6 +303,9 @@ def _backend_rungs(
 
 def one_backend(outcome: Outcome, plain: Outcome | None, baseline: Baseline, backend: str) -> Rung:
     """The rung of a brief run under one more backend; ``plain`` is the original's, if it failed."""
+    if outcome.ended == "timeout":
+        # A large model may compile for long: that is no verdict.
+        return Rung(backend, None, f"did not end within {outcome.detail}")
     problem = _program_failure(outcome, baseline)
     if problem:
         return Rung(backend, False, problem)

@@ -163,7 +163,7 @@ class Trials:
 
         outcome = brief(overlay)
         rung = ladder.one_backend(outcome, None, self.baseline, "inductor")
-        if not rung.passed:
+        if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
             rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor")
         judgement.verdict = dataclasses.replace(

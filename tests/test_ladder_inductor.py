@@ -8,7 +8,8 @@ import shutil
 import pytest
 from planted import HEAD, Gbfix, Planted
 
-from gbfix import loop
+from gbfix import ladder, loop
+from gbfix.worker.protocol import Outcome
 
 pytestmark = pytest.mark.skipif(
     not (os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")),
@@ -68,3 +69,9 @@ def test_an_operator_that_inductor_gets_right_is_safe(
     (patch,) = report.patches
     rung = patch.verdict.rung("inductor")
     assert rung is not None and rung.passed, rung
+
+
+def test_a_compilation_that_takes_too_long_is_no_verdict() -> None:
+    baseline = ladder.Baseline({}, {}, {}, b"", True, True, {})
+    rung = ladder.one_backend(Outcome([], "timeout", "300 s"), None, baseline, "inductor")
+    assert rung.passed is None and "300 s" in rung.detail
