@@ -213,7 +213,7 @@ def test_options_reach_the_engine(fake: Engine) -> None:
 
 def test_without_options_the_defaults_hold(fake: Engine) -> None:
     assert main(["model.py"]) == 0
-    assert fake.options == Options()
+    assert fake.options == Options(inductor=True)
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,13 @@ def test_what_the_command_line_found_is_known_at_once(
     client: Client, program: Path, engine: Engine
 ) -> None:
     target = Target("script", program.name, cwd=str(program.parent))
-    cache.store(target, Options(), registry.torch_version(), report_on(program), (str(program),))
+    cache.store(
+        target,
+        Options(inductor=True),
+        registry.torch_version(),
+        report_on(program),
+        (str(program),),
+    )
     client.initialize(program.parent)
     assert is_measured(client.diagnostics(client.open(program), is_measured))
     assert engine.asked == []
