@@ -16,9 +16,10 @@ from gbfix.schema import FrameFacts, Options, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
 from gbfix.worker.protocol import Failed, Instrument, Outcome
 
-#: Operators that torch lowers by paths of their own.
+#: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
     r"\b(?:cond|while_loop|scan|register_effect|custom_op|nonstrict_trace)\(|_higher_order_ops\."
+    r"|\bcapture_\w+_outputs\b"
 )
 
 

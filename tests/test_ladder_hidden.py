@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from planted import HEAD, Gbfix, Planted, Wrong, assert_caught, run_planted
 
-from gbfix import loop
+from gbfix import ladder, loop
+from gbfix.worker.protocol import Outcome, Traced
 
 BREAK = "    torch._dynamo.graph_break()\n"
 
@@ -254,19 +255,21 @@ def test_a_wrong_patch_is_never_called_safe(
     assert_caught(case, run_planted(case, gbfix_run, monkeypatch))
 
 
+@pytest.mark.parametrize(
+    ("graphs", "passes"),
+    [((1, 1, 0), True), ((1, 1, 1), False), ((1, 1), False), ((1, 2, 0), False), ((1, 0, 0), True)],
+)
 def test_one_recompile_that_makes_a_number_dynamic_passes(
-    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+    graphs: tuple[int, ...], passes: bool
 ) -> None:
-    source = _f(
-        "return x * 2 + (n - n)",
-        "for n in range(3):\n    f(torch.ones(3), n)",
-        signature="x, n",
-    )
-    monkeypatch.setattr(loop, "discover", lambda: [Planted(BREAK, "    m = n + 1\n")])
-    report = gbfix_run(HEAD + source)
-    (patch,) = report.patches
-    rung = patch.verdict.rung("recompiles")
-    assert rung is not None and rung.passed
+    """Once more in the second call is right where a third call shows that it was the last."""
+    key = "program.py::f"
+    original = {(key, index): int(index == 0) for index in range(3)}
+    baseline = ladder.Baseline({key: 2}, original, {}, b"", True, True, {})
+    events = [Traced(key, index, "user", (), graphs=n) for index, n in enumerate(graphs)]
+    rung = ladder._recompiles(Outcome(list(events)), baseline)
+    assert rung.passed is passes, rung
+    assert ("one more for the second call" in rung.detail) == (graphs == (1, 1, 0))
 
 
 def test_inputs_on_which_the_program_never_ends_are_left_out(
