@@ -193,6 +193,8 @@ class Trials:
         overlay: dict[str, str],
     ) -> None:
         """Rung 5: both sides of every rewritten condition ran, by inputs or by force."""
+        if "one-sided" in rewrite.assumes:
+            return
         path = site.path
         new = overlay.get(path, site.source)
         spans = rewrite.touched.get(path, ())

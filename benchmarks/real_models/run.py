@@ -1,111 +1,66 @@
 """gbfix on real models: tiny random-weight models of an installed `transformers`, row by row.
 
     pip install transformers==4.52.4
-    python benchmarks/real_models/run.py [ROW ...] [--work FOLDER]
+    python benchmarks/real_models/run.py [ROW ...] [--jobs N] [--check] [--results FILE]
 
-The package's source is copied into the work folder and put first on the path, so that it is project
-code which may be patched; site-packages is never touched. Each row is one program: it builds a
-model from a small configuration, compiles it and calls it. The table shows graph breaks before and
-after, graphs before and after, codemods, safety, and gbfix's own seconds. Nothing is downloaded.
+The package's source is linked into a folder for each row and put first on the path, so that it is
+project code which may be patched; site-packages is never touched.  Each row is one program
+(`rows.py`): it builds a model from a small configuration, compiles it and calls it.  Nothing is
+downloaded.  The table shows graph breaks before and after, their codes, the codemods, the verdict,
+gbfix's own seconds, and the latency of a call under inductor before and after (medians of paired
+runs, `latency.py`).  ``--results`` writes it as a section of a markdown file, one for each version.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import concurrent.futures
+import dataclasses
 import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-#: Row -> model class, configuration class, its small sizes, the call, half precision or not.
-SIZES = {
-    "bart": (
-        "d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, "
-        "decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32"
-    ),
-    "t5": (
-        "d_model=16, d_kv=4, d_ff=32, num_layers=1, num_decoder_layers=1, num_heads=2, "
-        "decoder_start_token_id=0"
-    ),
-}
-TEXT = "input_ids=ids, decoder_input_ids=ids"
-ROWS: dict[str, tuple[str, str, str, str, bool]] = {
-    "t5": ("T5ForConditionalGeneration", "T5Config", f"vocab_size=64, {SIZES['t5']}", TEXT, False),
-    "t5-fp16": (
-        "T5ForConditionalGeneration", "T5Config", f"vocab_size=64, {SIZES['t5']}", TEXT, True,
-    ),
-    "bart": (
-        "BartForConditionalGeneration", "BartConfig",
-        f"vocab_size=64, max_position_embeddings=32, {SIZES['bart']}", TEXT, False,
-    ),
-    "bart-fp16": (
-        "BartForConditionalGeneration", "BartConfig",
-        f"vocab_size=64, max_position_embeddings=32, {SIZES['bart']}", TEXT, True,
-    ),
-    "marian": (
-        "MarianMTModel", "MarianConfig",
-        f"vocab_size=64, pad_token_id=0, max_position_embeddings=32, {SIZES['bart']}", TEXT, False,
-    ),
-    "marian-fp16": (
-        "MarianMTModel", "MarianConfig",
-        f"vocab_size=64, pad_token_id=0, max_position_embeddings=32, {SIZES['bart']}", TEXT, True,
-    ),
-    "blenderbot": (
-        "BlenderbotForConditionalGeneration", "BlenderbotConfig",
-        f"vocab_size=64, max_position_embeddings=32, {SIZES['bart']}", TEXT, False,
-    ),
-    "blenderbot-fp16": (
-        "BlenderbotForConditionalGeneration", "BlenderbotConfig",
-        f"vocab_size=64, max_position_embeddings=32, {SIZES['bart']}", TEXT, True,
-    ),
-    "pegasus-causal": (
-        "PegasusForCausalLM", "PegasusConfig",
-        f"vocab_size=64, max_position_embeddings=32, {SIZES['bart']}", "input_ids=ids", False,
-    ),
-    "whisper": (
-        "WhisperForConditionalGeneration", "WhisperConfig",
-        "vocab_size=64, num_mel_bins=8, max_source_positions=8, max_target_positions=16, "
-        "pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, "
-        + SIZES["bart"],
-        "input_features=torch.randn(2, 8, 16), decoder_input_ids=ids", False,
-    ),
-    "biogpt": (
-        "BioGptForCausalLM", "BioGptConfig",
-        "vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, "
-        "intermediate_size=32, max_position_embeddings=32",
-        "input_ids=ids", False,
-    ),
-}  # fmt: skip
+from rows import ROWS
 
-PROGRAM = """
-import os
-import sys
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "src"))
-import torch
-from transformers import {config}, {model}
-
-torch.manual_seed(0)
-model = {model}({config}({sizes})).eval(){half}
-compiled = torch.compile(model)
-ids = torch.randint(3, 64, (2, 5))
-with torch.no_grad():
-    out = compiled({call})
-print(tuple(out.logits.shape))
-"""
+HERE = Path(__file__).parent
+PAIRS = 15
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+HEADS = (
+    "row", "breaks", "codes", "codemods", "verdict", "gbfix s", "ms before", "ms after", "left",
+)  # fmt: skip
 
 
-def program(row: str) -> str:
-    model, config, sizes, call, half = ROWS[row]
-    return PROGRAM.format(
-        model=model, config=config, sizes=sizes, call=call, half=".half()" if half else ""
-    ).lstrip()
+@dataclasses.dataclass
+class Result:
+    """What one row came to; an error in place of all else where gbfix could not run it."""
+
+    row: str
+    before: int = 0
+    after: int = 0
+    codes: str = ""
+    codemods: str = ""
+    verdict: str = ""
+    seconds: float = 0.0
+    latency: tuple[float, float] | None = None
+    left: str = ""
+
+    def cells(self) -> list[str]:
+        before, after = (f"{value * 1000:.2f}" for value in self.latency) if self.latency else "  "
+        return [
+            self.row, f"{self.before} → {self.after}", self.codes, self.codemods, self.verdict,
+            f"{self.seconds:.0f}", before, after, self.left,
+        ]  # fmt: skip
 
 
 def prepare(folder: Path) -> str:
@@ -117,65 +72,149 @@ def prepare(folder: Path) -> str:
     target = folder / "src" / "transformers"
     if not target.exists():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "pyproject.toml").touch()
     return importlib.metadata.version("transformers")
 
 
+def measure(name: str, folder: Path, options: argparse.Namespace) -> Result:
+    """Run gbfix on a row's own copy of the package, and time the row before and after."""
+    home = folder / name
+    shutil.rmtree(home, ignore_errors=True)
+    # Links cost neither time nor space, and gbfix replaces a file that it patches.
+    shutil.copytree(folder / "src", home / "src", copy_function=os.link)
+    (home / "pyproject.toml").touch()
+    (home / f"{name}.py").write_text(ROWS[name].program)
+    (folder / f"{name}.py").write_text(ROWS[name].program)
+    mode = "--check" if options.check else "--apply"
+    command = [sys.executable, "-m", "gbfix", "--no-cache", "--format", "json", mode]
+    started = time.perf_counter()
+    ran = subprocess.run(
+        [*command, *options.gbfix, f"{name}.py"],
+        cwd=home, capture_output=True, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    seconds = time.perf_counter() - started
+    try:
+        report = json.loads(ran.stdout)
+    except ValueError:
+        return Result(name, left=f"gbfix failed: {' '.join(ran.stderr.strip().splitlines()[-1:])}")
+    (folder / f"{name}.json").write_text(ran.stdout)
+    result = read(name, report, seconds)
+    if report["patches"] and not options.check and not options.no_latency:
+        result.latency = paired(folder / f"{name}.py", home / f"{name}.py")
+    return result
+
+
+def read(name: str, report: dict[str, Any], seconds: float) -> Result:
+    """The row's figures out of gbfix's report."""
+    fatal = [error["message"] for error in report["errors"] if error["fatal"]]
+    if fatal:
+        return Result(name, seconds=seconds, left=fatal[0])
+    safeties = {patch["safety"] for patch in report["patches"]}
+    codes = collections.Counter(item["code"] for item in report["breaks"])
+    left = [reason(item) for item in report["breaks"] if item["status"] != "fixed"]
+    return Result(
+        name,
+        before=sum(region["breaks_before"] or 0 for region in report["regions"]),
+        after=sum(region["breaks_after"] or 0 for region in report["regions"]),
+        codes=", ".join(f"{count}x {code}" for code, count in sorted(codes.items())),
+        codemods=", ".join(sorted({n for patch in report["patches"] for n in patch["codemods"]})),
+        verdict=", ".join(sorted(safeties)),
+        seconds=seconds,
+        left="; ".join(left),
+    )
+
+
+def reason(item: dict[str, Any]) -> str:
+    """A break that stays, in one line: where it is, and what became of the best attempt."""
+    where = f"{item['code']} at {Path(item['path']).name}:{item['line']}"
+    tried = [f"{each['codemod']}: {each['reason']}" for each in item["attempts"]]
+    text = (tried or list(item["advice"]) or [""])[0].strip().splitlines()[:1]
+    return f"{where} ({text[0][:160]})" if text and text[0] else where
+
+
+def paired(before: Path, after: Path) -> tuple[float, float] | None:
+    """Median seconds of a call of both programs, asked in turns; None where one of them fails."""
+    taken: list[list[float]] = [[], []]
+    timers = [
+        subprocess.Popen(
+            [sys.executable, HERE / "latency.py", program.name],
+            cwd=program.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT,
+        )
+        for program in (before, after)
+    ]  # fmt: skip
+    try:
+        for _ in range(PAIRS):
+            for timer, times in zip(timers, taken, strict=True):
+                assert timer.stdin and timer.stdout
+                print(file=timer.stdin, flush=True)
+                times.append(float(timer.stdout.readline()))
+    except (ValueError, BrokenPipeError):
+        return None
+    finally:
+        for timer in timers:
+            timer.kill()
+            timer.wait()
+    return statistics.median(taken[0]), statistics.median(taken[1])
+
+
+def section(version: str, results: list[Result]) -> str:
+    """The table in markdown, under a heading that says what it was measured with."""
+    torch, gbfix = (importlib.metadata.version(name) for name in ("torch", "gbfix"))
+    before, after = (sum(getattr(item, key) for item in results) for key in ("before", "after"))
+    whole = sum(not item.after and not item.left for item in results)
+    lines = [
+        f"## transformers {version}",
+        "",
+        f"torch {torch}, Python {'.'.join(map(str, sys.version_info[:3]))}, gbfix {gbfix}, "
+        f"{os.cpu_count()} CPU cores. {before} breaks before, {after} after; "
+        f"{whole} of {len(results)} rows are whole.",
+        "",
+        "| " + " | ".join(HEADS) + " |",
+        "|" + " --- |" * len(HEADS),
+    ]
+    for item in results:
+        cells = [cell.replace("|", "\\|") for cell in item.cells()]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, version: str, text: str) -> None:
+    """Put the section into the file, in place of the same version's."""
+    old = path.read_text() if path.exists() else "# gbfix on real models\n"
+    sections = re.split(r"(?m)^(?=## )", old)
+    head = f"## transformers {version}\n"
+    if any(part.startswith(head) for part in sections):
+        sections = [text + "\n" if part.startswith(head) else part for part in sections]
+    else:
+        sections = [*(part.rstrip("\n") + "\n\n" for part in sections), text]
+    path.write_text("".join(sections).rstrip("\n") + "\n")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at the same time")
+    parser.add_argument("--check", action="store_true", help="list the breaks, fix nothing")
+    parser.add_argument("--no-latency", action="store_true", help="do not time calls")
+    parser.add_argument("--results", type=Path, help="write the table into this markdown file")
     parser.add_argument("--work", type=Path, help="keep the work folder here")
+    parser.add_argument("--gbfix", nargs=1, default=[], action="extend", help="an option for gbfix")
     options = parser.parse_args()
     unknown = set(options.rows) - set(ROWS)
     if unknown:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as name:
-        folder = options.work or Path(name)
+        folder = (options.work or Path(name)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         version = prepare(folder)
-        print(f"transformers {version}\n")
-        print(f"{'row':16} {'breaks':>9} {'graphs':>9} {'status':8} {'safe':5} {'s':>5}  codemods")
-        for row in options.rows or ROWS:
-            (folder / f"{row}.py").write_text(program(row))
-            started = time.perf_counter()
-            result = subprocess.run(
-                [sys.executable, "-m", "gbfix", "--no-cache", "--format", "json", f"{row}.py"],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
-            seconds = time.perf_counter() - started
-            print(line(row, result, seconds), flush=True)
-
-
-def line(row: str, result: subprocess.CompletedProcess[str], seconds: float) -> str:
-    try:
-        report = json.loads(result.stdout)
-    except ValueError:
-        return f"{row:16} gbfix failed: {result.stderr.strip().splitlines()[-1:]}"
-    errors = [error["message"] for error in report["errors"] if error["fatal"]]
-    if errors:
-        return f"{row:16} {errors[0]}"
-    regions = report["regions"]
-
-    def total(key: str) -> int:
-        return sum(region[key] or 0 for region in regions)
-
-    breaks = f"{total('breaks_before')} -> {total('breaks_after')}"
-    graphs = f"{total('graphs_before')} -> {total('graphs_after')}"
-    status = ", ".join(sorted({region["status"] for region in regions}))
-    safe = (
-        all(patch["safety"] == "safe" for patch in report["patches"]) if report["patches"] else ""
-    )
-    names = sorted({name for patch in report["patches"] for name in patch["codemods"]})
-    left = [
-        f"{item['code']} at {Path(item['path']).name}:{item['line']}"
-        for item in report["breaks"]
-        if item["status"] != "fixed"
-    ]
-    text = ", ".join(names) + (f"; left: {', '.join(left)}" if left else "")
-    return f"{row:16} {breaks:>9} {graphs:>9} {status:8} {safe!s:5} {seconds:5.0f}  {text}"
+        print(f"transformers {version}", flush=True)
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            waiting = [pool.submit(measure, row, folder, options) for row in options.rows or ROWS]
+            for done in concurrent.futures.as_completed(waiting):
+                print(" | ".join(done.result().cells()), flush=True)
+        results = [done.result() for done in waiting]
+        if options.results:
+            write(options.results, version, section(version, results))
 
 
 if __name__ == "__main__":

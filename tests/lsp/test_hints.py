@@ -35,7 +35,11 @@ NOT_SEEN = {
 
 
 #: The fix is an option, or moves the break out of what is compiled in a way that is not followed.
-STILL_HINTED = {"GB0036/where-the-mask-holds", "GB0124/running-total"}
+STILL_HINTED = {
+    "GB0036/where-the-mask-holds",
+    "GB0124/running-total",
+    "GB0170/layer-drop",
+}
 
 
 def found_in(text: str, folder: Path, name: str = "program.py") -> list[Hint]:

@@ -1,0 +1,201 @@
+"""The rows of the table: tiny random-weight models of `transformers`, each with its call.
+
+A row is a model class, a configuration of small sizes and a call.  The names follow the table of
+GraphMend (arXiv 2509.16248), whose checkpoints they stand for: same code, small sizes, no weights.
+``ids`` is a batch of two sentences of five tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One model: what is built, how it is called, in half precision or not, trained or not."""
+
+    model: str
+    config: str
+    call: str
+    half: bool = False
+    train: bool = False
+    names: str = ""
+    ids: str = "torch.randint(3, 64, (2, 5))"
+
+    @property
+    def program(self) -> str:
+        """The row as a script, which finds the package's source in ``src`` beside it."""
+        imported = ", ".join(
+            sorted({self.model, self.config.partition("(")[0], *self.names.split()})
+        )
+        return PROGRAM.format(
+            names=imported,
+            model=self.model,
+            config=self.config,
+            mode="train()" if self.train else "eval()",
+            half=".half()" if self.half else "",
+            ids=self.ids,
+            call=self.call,
+            work=TRAIN if self.train else FORWARD,
+        ).lstrip()
+
+
+PROGRAM = """
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "src"))
+import torch
+from transformers import {names}
+
+torch.manual_seed(0)
+model = {model}({config}).{mode}{half}
+compiled = torch.compile(model)
+ids = {ids}
+inputs = dict({call})
+
+
+def step():
+{work}
+
+
+print(step())
+"""
+
+FORWARD = """
+    with torch.no_grad():
+        out = compiled(**inputs)
+    return [tuple(value.shape) for value in out.values() if torch.is_tensor(value)]
+""".strip("\n")
+
+TRAIN = """
+    compiled(**inputs, labels=ids).loss.backward()
+    return sum(value.grad is not None for value in model.parameters())
+""".strip("\n")
+
+LAYERS = (
+    "d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, "
+    "decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32"
+)
+SEQ = f"vocab_size=64, max_position_embeddings=32, {LAYERS}"
+T5 = (
+    "vocab_size=64, d_model=16, d_kv=4, d_ff=32, num_layers=1, num_decoder_layers=1, "
+    "num_heads=2, decoder_start_token_id=0"
+)
+ENCODER = "vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, "
+TEXT = "input_ids=ids, decoder_input_ids=ids"
+
+T5_MODEL = Row("T5ForConditionalGeneration", f"T5Config({T5})", TEXT)
+FLAN_T5 = dataclasses.replace(
+    T5_MODEL,
+    config=f'T5Config({T5}, feed_forward_proj="gated-gelu", tie_word_embeddings=False)',
+)
+BART = Row("BartForConditionalGeneration", f"BartConfig({SEQ})", TEXT)
+REBEL = dataclasses.replace(
+    BART,
+    config=f"BartConfig({SEQ}, normalize_before=False, forced_bos_token_id=0, num_beams=3)",
+)
+MARIAN = Row(
+    "MarianMTModel",
+    f"MarianConfig({SEQ}, pad_token_id=0, decoder_start_token_id=0, scale_embedding=True, "
+    'activation_function="swish")',
+    TEXT,
+)
+BLENDERBOT = Row("BlenderbotForConditionalGeneration", f"BlenderbotConfig({SEQ})", TEXT)
+PEGASUS = Row("PegasusForCausalLM", f"PegasusConfig({SEQ})", "input_ids=ids")
+WHISPER = Row(
+    "WhisperForConditionalGeneration",
+    "WhisperConfig(vocab_size=64, num_mel_bins=8, max_source_positions=8, "
+    "max_target_positions=16, pad_token_id=0, bos_token_id=1, eos_token_id=2, "
+    f"decoder_start_token_id=1, {LAYERS})",
+    "input_features=torch.randn(2, 8, 16), decoder_input_ids=ids",
+)
+BIOGPT = Row(
+    "BioGptForCausalLM",
+    f"BioGptConfig({ENCODER}intermediate_size=32, max_position_embeddings=32)",
+    "input_ids=ids",
+)
+LAYOUTLM = Row(
+    "LayoutLMv3ForTokenClassification",
+    "LayoutLMv3Config(vocab_size=64, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, "
+    "intermediate_size=32, max_position_embeddings=32, max_2d_position_embeddings=64, "
+    "coordinate_size=4, shape_size=4, input_size=32, patch_size=16, pad_token_id=0, "
+    "bos_token_id=1, eos_token_id=2)",
+    "input_ids=ids, bbox=torch.randint(0, 30, (2, 5, 4)).sort(-1).values, "
+    "pixel_values=torch.randn(2, 3, 32, 32)",
+)
+PHI = Row(
+    "Phi3ForCausalLM",
+    f"Phi3Config({ENCODER}num_key_value_heads=2, intermediate_size=32, "
+    "max_position_embeddings=64, original_max_position_embeddings=16, pad_token_id=0, "
+    "bos_token_id=1, eos_token_id=2, "
+    'rope_scaling={"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4})',
+    "input_ids=ids",
+)
+GROUNDING_DINO = Row(
+    "GroundingDinoForObjectDetection",
+    "GroundingDinoConfig("
+    "backbone_config=SwinConfig(image_size=32, patch_size=4, embed_dim=8, depths=[1, 1, 1], "
+    'num_heads=[1, 1, 1], window_size=2, out_features=["stage2", "stage3"]), '
+    f"text_config=BertConfig({ENCODER.replace('64', '1100')}intermediate_size=32, "
+    "max_position_embeddings=32), "
+    "d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, "
+    "decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, num_queries=4, "
+    "num_feature_levels=3, encoder_n_points=2, decoder_n_points=2, max_text_len=8)",
+    "pixel_values=torch.randn(2, 3, 64, 64), input_ids=ids, attention_mask=torch.ones_like(ids)",
+    names="SwinConfig BertConfig",
+    ids="torch.tensor([[101, 5, 1012, 6, 102], [101, 7, 8, 1012, 102]])",
+)
+LONGFORMER = Row(
+    "LongformerForSequenceClassification",
+    f"LongformerConfig({ENCODER}intermediate_size=32, max_position_embeddings=32, "
+    "attention_window=4, pad_token_id=1)",
+    "input_ids=ids",
+    ids="torch.randint(3, 64, (2, 8))",
+)
+CLAP = Row(
+    "ClapAudioModelWithProjection",
+    "ClapAudioConfig(window_size=2, num_mel_bins=16, spec_size=32, patch_size=4, "
+    "patch_stride=[4, 4], num_classes=4, hidden_size=16, projection_dim=16, depths=[1, 1], "
+    "num_attention_heads=[1, 1], enable_fusion=True, patch_embeds_hidden_size=8)",
+    "input_features=torch.randn(2, 4, 32, 16), is_longer=torch.tensor([[True], [False]])",
+)
+
+
+def _half(row: Row) -> Row:
+    return dataclasses.replace(row, half=True)
+
+
+def _train(row: Row) -> Row:
+    return dataclasses.replace(
+        row, train=True, call=row.call.replace(", decoder_input_ids=ids", "")
+    )
+
+
+ROWS: dict[str, Row] = {
+    "t5": T5_MODEL,
+    "t5-fp16": _half(T5_MODEL),
+    "t5-train": _train(T5_MODEL),
+    "flan-t5": FLAN_T5,
+    "flan-t5-train": _train(FLAN_T5),
+    "bart": BART,
+    "bart-fp16": _half(BART),
+    "bart-train": _train(BART),
+    "rebel": REBEL,
+    "opus-mt": MARIAN,
+    "opus-mt-fp16": _half(MARIAN),
+    "opus-mt-train": _train(MARIAN),
+    "blenderbot": BLENDERBOT,
+    "blenderbot-fp16": _half(BLENDERBOT),
+    "pegasus-causal": PEGASUS,
+    "pegasus-causal-train": _train(PEGASUS),
+    "whisper": WHISPER,
+    "whisper-train": _train(WHISPER),
+    "biogpt": BIOGPT,
+    "biogpt-train": _train(BIOGPT),
+    "layoutlmv3": LAYOUTLM,
+    "phi-longrope": PHI,
+    "grounding-dino": GROUNDING_DINO,
+    "longformer": LONGFORMER,
+    "clap-fused": CLAP,
+}
