@@ -30,7 +30,8 @@ def of(session: Session, document: Document) -> list[lsp.Diagnostic]:
     """Everything to be told about a document, top to bottom."""
     found = [_measured(session, document, placed) for placed in session.placed(document)]
     found += _errors(session, document)
-    found += [_hint(session, document, hint) for hint in session.hints(document)]
+    places: dict[Frame, lsp.Location] = {}
+    found += [_hint(session, document, hint, places) for hint in session.hints(document)]
     return sorted(found, key=lambda item: (item.range.start.line, item.range.start.character))
 
 
@@ -57,18 +58,27 @@ def _measured(session: Session, document: Document, placed: Placed) -> lsp.Diagn
     )
 
 
-def _hint(session: Session, document: Document, hint: Hint) -> lsp.Diagnostic:
+def _hint(
+    session: Session, document: Document, hint: Hint, places: dict[Frame, lsp.Location]
+) -> lsp.Diagnostic:
+    """A hint, with its callers; many hints name the same ones, whose ``places`` are kept."""
+
+    def related_to(frame: Frame, message: str) -> lsp.DiagnosticRelatedInformation:
+        if frame not in places:
+            places[frame] = _location(session, frame)
+        return lsp.DiagnosticRelatedInformation(places[frame], message)
+
     path = document.path or ""
     related = []
-    for caller_path, qualname in session.index.chain((path, hint.function))[:_CHAIN]:
+    for caller_path, qualname in session.index.chain((path, hint.function), _CHAIN):
         summary = session.index.summary(caller_path)
         caller = summary.functions.get(qualname) if summary else None
         if caller is not None:
             place = Frame(caller_path, caller.line, qualname)
-            related.append(_related(session, place, f"called from `{qualname}`"))
+            related.append(related_to(place, f"called from `{qualname}`"))
     compiled = hint.root.compiled
     place = Frame(hint.root.compiled_path, compiled.line, "", compiled.column)
-    related.append(_related(session, place, f"compiled region `{hint.region(path)}`"))
+    related.append(related_to(place, f"compiled region `{hint.region(path)}`"))
     return lsp.Diagnostic(
         range=document.text.range(hint.span),
         message=texts.hint_message(hint, path),
@@ -112,6 +122,10 @@ def _page(code: str) -> lsp.CodeDescription | None:
 
 
 def _related(session: Session, frame: Frame, message: str) -> lsp.DiagnosticRelatedInformation:
+    return lsp.DiagnosticRelatedInformation(_location(session, frame), message)
+
+
+def _location(session: Session, frame: Frame) -> lsp.Location:
     document = session.documents.by_path(frame.path)
     text = document.text if document else None
     if text is None:
@@ -122,7 +136,7 @@ def _related(session: Session, frame: Frame, message: str) -> lsp.DiagnosticRela
     else:
         where = text.whole_line(frame.line)
     uri = document.uri if document else uri_of(frame.path)
-    return lsp.DiagnosticRelatedInformation(lsp.Location(uri, where), message)
+    return lsp.Location(uri, where)
 
 
 # -- hover ---------------------------------------------------------------------------------------

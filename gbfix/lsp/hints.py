@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from gbfix.analysis import torch_names as names
 from gbfix.analysis.tree import words
 from gbfix.lsp.index import Index, Key, Root
-from gbfix.lsp.summary import DISABLED, Function, FunctionNode, Summary, dotted
+from gbfix.lsp.summary import DISABLED, Function, Summary, dotted, function_nodes
+from gbfix.lsp.syntax import FunctionNode, Parsed
 from gbfix.schema import Span
 
 TENSOR = "tensor"
@@ -91,9 +92,10 @@ class _Scan:
     node: FunctionNode
     function: Function
     kinds: dict[str, str]
+    shift: int
 
 
-def hints(path: str, tree: ast.Module, lines: Sequence[str], index: Index) -> list[Hint]:
+def hints(path: str, parsed: Parsed, lines: Sequence[str], index: Index) -> list[Hint]:
     """The hints of one file, whose text (in ``lines``) is known to the index, in its order."""
     reached = index.reached()
     summary = index.summary(path)
@@ -101,7 +103,7 @@ def hints(path: str, tree: ast.Module, lines: Sequence[str], index: Index) -> li
     if summary is None or not wanted:
         return []
     reader = _Reader(path, lines, index, summary, wanted, reached_parents(index, path))
-    found = reader.read(dict(_functions(tree.body, "")))
+    found = reader.read(function_nodes(parsed))
     unique = {
         (code, span): Hint(code, span, reason, name, reached[path, name].root)
         for name, code, span, reason in found
@@ -112,19 +114,6 @@ def hints(path: str, tree: ast.Module, lines: Sequence[str], index: Index) -> li
 def reached_parents(index: Index, path: str) -> dict[str, Key | None]:
     """Who calls each reached function of a file; None for the regions themselves."""
     return {key[1]: entry.parent for key, entry in index.reached().items() if key[0] == path}
-
-
-def _functions(body: Sequence[ast.stmt], scope: str) -> Iterator[tuple[str, FunctionNode]]:
-    stack: list[tuple[ast.AST, str]] = [(node, scope) for node in body]
-    while stack:
-        node, prefix = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            name = f"{prefix}.{node.name}" if prefix else node.name
-            if not isinstance(node, ast.ClassDef):
-                yield name, node
-            stack.extend((child, name) for child in node.body)
-        elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
-            stack.extend((child, prefix) for child in ast.iter_child_nodes(node))
 
 
 _Found = tuple[str, str, Span, str]
@@ -148,9 +137,9 @@ class _Reader:
         self._parents = parents
         self._found: list[_Found] = []
         self._passed: dict[str, dict[str, str]] = {}
-        self._nodes: dict[str, FunctionNode] = {}
+        self._nodes: dict[str, tuple[FunctionNode, int]] = {}
 
-    def read(self, nodes: dict[str, FunctionNode]) -> list[_Found]:
+    def read(self, nodes: dict[str, tuple[FunctionNode, int]]) -> list[_Found]:
         self._nodes = nodes
         # Callers first: what they pass tells what the callee's parameters are.
         done: set[str] = set()
@@ -159,7 +148,7 @@ class _Reader:
             node = nodes.get(name)
             if node is not None and name not in done:
                 done.add(name)
-                self._function(name, node)
+                self._function(name, *node)
         return self._found
 
     def _depth(self, name: str) -> int:
@@ -169,7 +158,7 @@ class _Reader:
             parent = self._parents.get(parent[1])
         return depth
 
-    def _function(self, name: str, node: FunctionNode) -> None:
+    def _function(self, name: str, node: FunctionNode, shift: int) -> None:
         function = self._summary.functions[name]
         entered = self._parents.get(name) is None or node.name in ("forward", "__call__")
         kinds: dict[str, str] = {}
@@ -189,7 +178,7 @@ class _Reader:
         for parameter, kind in self._passed.get(name, {}).items():
             if kinds.get(parameter) == UNKNOWN:
                 kinds[parameter] = kind
-        scan = _Scan(node, function, kinds)
+        scan = _Scan(node, function, kinds, shift)
         for statement in node.body:
             self._statement(statement, scan)
 
@@ -496,7 +485,7 @@ class _Reader:
             target = self._nodes.get(qualname) if path == self._path else None
             if target is None:
                 continue
-            parameters = [*target.args.posonlyargs, *target.args.args]
+            parameters = [*target[0].args.posonlyargs, *target[0].args.args]
             if parameters and parameters[0].arg in ("self", "cls"):
                 parameters = parameters[1:]
             passed = self._passed.setdefault(qualname, {})
@@ -506,15 +495,17 @@ class _Reader:
 
     def _note(self, scan: _Scan, code: str, node: ast.expr, reason: str) -> None:
         name = scan.function.qualname
-        self._found.append((name, code, span_of(node, self._lines), reason))
+        self._found.append((name, code, span_of(node, self._lines, scan.shift), reason))
 
 
-def span_of(node: ast.expr | ast.stmt, lines: Sequence[str]) -> Span:
+def span_of(node: ast.expr | ast.stmt, lines: Sequence[str], shift: int = 0) -> Span:
     """A node's span with columns in characters (`ast` counts bytes of UTF-8)."""
-    end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    line = node.lineno + shift
+    end_line = (node.end_lineno or node.lineno) + shift
+    end = node.end_col_offset or node.col_offset
     return Span(
-        node.lineno,
-        _characters(lines, node.lineno, node.col_offset),
+        line,
+        _characters(lines, line, node.col_offset),
         end_line,
         _characters(lines, end_line, end),
     )

@@ -7,15 +7,14 @@ imports spell them out.
 
 from __future__ import annotations
 
-import ast
 import collections
 import dataclasses
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 from gbfix.lsp.summary import Compiled, Function, Summary, summarize
+from gbfix.lsp.syntax import Parsed
 from gbfix.source import SourceError, SourceFile
 
 #: Folders in which nobody's own code lives.
@@ -66,9 +65,9 @@ class Index:
             self._roots = [os.path.abspath(root) for root in roots]
             self._forget()
 
-    def put(self, path: str, tree: ast.Module) -> Summary:
+    def put(self, path: str, parsed: Parsed) -> Summary:
         """The text of an open document; it counts instead of the file until `drop`."""
-        summary = summarize(path, tree)
+        summary = summarize(path, parsed)
         with self._lock:
             if self._open.get(path) != summary:
                 self._open[path] = summary
@@ -124,12 +123,12 @@ class Index:
                 self._reached = self._follow()
             return self._reached
 
-    def chain(self, key: Key) -> list[Key]:
-        """The callers of a function, nearest first, up to its region."""
+    def chain(self, key: Key, most: int) -> list[Key]:
+        """The callers of a function, nearest first, up to its region or to so many."""
         reached = self.reached()
         found: list[Key] = []
         current = reached[key].parent if key in reached else None
-        while current is not None and current not in found:
+        while current is not None and current not in found and len(found) < most:
             found.append(current)
             current = reached[current].parent if current in reached else None
         return found
@@ -319,16 +318,6 @@ def python_files(root: str) -> Iterator[str]:
                 yield os.path.join(folder, name)
 
 
-def parse(text: str) -> ast.Module | None:
-    """The syntax tree of a text; None where it is not valid Python (as while somebody types)."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text.removeprefix("\ufeff"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _names_compile(path: str) -> bool:
     try:
         if os.path.getsize(path) > _MAX_BYTES:
@@ -344,7 +333,7 @@ def _read(path: str) -> Summary | None:
     try:
         if os.path.getsize(path) > _MAX_BYTES:
             return None
-        tree = parse(SourceFile.read(path).text)
+        parsed = Parsed.of(SourceFile.read(path).text)
     except (OSError, SourceError):
         return None
-    return summarize(path, tree) if tree is not None else None
+    return summarize(path, parsed) if parsed is not None else None

@@ -14,7 +14,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 
-from gbfix.lsp.index import parse
+from gbfix.lsp.syntax import parse
 from gbfix.patch import ConflictError, merge, replacements
 from gbfix.schema import BreakReport, Frame, Patch, Report, Safety, Step, Target
 from gbfix.source import SourceError, SourceFile

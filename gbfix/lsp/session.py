@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import os
 import shlex
@@ -13,9 +12,10 @@ from gbfix import arguments, cache, config, registry
 from gbfix.ignores import ignored
 from gbfix.lsp.documents import Document, Documents
 from gbfix.lsp.hints import Hint, hints
-from gbfix.lsp.index import Index, Root, parse
+from gbfix.lsp.index import Index, Root
 from gbfix.lsp.measured import Measured, Results, State, place_of
 from gbfix.lsp.settings import Settings
+from gbfix.lsp.syntax import Parsed
 from gbfix.schema import BreakReport, Options, Span, Target
 from gbfix.source import SourceError, SourceFile, project_root
 from gbfix.words import split
@@ -45,7 +45,8 @@ class Session:
         self.folders: list[str] = []
         #: Counts everything that can change what is told about any document.
         self.generation = 0
-        self._trees: dict[str, tuple[str, ast.Module | None]] = {}
+        #: By URI, the last text of a document that was valid Python.
+        self._parsed: dict[str, Parsed] = {}
         self._disk: dict[str, tuple[tuple[int, int], str | None]] = {}
 
     def set_folders(self, folders: list[str]) -> None:
@@ -59,15 +60,20 @@ class Session:
         self.generation += 1
         if document.path is None:
             return
-        tree = parse(document.text.text) if len(document.text.text) <= MAX_LENGTH else None
-        self._trees[document.uri] = (document.text.text, tree)
+        text = document.text.text
+        if len(text) > MAX_LENGTH:
+            return
+        parsed = self._parsed.get(document.uri)
+        if parsed is None or not parsed.edit(text):
+            parsed = Parsed.of(text)
         # A text that does not parse, as while somebody types, leaves what was known.
-        if tree is not None:
-            self.index.put(document.path, tree)
+        if parsed is not None:
+            self._parsed[document.uri] = parsed
+            self.index.put(document.path, parsed)
 
     def closed(self, uri: str, path: str | None) -> None:
         self.generation += 1
-        self._trees.pop(uri, None)
+        self._parsed.pop(uri, None)
         if path is not None:
             self.index.drop(path)
 
@@ -107,11 +113,11 @@ class Session:
         """Likely breaks, without those in regions that a run has spoken of."""
         if document.path is None or not self.settings.hints:
             return []
-        text, tree = self._trees.get(document.uri, ("", None))
-        if tree is None or text != document.text.text:
+        parsed, text = self._parsed.get(document.uri), document.text.text
+        if parsed is None or parsed.text != text:
             return []
         lines = [document.text.line(number) for number in range(document.text.line_count)]
-        found = hints(document.path, tree, lines, self.index)
+        found = hints(document.path, parsed, lines, self.index)
         known = list(self.placed(document))
         return [
             hint

@@ -1,16 +1,17 @@
 """What one file says about regions and calls, kept small enough to hold for a whole workspace.
 
-A syntax tree goes in (`ast`: a thousand lines parse in some ten milliseconds) and is let go again.
-Names are kept as written (``self.block``, ``F.relu``); `gbfix.lsp.index` finds what they mean.
+A syntax tree goes in and is let go again; of open documents only what was edited is read anew
+(`gbfix.lsp.syntax`).  Names are kept as written (``self.block``, ``F.relu``); `gbfix.lsp.index`
+finds what they mean.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+from gbfix.lsp.syntax import FunctionNode, Parsed, Piece
 
 #: Decorators behind which Dynamo does not look: what is called there cannot break a graph.
 OPAQUE = (
@@ -93,10 +94,10 @@ def dotted(node: ast.AST) -> str:
     return ".".join(reversed(parts))
 
 
-def summarize(path: str, tree: ast.Module) -> Summary:
+def summarize(path: str, parsed: Parsed) -> Summary:
     """The summary of a parsed file."""
     reader = _Reader()
-    reader.read(tree)
+    reader.read(parsed)
     return Summary(
         path,
         reader.names,
@@ -105,6 +106,16 @@ def summarize(path: str, tree: ast.Module) -> Summary:
         tuple(reader.compiled),
         reader.made,
     )
+
+
+def function_nodes(parsed: Parsed) -> dict[str, tuple[FunctionNode, int]]:
+    """Every function by its qualified name, with what to add to the line numbers of its node."""
+    return {
+        scope.qualname: (scope.node, piece.shift)
+        for piece in parsed.pieces
+        for scope in _notes(piece).scopes
+        if isinstance(scope.node, FunctionNode)
+    }
 
 
 _LEAVES = (
@@ -118,20 +129,98 @@ _LEAVES = (
 )
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Scope:
-    """What stands directly in a module, function or class; ``owner`` is the class around it."""
+    """What stands directly in a module, function or class; ``owner`` is the class around it.
+
+    ``parts`` are assigned to ``self`` there, ``made`` to names, each with what made it.
+    """
 
     qualname: str
     owner: str
-    node: ast.AST
-    calls: list[ast.Call] = dataclasses.field(default_factory=list)
-    assigned: list[ast.Assign | ast.AnnAssign] = dataclasses.field(default_factory=list)
+    node: ast.stmt | None = None
+    calls: list[str] = dataclasses.field(default_factory=list)
+    compiling: list[ast.Call] = dataclasses.field(default_factory=list)
+    made: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    parts: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    buffers: list[str] = dataclasses.field(default_factory=list)
     inner: list[_Scope] = dataclasses.field(default_factory=list)
+
+    def assigns(self, node: ast.Assign | ast.AnnAssign) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if isinstance(node.value, ast.Call) and isinstance(node, ast.Assign):
+            made = dotted(node.value.func)
+            if made:
+                names = (item.id for item in targets if isinstance(item, ast.Name))
+                self.made += ((name, made) for name in names)
+        match targets:
+            case [ast.Attribute(ast.Name("self"), name)] if node.value is not None:
+                self.parts.append((name, _made(node.value)))
+
+    def calling(self, node: ast.Call) -> None:
+        name = dotted(node.func)
+        if name:
+            self.calls.append(name)
+        if name.endswith("compile"):
+            self.compiling.append(node)
+        elif name == "self.register_buffer":
+            match node.args:
+                case [ast.Constant(str(buffer)), *_]:
+                    self.buffers.append(buffer)
+
+
+@dataclasses.dataclass(slots=True)
+class _Notes:
+    """What one piece of a module says: its functions and classes, and what it adds around them."""
+
+    around: _Scope
+    scopes: list[_Scope]
+    imports: list[ast.Import | ast.ImportFrom]
+
+
+def _notes(piece: Piece) -> _Notes:
+    """Read once for as long as the statement stays as it is: this is most of what a text costs."""
+    if piece.notes is None:
+        owner = piece.owner.name if piece.owner is not None else ""
+        notes = _Notes(_Scope(owner, owner), [], [])
+        if isinstance(piece.node, ast.ClassDef) and piece.owner is None:
+            # What stands in it is pieces of its own.
+            name = piece.node.name
+            notes.scopes.append(_Scope(name, name, piece.node))
+            _walk(piece.node.decorator_list, notes)
+        else:
+            _walk([piece.node], notes)
+        piece.notes = notes
+    known: _Notes = piece.notes
+    return known
+
+
+def _walk(nodes: Sequence[ast.AST], notes: _Notes) -> None:
+    """Note all scopes, outer ones first, with what stands in them, in the file's order."""
+    stack: list[tuple[ast.AST, _Scope]] = [(node, notes.around) for node in reversed(nodes)]
+    while stack:
+        node, scope = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            qualname = f"{scope.qualname}.{node.name}" if scope.qualname else node.name
+            owner = qualname if isinstance(node, ast.ClassDef) else scope.owner
+            inner = _Scope(qualname, owner, node)
+            scope.inner.append(inner)
+            notes.scopes.append(inner)
+            stack.extend((item, inner) for item in reversed(node.body))
+            stack.extend((item, scope) for item in reversed(node.decorator_list))
+            continue
+        if isinstance(node, ast.Call):
+            scope.calling(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            scope.assigns(node)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            notes.imports.append(node)
+            continue
+        stack.extend((child, scope) for child in reversed(_children(node)))
 
 
 class _Reader:
-    """Walks a tree once: this is most of what an edit costs."""
+    """Puts together what the pieces of a module say."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
@@ -140,49 +229,35 @@ class _Reader:
         self.compiled: list[Compiled] = []
         self.made: dict[str, str] = {}
 
-    def read(self, tree: ast.Module) -> None:
-        scopes = self._scopes(tree)
+    def read(self, parsed: Parsed) -> None:
+        pieces = [(piece, _notes(piece)) for piece in parsed.pieces]
+        for _, notes in pieces:
+            for item in notes.imports:
+                self._import(item)
+        members: dict[ast.ClassDef, list[_Scope]] = {}
+        for piece, notes in pieces:
+            if piece.owner is not None:
+                members.setdefault(piece.owner, []).extend(notes.around.inner)
+            else:
+                self._makes(notes.around)
         # Only now is it known what all names were imported as.
-        for scope in scopes:
-            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self._function(scope, scope.node)
-            elif isinstance(scope.node, ast.ClassDef):
-                self._class(scope, scope.node)
-            for item in scope.assigned:
-                if isinstance(item, ast.Assign) and isinstance(item.value, ast.Call):
-                    made = dotted(item.value.func)
-                    for target in item.targets:
-                        if made and isinstance(target, ast.Name):
-                            self.made.setdefault(target.id, made)
-        for scope in scopes:
-            for call in scope.calls:
-                self._call(call, scope.qualname)
+        for piece, notes in pieces:
+            if piece.owner is not None:
+                self._makes(notes.around)
+            for scope in notes.scopes:
+                if isinstance(scope.node, FunctionNode):
+                    self._function(scope, scope.node, piece.shift)
+                elif isinstance(scope.node, ast.ClassDef):
+                    self._class(scope, scope.node, members.get(scope.node, scope.inner))
+                self._makes(scope)
+        for piece, notes in pieces:
+            for scope in (notes.around, *notes.scopes):
+                for call in scope.compiling:
+                    self._call(call, scope.qualname, piece.shift)
 
-    def _scopes(self, tree: ast.Module) -> list[_Scope]:
-        """All scopes, outer ones first, with what stands in them, in the file's order."""
-        module = _Scope("", "", tree)
-        found = [module]
-        stack: list[tuple[ast.AST, _Scope]] = [(node, module) for node in reversed(tree.body)]
-        while stack:
-            node, scope = stack.pop()
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                qualname = f"{scope.qualname}.{node.name}" if scope.qualname else node.name
-                owner = qualname if isinstance(node, ast.ClassDef) else scope.owner
-                inner = _Scope(qualname, owner, node)
-                scope.inner.append(inner)
-                found.append(inner)
-                stack.extend((item, inner) for item in reversed(node.body))
-                stack.extend((item, scope) for item in reversed(node.decorator_list))
-                continue
-            if isinstance(node, ast.Call):
-                scope.calls.append(node)
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                scope.assigned.append(node)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                self._import(node)
-                continue
-            stack.extend((child, scope) for child in reversed(_children(node)))
-        return found
+    def _makes(self, scope: _Scope) -> None:
+        for name, made in scope.made:
+            self.made.setdefault(name, made)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         if isinstance(node, ast.Import):
@@ -202,7 +277,7 @@ class _Reader:
         head, dot, rest = name.partition(".")
         return self.names.get(head, head) + dot + rest
 
-    def _function(self, scope: _Scope, node: FunctionNode) -> None:
+    def _function(self, scope: _Scope, node: FunctionNode, shift: int) -> None:
         opaque = ""
         for decorator in node.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -216,58 +291,50 @@ class _Reader:
                 and self._meaning(dotted(decorator.args[0])) == "torch.compile"
             )
             if compiles:
-                self._compiled(scope.qualname, "", decorator, decorator=True)
-        calls = tuple(name for call in scope.calls if (name := dotted(call.func)))
+                self._compiled(scope.qualname, "", decorator, shift, decorator=True)
         self.functions[scope.qualname] = Function(
-            scope.qualname, node.lineno, node.col_offset, calls, scope.owner, opaque
+            scope.qualname,
+            node.lineno + shift,
+            node.col_offset,
+            tuple(scope.calls),
+            scope.owner,
+            opaque,
         )
 
-    def _class(self, scope: _Scope, node: ast.ClassDef) -> None:
+    def _class(self, scope: _Scope, node: ast.ClassDef, inner: Sequence[_Scope]) -> None:
         parts: dict[str, str] = {}
-        for method in scope.inner:
-            for item in method.assigned:
-                targets = item.targets if isinstance(item, ast.Assign) else [item.target]
-                match targets:
-                    case [ast.Attribute(ast.Name("self"), name)] if item.value is not None:
-                        parts.setdefault(name, _made(item.value))
-            for call in method.calls:
-                match call:
-                    case ast.Call(
-                        func=ast.Attribute(ast.Name("self"), "register_buffer"),
-                        args=[ast.Constant(str(name)), *_],
-                    ):
-                        parts.setdefault(name, "torch.Tensor")
+        for method in inner:
+            for name, made in method.parts:
+                parts.setdefault(name, made)
+            for name in method.buffers:
+                parts.setdefault(name, "torch.Tensor")
         bases = tuple(filter(None, (dotted(base) for base in node.bases)))
-        methods = tuple(
-            item.node.name
-            for item in scope.inner
-            if isinstance(item.node, ast.FunctionDef | ast.AsyncFunctionDef)
-        )
+        methods = tuple(item.node.name for item in inner if isinstance(item.node, FunctionNode))
         found = {name: made for name, made in parts.items() if made}
         self.classes[scope.qualname] = Class(scope.qualname, bases, methods, found)
 
-    def _call(self, node: ast.Call, scope: str) -> None:
+    def _call(self, node: ast.Call, scope: str, shift: int) -> None:
         name = dotted(node.func)
-        if not name.endswith("compile"):
-            return
         if self._meaning(name) == "torch.compile":
             target = node.args[0] if node.args else None
             if target is not None and not isinstance(target, ast.Lambda):
-                self._compiled(_made(target) or dotted(target), scope, node, decorator=False)
+                written = _made(target) or dotted(target)
+                self._compiled(written, scope, node, shift, decorator=False)
         elif name.endswith(".compile") and not node.args:
             # ``model.compile()``, of something that was made in this file.
             made = name.removesuffix(".compile")
             if made in self.made or made == "self" or made.startswith("self."):
-                self._compiled(made, scope, node, decorator=False)
+                self._compiled(made, scope, node, shift, decorator=False)
 
-    def _compiled(self, target: str, scope: str, node: ast.expr, *, decorator: bool) -> None:
+    def _compiled(
+        self, target: str, scope: str, node: ast.expr, shift: int, *, decorator: bool
+    ) -> None:
         if target:
             end = node.end_col_offset or node.col_offset
             if node.end_lineno != node.lineno:
                 end = node.col_offset
-            self.compiled.append(
-                Compiled(target, scope, node.lineno, node.col_offset, end, decorator)
-            )
+            line = node.lineno + shift
+            self.compiled.append(Compiled(target, scope, line, node.col_offset, end, decorator))
 
 
 def _children(node: ast.AST) -> list[ast.AST]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gbfix.lsp.hints import Hint, hints
-from gbfix.lsp.index import Index, parse
+from gbfix.lsp.index import Index
+from gbfix.lsp.syntax import Parsed
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
@@ -46,11 +47,11 @@ def found_in(text: str, folder: Path, name: str = "program.py") -> list[Hint]:
     index = Index()
     index.set_roots([str(folder)])
     index.scan()
-    tree = parse(text)
-    assert tree is not None
+    parsed = Parsed.of(text)
+    assert parsed is not None
     path = str(folder / name)
-    index.put(path, tree)
-    return hints(path, tree, text.split("\n"), index)
+    index.put(path, parsed)
+    return hints(path, parsed, text.split("\n"), index)
 
 
 def of(text: str, folder: Path) -> list[tuple[str, int]]:
@@ -212,9 +213,9 @@ def test_an_edit_of_the_caller_changes_what_is_reached(tmp_path: Path) -> None:
     caller = "import torch\nfrom helpers import log\n\n@torch.compile\ndef f(x):\n    {}\n"
     key = (str(tmp_path / "helpers.py"), "log")
     for body, reached in (("log(x)", True), ("return x", False), ("log(x)", True)):
-        tree = parse(caller.format(body))
-        assert tree is not None
-        index.put(str(tmp_path / "train.py"), tree)
+        parsed = Parsed.of(caller.format(body))
+        assert parsed is not None
+        index.put(str(tmp_path / "train.py"), parsed)
         assert (key in index.reached()) is reached
 
 
@@ -233,15 +234,15 @@ def test_environments_and_caches_are_not_searched(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 500])
 def test_text_that_is_no_program_gives_nothing(text: str, tmp_path: Path) -> None:
     index = Index()
-    tree = parse(text)
-    if tree is not None:
-        index.put(str(tmp_path / "a.py"), tree)
+    parsed = Parsed.of(text)
+    if parsed is not None:
+        index.put(str(tmp_path / "a.py"), parsed)
     (tmp_path / "b.py").write_text(text)
-    assert index.summary(str(tmp_path / "b.py")) is None or tree is not None
+    assert index.summary(str(tmp_path / "b.py")) is None or parsed is not None
 
 
 def test_a_byte_order_mark_is_no_error() -> None:
-    assert parse("\ufeffimport torch\n") is not None
+    assert Parsed.of("\ufeffimport torch\n") is not None
 
 
 def test_recursive_calls_and_imports_come_to_an_end(tmp_path: Path) -> None:
