@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from gbfix.runner import Runner
+from gbfix.runner import Resident, Runner
 from gbfix.schema import Options, Target
 from gbfix.source import SourceFile
 from gbfix.worker.protocol import Instrument, Job, Outcome
+
+#: Seconds to the first recorded call beyond which a start of the program is worth avoiding.
+HEAVY = 1.5
 
 
 class Bench:
@@ -37,6 +42,9 @@ class Bench:
         self.stop_after = 0
         self.user_stop_after = 0
         self.serial = options.jobs == 1
+        self._residents: list[Resident] = []
+        #: Seconds that the program takes to its first recorded call.
+        self.set_up = 0.0
 
     def source(self, path: str) -> SourceFile:
         """A project file as it was when first asked for."""
@@ -56,6 +64,7 @@ class Bench:
         constant_state: bool = False,
         backends: tuple[str, ...] | None = None,
         brief: bool = False,
+        residents: bool = False,
     ) -> Job:
         """A job on the given texts, with a directory of its own."""
         # One call more where recompiles are counted: a third one tells whether they end.
@@ -80,7 +89,45 @@ class Bench:
             values_only=values_only,
             constant_state=constant_state,
             brief=brief,
+            residents=residents,
         )
+
+    def settle(self, calls: Mapping[str, int]) -> None:
+        """Take up what the golden run left at its calls, if that is all of them."""
+        found = self._runner.residents(self.golden)
+        wanted = {(key, index) for key, count in calls.items() for index in range(count)}
+        # Files that a program writes are not the ones that a process of earlier knows.
+        if self.serial or {(item.key, item.index) for item in found} != wanted:
+            self._runner.release()
+            return
+        self._residents = found
+        self.set_up = found[0].after if found else 0.0
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether candidates are first tried where the program stands at its recorded calls."""
+        return bool(self._residents) and self.set_up > HEAVY
+
+    def at_calls(self, job: Job) -> Outcome | None:
+        """Do a job at the recorded calls, without a start of the program; None where it cannot."""
+        if not self._residents or any(item.action == "observe" for item in job.instruments):
+            return None
+        outcome = self._runner.ask(job, self._residents, self._options.timeout)
+        if outcome is None:
+            # The same job may be run from the start.
+            shutil.rmtree(job.directory, ignore_errors=True)
+            os.mkdir(job.directory)
+        return outcome
+
+    def once(self, job: Job) -> Outcome:
+        """Run a job at the recorded calls where it can be done there, else from the start."""
+        outcome = self.at_calls(job)
+        return self.together(job)[0] if outcome is None else outcome
+
+    def close(self) -> None:
+        """Let the processes at the recorded calls go."""
+        self._residents = []
+        self._runner.release()
 
     def raced(
         self, first: Job, second: Job, goes_on: Callable[[Outcome], bool]

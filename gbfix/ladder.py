@@ -59,6 +59,8 @@ class Judgement:
     graphs: dict[str, int]
     user_breaks: dict[str, tuple[GraphBreak, ...]]
     new_regions: tuple[str, ...] = ()
+    #: Whether the whole program ran, and not its recorded calls alone.
+    whole: bool = True
 
 
 def check_source(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import copy
 import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -50,9 +52,15 @@ class Accepted:
     """A rewrite that is part of the patch set."""
 
     rewrite: Rewrite
-    code: str
+    found: GraphBreak
+    site: Site
+    observed: Observed
     verdict: Verdict
     safety: Safety
+
+    @property
+    def code(self) -> str:
+        return self.found.code
 
 
 class Loop:
@@ -72,10 +80,14 @@ class Loop:
         self._progress = progress
         self._overlay: dict[str, str] = {}
         self._accepted: list[Accepted] = []
+        self._before_last: dict[str, str] = {}
         self._entry = ""
         self._shared = runner
         self._selection = _Selection(options)
         self._ignored_breaks: set[tuple[str, int, str]] = set()
+        #: Whether rewrites may be accepted on the word of the recorded calls, and how many were.
+        self._provisional = False
+        self._unconfirmed = 0
         if target.kind == "module":
             self._root = str(project_root(target.cwd))
         else:
@@ -95,6 +107,7 @@ class Loop:
                 self._record()
                 if not self._options.check_only:
                     self._fix()
+                self._bench.close()
             except WorkerError as error:
                 raise Stop(ErrorReport("worker", f"the worker failed: {error}")) from error
         self._finish()
@@ -105,7 +118,8 @@ class Loop:
         self._progress("recording the program")
         bench = self._bench
         serial = bench.serial
-        golden_job = bench.job("golden", {})
+        wanted = not (serial or self._options.check_only)
+        golden_job = bench.job("golden", {}, residents=wanted)
         golden, user = bench.together(golden_job, bench.job("user", {}))
         if bench.serial and not serial:
             # The two wrote the same files at the same time: what they saw of them is worth nothing.
@@ -130,6 +144,7 @@ class Loop:
             refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
             conditionals={e.key: e.conditionals for e in ladder.user_traces(user)},
         )
+        bench.settle(self._recorded.calls)
         self._trials = Trials(
             bench, baseline, self._recorded.regions, self._options, self._progress
         )
@@ -173,8 +188,23 @@ class Loop:
     # -- the loop ----------------------------------------------------------------------------
 
     def _fix(self) -> None:
+        """Break by break; where starts of the program are dear, all together are confirmed last."""
         codemods = self._selection.codemods(discover())
+        self._provisional = self._bench.is_heavy
+        before = self._snapshot() if self._provisional else None
         given_up: set[tuple[str, str, str, str]] = set()
+        while True:
+            self._rounds(codemods, given_up)
+            if not self._unconfirmed:
+                return
+            if not self._confirm():
+                assert before is not None
+                self._go_back(before)
+                given_up.clear()
+
+    def _rounds(
+        self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str]]
+    ) -> None:
         for _ in range(MAX_ROUNDS):
             found = next(
                 (
@@ -192,6 +222,41 @@ class Loop:
                 given_up.clear()
             else:
                 given_up.add(self._identity(found))
+
+    def _confirm(self) -> bool:
+        """Run the whole program with all that was accepted; whether that agrees."""
+        last = self._accepted[-1]
+        self._progress("confirming all patches from the start")
+        accepted = self._before_last
+        judgement = self._trials.attempt(last.rewrite, last.site, last.observed, accepted)
+        if not judgement.verdict.passed:
+            return False
+        if _safety(last.rewrite, judgement.verdict) is not last.safety:
+            return False
+        last.verdict = judgement.verdict
+        self._report.steps[-1] = dataclasses.replace(
+            self._report.steps[-1], verdict=judgement.verdict
+        )
+        self._unconfirmed = 0
+        self._take_up(judgement)
+        return True
+
+    def _snapshot(self) -> Any:
+        """All that the loop changes, to start over from."""
+        state = (vars(self._report), self._recorded, self._open, self._trials.baseline)
+        return copy.deepcopy(state)
+
+    def _go_back(self, before: Any) -> None:
+        """What the recorded calls promised did not hold for the program: each from the start."""
+        self._progress("starting over: the whole program does not agree with its recorded calls")
+        report, self._recorded, self._open, self._trials.baseline = before
+        vars(self._report).update(report)
+        self._trials.regions = self._recorded.regions
+        self._overlay.clear()
+        self._accepted.clear()
+        self._ignored_breaks.clear()
+        self._provisional = False
+        self._unconfirmed = 0
 
     def _identity(self, found: GraphBreak) -> tuple[str, str, str, str]:
         """A break as the reader knows it, however its line moves."""
@@ -226,7 +291,9 @@ class Loop:
         rewrites = self._propose(site, answering, shown)
         withheld = False
         for rewrite in rewrites:
-            judgement = self._trials.attempt(rewrite, site, observed, self._overlay)
+            judgement = self._trials.attempt(
+                rewrite, site, observed, self._overlay, provisional=self._provisional
+            )
             verdict = judgement.verdict
             safety = _safety(rewrite, verdict)
             accepted = verdict.passed and (safety is Safety.SAFE or self._options.unsafe_fixes)
@@ -235,11 +302,13 @@ class Loop:
             shown.attempts += (attempt,)
             if accepted:
                 shown.codemod = rewrite.codemod
-                self._accept(rewrite, found, judgement, safety)
+                accepted_one = Accepted(rewrite, found, site, observed, verdict, safety)
+                self._accept(accepted_one, judgement)
                 return True
             if verdict.passed and not withheld:
                 withheld = True
-                self._withhold(rewrite, found, verdict)
+                unsafe = Accepted(rewrite, found, site, observed, verdict, Safety.UNSAFE)
+                self._withhold(unsafe)
         return False
 
     def _propose(
@@ -268,7 +337,7 @@ class Loop:
         assert found.site is not None
         path = found.site.path
         look = Instrument(path, "facts", found.site.line)
-        outcome = self._bench.together(self._bench.job("facts", self._overlay, [look]))[0]
+        outcome = self._bench.once(self._bench.job("facts", self._overlay, [look]))
         unstable = dict(self._trials.baseline.unstable)
         for event in outcome.of(Nondeterministic):
             self._note_unstable(event, unstable)
@@ -309,28 +378,34 @@ class Loop:
 
     # -- keeping and reporting ---------------------------------------------------------------
 
-    def _accept(
-        self, rewrite: Rewrite, found: GraphBreak, judgement: ladder.Judgement, safety: Safety
-    ) -> None:
+    def _accept(self, item: Accepted, judgement: ladder.Judgement) -> None:
+        rewrite = item.rewrite
+        self._before_last = dict(self._overlay)
         self._overlay.update(rewrite.edits)
-        self._accepted.append(Accepted(rewrite, found.code, judgement.verdict, safety))
+        self._accepted.append(item)
+        # A run of the whole program confirms what was accepted before it, too.
+        self._unconfirmed = 0 if judgement.whole else self._unconfirmed + 1
         self._report.steps.append(
             Step(
                 rewrite.codemod,
                 rewrite.title,
-                found.code,
+                item.code,
                 dict(rewrite.edits),
-                safety,
+                item.safety,
                 judgement.verdict,
                 rewrite.notes,
             )
         )
+        self._trials.keep(rewrite, item.found.region, judgement)
+        self._take_up(judgement)
+
+    def _take_up(self, judgement: ladder.Judgement) -> None:
+        """What is open now, and what became of the graphs."""
         for key in self._open:
             left = recording.merged(
                 judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
             )
             self._open[key] = self._wanted(left)
-        self._trials.keep(rewrite, found.region, judgement)
         for key, region in self._recorded.regions.items():
             if key in judgement.graphs:
                 region.graphs_after = judgement.graphs[key]
@@ -377,19 +452,13 @@ class Loop:
         if text not in shown.advice:
             shown.advice = (*shown.advice, text)
 
-    def _withhold(self, rewrite: Rewrite, found: GraphBreak, verdict: Verdict) -> None:
+    def _withhold(self, item: Accepted) -> None:
         """Keep an unsafe patch for the report: shown as available, never applied by default."""
         known = {(patch.path, patch.after) for patch in self._report.unsafe_patches}
-        for path, text in rewrite.edits.items():
+        for path, text in item.rewrite.edits.items():
             if text != self._text(path) and (path, text) not in known:
                 self._report.unsafe_patches.append(
-                    self._patch(
-                        path,
-                        self._text(path),
-                        text,
-                        [Accepted(rewrite, found.code, verdict, Safety.UNSAFE)],
-                        verdict,
-                    )
+                    self._patch(path, self._text(path), text, [item], item.verdict)
                 )
 
     def _patch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import pickle
 import shutil
@@ -18,11 +19,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from gbfix.worker import fileguard
+from gbfix.worker import resident as resident_names
 from gbfix.worker.protocol import Failed, Finished, Job, Outcome, read_events
 
 #: Output beyond this ends the program: a report is of no use to a flooded disk.
@@ -40,6 +42,17 @@ _BOOT = (
 
 class WorkerError(Exception):
     """The fork server itself failed (torch missing or broken)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Resident:
+    """A process that a golden run left at a recorded call, ``after`` so many seconds."""
+
+    key: str
+    index: int
+    golden: str
+    after: float
+    pid: int
 
 
 @dataclasses.dataclass
@@ -64,6 +77,11 @@ class Runner:
         self.directory = tempfile.mkdtemp(prefix="gbfix-")
         ours, theirs = socket.socketpair()
         self._guard = os.path.join(self.directory, "files")
+        self._residents = os.path.join(self.directory, resident_names.FOLDER)
+        os.mkdir(self._residents)
+        os.mkfifo(os.path.join(self.directory, resident_names.ALIVE))
+        # Residents end when this end of the pipe is closed, be it by our death.
+        self._alive = os.open(os.path.join(self.directory, resident_names.ALIVE), os.O_RDWR)
         self._socket = ours
         environment = dict(os.environ)
         # The server's own log of torch must not depend on the user's debugging variables.
@@ -108,6 +126,9 @@ class Runner:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self.release()
+        with contextlib.suppress(OSError):
+            os.close(self._alive)
         self.restore_files()
         if not self._keep:
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -154,6 +175,70 @@ class Runner:
         ended, detail = self._watch(job, running, timeout, stop_when)
         self._running.pop(job.directory, None)
         return self._collect(job, running, ended, detail)
+
+    # -- jobs at a recorded call ---------------------------------------------------------------
+
+    def residents(self, golden: str) -> list[Resident]:
+        """The processes that a golden run left at its recorded calls, in their order."""
+        found = []
+        for path in Path(self._residents).glob("*.json"):
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                about = Resident(**json.loads(path.read_text()))
+                if about.golden == golden:
+                    found.append(about)
+        return sorted(found, key=lambda item: item.after)
+
+    def ask(self, job: Job, residents: Sequence[Resident], timeout: float) -> Outcome | None:
+        """Have a job done at recorded calls; None where that is not possible, or is over time.
+
+        The events are those of a run from the start at these calls.
+        """
+        job = dataclasses.replace(job, guard=self._guard)
+        Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
+        for item in residents:
+            pipe = os.path.join(self._residents, f"{item.pid}.pipe")
+            try:
+                end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:
+                return None  # it is gone
+            with open(end, "wb", buffering=0) as file:
+                file.write(job.directory.encode() + b"\n")
+        marks = [Path(job.directory, f"resident-{item.pid}.done") for item in residents]
+        started = time.monotonic()
+        wait = 0.002
+        try:
+            while not all(mark.exists() for mark in marks):
+                time.sleep(wait)
+                wait = min(wait * 1.3, 0.03)
+                if time.monotonic() - started > timeout:
+                    return None
+                if any(not _alive(item.pid) for item in residents):
+                    return None
+        finally:
+            for item in residents:
+                self._end_at(job, item)
+        if any(mark.read_text() != "0" for mark in marks):
+            return None
+        events = list(read_events(os.path.join(job.directory, "events")))
+        if any(isinstance(event, Failed) and event.kind == "swap" for event in events):
+            return None
+        return Outcome(events)
+
+    def release(self) -> None:
+        """End all residents."""
+        for path in Path(self._residents).glob("*.pipe"):
+            with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+                os.killpg(int(path.stem), signal.SIGKILL)
+            for name in (path, path.with_suffix(".json")):
+                name.unlink(missing_ok=True)
+
+    def _end_at(self, job: Job, item: Resident) -> None:
+        """End a job at a recorded call, if it is not over."""
+        if Path(job.directory, f"resident-{item.pid}.done").exists():
+            return
+        with contextlib.suppress(OSError, ValueError):
+            text = Path(job.directory, f"resident-{item.pid}.pid").read_text()
+            os.killpg(int(text), signal.SIGKILL)
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -262,6 +347,16 @@ class Runner:
             lines = self._log.read_text(errors="replace").strip().splitlines()
             return lines[-1] if lines else ""
         return ""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _size(directory: str, name: str) -> int:

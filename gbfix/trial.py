@@ -44,7 +44,7 @@ class Trials:
     ) -> None:
         self._bench = bench
         self.baseline = baseline
-        self._regions = regions
+        self.regions = regions
         self._options = options
         self._progress = progress
 
@@ -62,9 +62,19 @@ class Trials:
         return self._bench.source(path).text
 
     def attempt(
-        self, rewrite: Rewrite, site: Site, observed: Observed, accepted: Mapping[str, str]
+        self,
+        rewrite: Rewrite,
+        site: Site,
+        observed: Observed,
+        accepted: Mapping[str, str],
+        *,
+        provisional: bool = False,
     ) -> ladder.Judgement:
-        """Climb the ladder with a rewrite on top of the ``accepted`` texts."""
+        """Climb the ladder with a rewrite on top of the ``accepted`` texts.
+
+        A ``provisional`` judgement may come from the recorded calls alone; it lacks what a run of
+        the whole program would add (see `Judgement.whole`).
+        """
         self._progress(f"trying {rewrite.codemod}: {rewrite.title}")
         before = {path: accepted.get(path, self._text(path)) for path in rewrite.edits}
         source = ladder.check_source(before, rewrite.edits, rewrite.touched)
@@ -112,12 +122,17 @@ class Trials:
             # What the candidate's own run refutes needs no run as the user compiles it.
             return ladder.wants_inherent(candidate) or judged(candidate, Outcome([])).verdict.passed
 
-        candidate, user = self._bench.raced(jobs[0], jobs[1], goes_on)
-        if self.baseline.inherent is None and ladder.wants_inherent(candidate):
-            plain = self._bench.together(self._bench.job("candidate", {}))[0]
+        user = Outcome([])
+        outcome = self._bench.at_calls(jobs[0]) if provisional else None
+        whole = outcome is None
+        if outcome is None:
+            outcome, user = self._bench.raced(jobs[0], jobs[1], goes_on)
+        if self.baseline.inherent is None and ladder.wants_inherent(outcome):
+            plain = self._bench.once(self._bench.job("candidate", {}))
             inherent = ladder.inherent_differences(plain)
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
-        judgement = judged(candidate, user)
+        judgement = judged(outcome, user)
+        judgement.whole = whole
         if judgement.verdict.passed and self._wants_inductor(before, rewrite.edits):
             self._inductor(judgement, overlay, where, rewrite)
         if judgement.verdict.passed:
@@ -128,7 +143,7 @@ class Trials:
         """Whether the rewrite brings operators that inductor has been seen to get wrong."""
         if not self._options.inductor or "inductor" in self._options.backends:
             return False
-        backends = {region.options.get("backend", "inductor") for region in self._regions.values()}
+        backends = {region.options.get("backend", "inductor") for region in self.regions.values()}
         compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
         return (
             any("inductor" in name for name in backends)
@@ -160,7 +175,7 @@ class Trials:
                 backends=("inductor",),
                 brief=True,
             )
-            return self._bench.together(job)[0]
+            return self._bench.once(job)
 
         outcome = brief(overlay)
         rung = ladder.one_backend(outcome, None, self.baseline, "inductor")
@@ -174,7 +189,7 @@ class Trials:
     def _observers(self, overlay: dict[str, str]) -> list[Instrument]:
         """Watch functions that a rewrite no longer compiles (it compiles their halves)."""
         result = []
-        for key, region in self._regions.items():
+        for key, region in self.regions.items():
             text = overlay.get(region.path)
             if text is None or "#" in key or "<" in region.name:
                 continue
@@ -238,10 +253,10 @@ class Trials:
         original = _instrument(path, "force", forced.test, forced.value)
         patched = _instrument(path, "force-call", forced.call, forced.value)
         golden = self._bench.job("golden", accepted, [original], values_only=True)
-        first = self._bench.together(golden)[0]
+        first = self._bench.once(golden)
         if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):
             return ""
-        second = self._bench.together(
+        second = self._bench.once(
             self._bench.job(
                 "candidate",
                 overlay,
@@ -250,7 +265,7 @@ class Trials:
                 constant_state="state-is-constant" in self.baseline.assumes,
                 backends=self._options.backends[:2],
             )
-        )[0]
+        )
         baseline = dataclasses.replace(self.baseline, stable_output=False)
         result = ladder.judge(
             Rung("source", True),

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dataclasses
 import hashlib
 import os
 import pickle
 import random
-import resource
-import signal
 import sys
 import time
 import traceback
@@ -24,9 +23,21 @@ import numpy as np
 import torch
 
 from gbfix.schema import GraphBreak
-from gbfix.worker import factlog, fileguard, instrument, overlay, perturb, program, tracing
+from gbfix.worker import (
+    factlog,
+    fileguard,
+    instrument,
+    overlay,
+    perturb,
+    prepare,
+    program,
+    resident,
+    swap,
+    tracing,
+)
 from gbfix.worker.compare import Comparison
 from gbfix.worker.effects import EffectRecorder
+from gbfix.worker.forks import IN_VAIN, Forks
 from gbfix.worker.protocol import (
     Compared,
     EventWriter,
@@ -39,14 +50,18 @@ from gbfix.worker.protocol import (
 )
 from gbfix.worker.recorder import Recorder, Region, real_compile
 from gbfix.worker.shots import Call, Camera, Shot, TookTooLong
-from gbfix.worker.values import Project, qualified
-from gbfix.worker.zygote import die_with_parent
+from gbfix.worker.values import Project
 
 SEED = 20250728
 
 
 def run_job(directory: str) -> int:
     """Run the job described in the directory; the child's exit status."""
+    return Worker(read_job(directory)).run()
+
+
+def read_job(directory: str) -> Job:
+    """The job described in the directory; what this process prints goes there from now on."""
     with open(os.path.join(directory, "job"), "rb") as file:
         job: Job = pickle.load(file)
     for fd, name in ((1, "stdout"), (2, "stderr")):
@@ -54,7 +69,7 @@ def run_job(directory: str) -> int:
         os.dup2(target, fd)
         os.close(target)
     sys.stdin = open(os.devnull)  # noqa: SIM115
-    return Worker(job).run()
+    return job
 
 
 class Worker:
@@ -84,6 +99,7 @@ class Worker:
             self.writer.write,
             self._satisfied,
         )
+        self._started = time.monotonic()
         self._recorded = 0
         self._vain = False
         self._compiled: dict[tuple[int, str], Any] = {}
@@ -113,7 +129,7 @@ class Worker:
         sys.dont_write_bytecode = True
         sys.excepthook = sys.__excepthook__
         if self.job.memory_limit:
-            _limit_memory(self.job.memory_limit)
+            prepare.limit_memory(self.job.memory_limit)
         hooks = {
             instrument.SEE: self.facts.see,
             instrument.LOCALS: self.facts.locals,
@@ -124,7 +140,7 @@ class Worker:
         for name, hook in hooks.items():
             setattr(builtins, name, hook)
         overlay.install(self.overlay)
-        _announce_saves()
+        prepare.announce_saves()
         self.effects.install()
         self.watch.install()
         self.recorder.install()
@@ -217,6 +233,7 @@ class Worker:
     def _golden(
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        after = time.monotonic() - self._started
         call = self._call(target, args, kwargs)
         work: list[tuple[str, Callable[[], None]]] = [
             ("eager", lambda: self._keep_shots(region, index, call))
@@ -224,6 +241,8 @@ class Worker:
         if not self.job.values_only:
             work.append(("trace", lambda: self._trace(region, index, call)))
         self._fork_all(region, work)
+        if self.job.residents:
+            self._settle(region, index, call, after)
         return self._go_on(region, index, target, args, kwargs)
 
     def _facts(
@@ -238,15 +257,20 @@ class Worker:
     def _candidate(
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if self.job.brief and index:
-            return self._go_on(region, index, target, args, kwargs)
-        call = self._call(target, args, kwargs)
+        if not (self.job.brief and index):
+            self._try_candidate(region, index, self._call(target, args, kwargs))
+            if self._vain:
+                self._finish(stopped=True)
+                os._exit(0)
+        return self._go_on(region, index, target, args, kwargs)
+
+    def _try_candidate(self, region: Region, index: int, call: Call) -> None:
         golden = self._golden_path(region.key, index, self.job.golden)
         if not os.path.exists(golden):
             # A region that the patch made (the halves of a split): it must be one graph, and its
             # values are judged where the original function is observed.
             self._fork_all(region, [("trace", lambda: self._trace(region, index, call))])
-            return self._go_on(region, index, target, args, kwargs)
+            return
         first: list[tuple[str, Callable[[], None]]] = [
             ("eager", lambda: self._compare_eager(region, index, call, golden))
         ]
@@ -264,10 +288,52 @@ class Worker:
         for group in groups:
             if group and not self._fork_all(region, group):
                 break
-        if self._vain:
-            self._finish(stopped=True)
-            os._exit(0)
-        return self._go_on(region, index, target, args, kwargs)
+
+    # -- jobs that are done at a recorded call -------------------------------------------------
+
+    def _settle(self, region: Region, index: int, call: Call, after: float) -> None:
+        """Leave a resident here (`gbfix.worker.resident`)."""
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            return  # CUDA does not survive a fork
+        self._flush()
+        folder = os.path.join(os.path.dirname(self.job.directory), resident.FOLDER)
+        about: dict[str, object] = {
+            "key": region.key,
+            "index": index,
+            "golden": self.job.directory,
+            "after": after,
+        }
+        known: list[swap.Loaded] = []
+
+        def work(directory: str) -> None:
+            self._do_here(directory, region, index, call, known[0])
+
+        def ready() -> None:
+            known.append(swap.Loaded(self.project.owns))
+
+        resident.settle(folder, about, work, ready)
+
+    def _do_here(
+        self, directory: str, region: Region, index: int, call: Call, loaded: swap.Loaded
+    ) -> None:
+        """One job, with its texts swapped in; in a process of its own."""
+        self.job = job = read_job(directory)
+        self.writer = EventWriter(os.path.join(directory, "events"))
+        try:
+            self.overlay.replace(job.overlay, job.instruments)
+            loaded.swap(self.overlay)
+        except Exception as error:
+            # Whatever it is that cannot be done here, a run from the start can or says why.
+            self.writer.write(Failed("swap", f"{type(error).__name__}: {error}", key=region.key))
+            return
+        self.writer.write(RegionCalled(region.key, index))
+        if job.mode == "facts":
+            work = [("facts", lambda: self._repeat_shots(region, index, call))]
+            self._fork_all(region, work)
+        elif job.mode == "golden":
+            self._fork_all(region, [("eager", lambda: self._keep_shots(region, index, call))])
+        elif not (job.brief and index):
+            self._try_candidate(region, index, call)
 
     def _compiled_work(
         self, region: Region, index: int, call: Call, golden: str, backend: str
@@ -420,7 +486,7 @@ class Worker:
                 self.writer.write(
                     Traced(region.key, index, backend, (found,), error=str(error)[:2000])
                 )
-                os._exit(_IN_VAIN)
+                os._exit(IN_VAIN)
             shot = before.get("base")
             if shot is None or shot.error is None:
                 self.writer.write(
@@ -533,36 +599,19 @@ class Worker:
     def _fork_all(self, region: Region, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
         """Run each piece of work in a fork of its own, side by side; whether all ended well."""
         self._flush()
-        children: dict[int, str] = {}
-        for name, action in work:
-            pid = os.fork()
-            if pid == 0:
-                self._in_fork(region, name, action)
-            children[pid] = name
-        forks = [self._fork_folder(pid) for pid in children]
-        well = True
-        while children:
-            pid, status = os.wait()
-            name = children.pop(pid, "")
-            code = os.waitstatus_to_exitcode(status)
-            if not name:
-                continue
-            if code == _IN_VAIN:
-                # Nothing that the others could find would save this candidate.
-                self._vain = True
-                for other in children:
-                    os.kill(other, signal.SIGKILL)
-            elif code < 0 and not self._vain:
-                what = f"{signal.Signals(-code).name} while {_DOING.get(name, name)}"
-                self.writer.write(Failed("crash", what, key=region.key))
-            well = well and code == 0
-        # What was tried wrote files: the program, which goes on now, must not find them.
-        for folder in forks:
-            fileguard.restore(folder)
+        forks = Forks(self.job.directory, self.writer, self.watch, self._ignored, region.key)
+        well = forks.run([(name, self._without_end(action)) for name, action in work])
+        self._vain = self._vain or forks.vain
         return well
 
-    def _fork_folder(self, pid: int) -> str:
-        return os.path.join(self.job.directory, f"fork-{pid}-files")
+    def _without_end(self, action: Callable[[], None]) -> Callable[[], None]:
+        """The action, in a process that does not end after so many calls."""
+
+        def act() -> None:
+            self.job = dataclasses.replace(self.job, stop_after=0)
+            action()
+
+        return act
 
     def _in_vain(self, found: GraphBreak) -> bool:
         """Whether the break that a candidate was to remove is still there."""
@@ -573,33 +622,6 @@ class Worker:
             return False
         return found.code == self.job.avoid_code or not found.code.startswith("GB")
 
-    def _in_fork(self, region: Region, name: str, action: Callable[[], None]) -> None:
-        """Never returns: runs the action and leaves the process at once."""
-        status = 1
-        try:
-            die_with_parent()
-            self.job = _without_stop(self.job)
-            guard = fileguard.FileGuard(self._fork_folder(os.getpid()), self._ignored)
-            self.watch.guards.append(guard)
-            # The pool of OpenMP threads did not survive the fork: one thread needs no pool.
-            torch.set_num_threads(1)
-            for fd in (1, 2):
-                path = os.path.join(self.job.directory, f"fork-{os.getpid()}-{fd}")
-                target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC)
-                os.dup2(target, fd)
-                os.close(target)
-            action()
-            status = 0
-        except BaseException as error:
-            text = "".join(traceback.format_exception(error))
-            with contextlib.suppress(BaseException):
-                self.writer.write(
-                    Failed("fork", f"{name}: {qualified(type(error))}: {error}", traceback=text,
-                           key=region.key)
-                )  # fmt: skip
-        finally:
-            os._exit(status)
-
 
 #: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
 _SHOT_SECONDS = 3.0
@@ -607,21 +629,6 @@ _SHOT_SECONDS = 3.0
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
 _ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
-#: Exit status of a fork that found the break which the candidate was to remove.
-_IN_VAIN = 3
-_DOING = {
-    "eager": "running it eagerly on varied inputs",
-    "trace": "tracing it",
-    "facts": "recording facts",
-    "aot_eager": "compiling it with aot_eager",
-    "inductor": "compiling it with inductor",
-}
-
-
-def _without_stop(job: Job) -> Job:
-    import dataclasses
-
-    return dataclasses.replace(job, stop_after=0)
 
 
 def _first_line(error: BaseException) -> str:
@@ -635,26 +642,3 @@ def _load(path: str) -> list[Shot]:
     # Our own file, from our own fork: images are plain records and tensors.
     shots: list[Shot] = torch.load(path, weights_only=False)
     return shots
-
-
-def _announce_saves() -> None:
-    """torch.save opens its file in C++: raise the audit event that Python's own open raises."""
-    writer: Any = getattr(torch.serialization, "_open_zipfile_writer_file", None)
-    if writer is None:
-        return
-    original = writer.__init__
-
-    def announced(self: Any, name: Any, *args: Any, **kwargs: Any) -> None:
-        if isinstance(name, str | os.PathLike):
-            sys.audit("open", os.fspath(name), "wb", 0)
-        original(self, name, *args, **kwargs)
-
-    writer.__init__ = announced
-
-
-def _limit_memory(limit: int) -> None:
-    """Allow ``limit`` more bytes of address space than the process has now."""
-    with open("/proc/self/statm") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (now + limit, now + limit))

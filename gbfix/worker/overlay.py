@@ -32,11 +32,20 @@ class Overlay:
         instruments: Sequence[Instrument],
         transform: Transform,
     ) -> None:
+        self._transform = transform
+        self.replace(files, instruments)
+
+    def replace(self, files: Mapping[str, bytes], instruments: Sequence[Instrument]) -> None:
+        """Serve these instead of all before."""
         self._files = {os.path.realpath(path): data for path, data in files.items()}
         self._instruments: dict[str, list[Instrument]] = {}
         for item in instruments:
             self._instruments.setdefault(os.path.realpath(item.path), []).append(item)
-        self._transform = transform
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The real paths of all files that are not as they are on disk."""
+        return frozenset((*self._files, *self._instruments))
 
     def __contains__(self, path: str) -> bool:
         real = os.path.realpath(path)

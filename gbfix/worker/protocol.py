@@ -73,6 +73,8 @@ class Job:
     brief: bool = False
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
+    #: Leave a process behind at each recorded call (see `gbfix.worker.resident`).
+    residents: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,12 +41,19 @@ THIRD = (
 )
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent() -> None:
     """Ask Linux to kill this process when its parent dies, so that nothing outlives gbfix."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of residents, whose own parents have ended, and wait for them in time."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _preload(names: tuple[str, ...]) -> None:
@@ -64,6 +71,7 @@ def _preload(names: tuple[str, ...]) -> None:
 def main(fd: int) -> None:
     """Serve on the socket ``fd`` until it closes."""
     die_with_parent()
+    _adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server = socket.socket(fileno=fd)
     wake_read, wake_write = os.pipe()
@@ -146,6 +154,8 @@ class Server:
             if pid == 0:
                 return
             directory = self._children.pop(pid, "")
+            if not directory:
+                continue
             # What the program left running (its own children) ends with it.
             _kill_group(pid)
             self._send(f"exited {directory} {os.waitstatus_to_exitcode(status)}")

@@ -1,0 +1,123 @@
+"""A process that stays where the program stood at a recorded call, to try things there.
+
+The golden run forks one at each recorded call.  It waits on a named pipe for folders of jobs and
+forks a child for each, which swaps the job's texts in (`gbfix.worker.swap`) and does what a run
+from the start would do at this call.  It ends when the runner does, which holds the other end of
+the pipe ``alive``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+from gbfix.worker.zygote import die_with_parent
+
+#: In the runner's folder: where residents tell of themselves, and the pipe that tells of its end.
+FOLDER = "residents"
+ALIVE = "alive"
+_PR_SET_PDEATHSIG = 1
+
+
+def settle(
+    folder: str,
+    about: dict[str, object],
+    work: Callable[[str], None],
+    prepare: Callable[[], None],
+) -> None:
+    """Leave a resident behind that calls ``work(directory)`` in a fork for each job.
+
+    ``prepare`` runs in it before the first of them.  ``about`` is kept with its process number for
+    the runner.  The caller goes on at once; the resident is no child of it (a program may wait for
+    its children), and not of its session.
+    """
+    middle = os.fork()
+    if middle:
+        os.waitpid(middle, 0)
+        return
+    try:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        _live_on()
+        _serve(folder, about, work, prepare)
+    finally:
+        os._exit(0)
+
+
+def _live_on() -> None:
+    """The golden run's end is not ours."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
+def _serve(
+    folder: str,
+    about: dict[str, object],
+    work: Callable[[str], None],
+    prepare: Callable[[], None],
+) -> None:
+    alive = os.open(os.path.join(os.path.dirname(folder), ALIVE), os.O_RDONLY | os.O_NONBLOCK)
+    name = os.path.join(folder, str(os.getpid()))
+    os.mkfifo(f"{name}.pipe")
+    # Open for writing, too: the pipe has no end while nobody asks.
+    pipe = os.open(f"{name}.pipe", os.O_RDWR | os.O_NONBLOCK)
+    with open(f"{name}.new", "w") as file:
+        json.dump({**about, "pid": os.getpid()}, file)
+    os.rename(f"{name}.new", f"{name}.json")
+    poll = select.poll()
+    poll.register(alive, select.POLLHUP)
+    poll.register(pipe, select.POLLIN)
+    buffer = b""
+    prepared = False
+    while True:
+        events = dict(poll.poll())
+        if alive in events:
+            return
+        buffer += os.read(pipe, 65536)
+        *jobs, buffer = buffer.split(b"\n")
+        if jobs and not prepared:
+            prepare()
+            prepared = True
+        for directory in jobs:
+            _one(directory.decode(), work)
+
+
+def _one(directory: str, work: Callable[[str], None]) -> None:
+    """One job in a fork; a file tells the runner when it is over, and how."""
+    mark = os.path.join(directory, f"resident-{os.getpid()}")
+    pid = os.fork()
+    if pid == 0:
+        status = 70
+        try:
+            os.setsid()
+            die_with_parent()
+            work(directory)
+            status = 0
+        except BaseException:
+            with contextlib.suppress(OSError), open(f"{mark}.internal", "w") as file:
+                file.write(traceback.format_exc())
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+            os._exit(status)
+    _write(f"{mark}.pid", str(pid))
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # what the program left running
+    _write(f"{mark}.done", str(os.waitstatus_to_exitcode(status)))
+
+
+def _write(path: str, text: str) -> None:
+    """Make a file appear with its text in it.  The runner may have removed the folder."""
+    with contextlib.suppress(OSError):
+        with open(f"{path}.new", "w") as file:
+            file.write(text)
+        os.rename(f"{path}.new", path)
