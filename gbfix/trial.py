@@ -127,6 +127,8 @@ class Trials:
         whole = outcome is None
         if outcome is None:
             outcome, user = self._bench.raced(jobs[0], jobs[1], goes_on)
+        elif goes_on(outcome):
+            user = self._bench.at_calls(jobs[1]) or user
         if self.baseline.inherent is None and ladder.wants_inherent(outcome):
             plain = self._bench.once(self._bench.job("candidate", {}))
             inherent = ladder.inherent_differences(plain)

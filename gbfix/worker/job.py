@@ -303,15 +303,13 @@ class Worker:
             "golden": self.job.directory,
             "after": after,
         }
-        known: list[swap.Loaded] = []
+        roots = (call.target, type(call.target), *(type(item) for item in call.args[:1]))
+        loaded = swap.Loaded(self.project.owns, roots)
 
         def work(directory: str) -> None:
-            self._do_here(directory, region, index, call, known[0])
+            self._do_here(directory, region, index, call, loaded)
 
-        def ready() -> None:
-            known.append(swap.Loaded(self.project.owns))
-
-        resident.settle(folder, about, work, ready)
+        resident.settle(folder, about, work)
 
     def _do_here(
         self, directory: str, region: Region, index: int, call: Call, loaded: swap.Loaded
@@ -332,8 +330,15 @@ class Worker:
             self._fork_all(region, work)
         elif job.mode == "golden":
             self._fork_all(region, [("eager", lambda: self._keep_shots(region, index, call))])
+        elif job.mode == "user":
+            if index == 0:  # what a later call recompiles, only one process with all calls knows
+                self._fork_all(region, [("user", lambda: self._user_here(region, call))])
         elif not (job.brief and index):
             self._try_candidate(region, index, call)
+
+    def _user_here(self, region: Region, call: Call) -> None:
+        with contextlib.suppress(Exception):  # of the program; noted where it belongs
+            self._user(region, 0, call.target, call.args, call.kwargs)
 
     def _compiled_work(
         self, region: Region, index: int, call: Call, golden: str, backend: str

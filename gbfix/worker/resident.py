@@ -30,11 +30,10 @@ def settle(
     folder: str,
     about: dict[str, object],
     work: Callable[[str], None],
-    prepare: Callable[[], None],
 ) -> None:
     """Leave a resident behind that calls ``work(directory)`` in a fork for each job.
 
-    ``prepare`` runs in it before the first of them.  ``about`` is kept with its process number for
+    ``about`` is kept with its process number for
     the runner.  The caller goes on at once; the resident is no child of it (a program may wait for
     its children), and not of its session.
     """
@@ -47,7 +46,7 @@ def settle(
             os._exit(0)
         os.setsid()
         _live_on()
-        _serve(folder, about, work, prepare)
+        _serve(folder, about, work)
     finally:
         os._exit(0)
 
@@ -62,7 +61,6 @@ def _serve(
     folder: str,
     about: dict[str, object],
     work: Callable[[str], None],
-    prepare: Callable[[], None],
 ) -> None:
     alive = os.open(os.path.join(os.path.dirname(folder), ALIVE), os.O_RDONLY | os.O_NONBLOCK)
     name = os.path.join(folder, str(os.getpid()))
@@ -76,16 +74,12 @@ def _serve(
     poll.register(alive, select.POLLHUP)
     poll.register(pipe, select.POLLIN)
     buffer = b""
-    prepared = False
     while True:
         events = dict(poll.poll())
         if alive in events:
             return
         buffer += os.read(pipe, 65536)
         *jobs, buffer = buffer.split(b"\n")
-        if jobs and not prepared:
-            prepare()
-            prepared = True
         for directory in jobs:
             _one(directory.decode(), work)
 

@@ -9,7 +9,9 @@ is said, and left to a run from the start.
 from __future__ import annotations
 
 import ast
+import functools
 import gc
+import inspect
 import os
 import sys
 import types
@@ -23,6 +25,7 @@ _MAKERS = frozenset(
     {"__init__", "__new__", "__post_init__", "__init_subclass__", "__setattr__", "__set_name__",
      "__class_getitem__", "setup", "reset_parameters", "register_buffer"}
 )  # fmt: skip
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
 class CannotSwap(Exception):
@@ -125,20 +128,21 @@ def _by_qualname(code: types.CodeType) -> dict[str, list[types.CodeType]]:
 
 
 class Loaded:
-    """The functions of the project's modules that are alive in this process."""
+    """The functions of the project's modules that are alive in this process.
 
-    def __init__(self, owns: Callable[[str], bool]) -> None:
-        self._functions: dict[str, list[types.FunctionType]] = {}
-        known: dict[str, str] = {}
-        for item in gc.get_objects():
-            # By type alone: asking an object for its class may run code of the program.
-            if type(item) is not types.FunctionType:
-                continue
-            name = item.__code__.co_filename
-            if name not in known:
-                known[name] = os.path.realpath(name) if owns(name) else ""
-            if known[name]:
-                self._functions.setdefault(known[name], []).append(item)
+    They are looked for from the modules and from ``roots`` on, which takes a millisecond; where
+    that may have missed one, and with ``thorough`` at once, among all objects, which takes half a
+    second (every page of a forked process is touched).
+    """
+
+    def __init__(
+        self, owns: Callable[[str], bool], roots: Sequence[object] = (), *, thorough: bool = False
+    ) -> None:
+        self._owns = owns
+        self._roots = roots
+        self._everywhere: dict[str, list[types.FunctionType]] | None = None
+        if thorough:
+            self._look_everywhere()
 
     def swap(self, overlay: Overlay) -> None:
         """Put the overlay's texts in place.
@@ -156,14 +160,16 @@ class Loaded:
             before = file.read()
         old_tree, new_tree = ast.parse(before), ast.parse(overlay.data(path))
         added = additions(old_tree, new_tree)
+        functions = self._everywhere.get(path, []) if self._everywhere is not None else None
+        if functions is None:
+            functions = _reachable(path, modules, self._roots)
         # The name under which the module was loaded is the one in its code.
-        name = next((f.__code__.co_filename for f in self._functions.get(path, ())), path)
+        name = next((f.__code__.co_filename for f in functions), path)
         new = _by_qualname(overlay.code(name))
         old = _by_qualname(compile(before, name, "exec", dont_inherit=True))
-        plan = [
-            (function, _counterpart(function.__code__, old, new))
-            for function in self._functions.get(path, ())
-        ]
+        if self._everywhere is None and _may_lack(functions, old, new):
+            functions = self._look_everywhere().get(path, [])
+        plan = [(item, _counterpart(item.__code__, old, new)) for item in functions]
         for function, counterpart in plan:
             if counterpart is not None:
                 function.__code__ = counterpart
@@ -172,6 +178,86 @@ class Loaded:
             statements = compile(lines, name, "exec", dont_inherit=True, flags=_future(new_tree))
             for module in modules:
                 exec(statements, module.__dict__)
+
+    def _look_everywhere(self) -> dict[str, list[types.FunctionType]]:
+        if self._everywhere is None:
+            self._everywhere = {}
+            known: dict[str, str] = {}
+            for item in gc.get_objects():
+                # By type alone: asking an object for its class may run code of the program.
+                if type(item) is not types.FunctionType:
+                    continue
+                name = item.__code__.co_filename
+                if name not in known:
+                    known[name] = os.path.realpath(name) if self._owns(name) else ""
+                if known[name]:
+                    self._everywhere.setdefault(known[name], []).append(item)
+        return self._everywhere
+
+
+def _reachable(
+    path: str, modules: Sequence[types.ModuleType], roots: Sequence[object]
+) -> list[types.FunctionType]:
+    """The functions of a file that its modules and the roots lead to."""
+    found: list[types.FunctionType] = []
+    seen: set[int] = set()
+    names: dict[str, bool] = {}
+    own = {module.__name__ for module in modules}
+    stack: list[object] = [*roots, *(value for m in modules for value in vars(m).values())]
+    while stack:
+        item = stack.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, types.FunctionType):
+            name = item.__code__.co_filename
+            if name not in names:
+                names[name] = os.path.realpath(name) == path
+            if names[name]:
+                found.append(item)
+            stack += [v for v in vars(item).values() if isinstance(v, types.FunctionType)]
+            for cell in item.__closure__ or ():
+                try:
+                    stack.append(cell.cell_contents)
+                except ValueError:
+                    continue  # still empty
+        elif isinstance(item, type):
+            if item.__module__ in own:
+                stack += list(vars(item).values())
+        elif isinstance(item, staticmethod | classmethod | types.MethodType):
+            stack.append(item.__func__)
+        elif isinstance(item, property):
+            stack += [item.fget, item.fset, item.fdel]
+        elif isinstance(item, functools.partial):
+            stack.append(item.func)
+    return found
+
+
+def _may_lack(
+    functions: Sequence[types.FunctionType],
+    old: Mapping[str, Sequence[types.CodeType]],
+    new: Mapping[str, Sequence[types.CodeType]],
+) -> bool:
+    """Whether a function whose code is to change is not among those that were found."""
+    found = {(item.__code__.co_qualname, item.__code__.co_firstlineno) for item in functions}
+    for name, before in old.items():
+        after = new.get(name, ())
+        for number, code in enumerate(before):
+            changed = number >= len(after) or after[number] != code
+            if changed and (name, code.co_firstlineno) not in found and _can_live(code):
+                return True
+    return False
+
+
+def _can_live(code: types.CodeType) -> bool:
+    """Whether functions of this code can be met: not a class body, not a comprehension."""
+    optimized = code.co_flags & inspect.CO_OPTIMIZED
+    return bool(optimized) and code.co_name not in (
+        "<listcomp>",
+        "<setcomp>",
+        "<dictcomp>",
+        "<genexpr>",
+    )
 
 
 def _counterpart(
