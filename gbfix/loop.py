@@ -299,7 +299,8 @@ class Loop:
             accepted = verdict.passed and (safety is Safety.SAFE or self._options.unsafe_fixes)
             reason = verdict.failure or "; ".join((*verdict.caveats, *rewrite.notes)[:2])
             attempt = Attempt(rewrite.codemod, rewrite.title, verdict.passed, reason, safety)
-            shown.attempts += (attempt,)
+            if attempt not in shown.attempts:  # it may be tried again on a text patched elsewhere
+                shown.attempts += (attempt,)
             if accepted:
                 shown.codemod = rewrite.codemod
                 accepted_one = Accepted(rewrite, found, site, observed, verdict, safety)
