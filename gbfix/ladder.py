@@ -519,11 +519,16 @@ def region_graphs(outcome: Outcome) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Forced:
-    """A truth value of a rewritten condition that no input gave: where to force it, in both."""
+    """A truth value of a rewritten condition that no input gave: where to force it, in both.
+
+    ``call`` is the patch's ``torch.cond`` or ``torch.where``; where ``moved``, it is the condition
+    itself, which now stands in an operator.
+    """
 
     test: Span
     call: Span
     value: bool
+    moved: bool = False
 
 
 def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:
@@ -549,6 +554,58 @@ def new_conditionals(old: str, new: str) -> list[Span]:
             continue
         result.append(_ast_span(new, call))
     return result
+
+
+def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) -> list[Span]:
+    """Where the tests (or the ``site`` in them) stand in operators that the patch brought.
+
+    Empty where they do not correspond one to one.  A test that moved reads parameters of its
+    operator: the shape of the expression tells which part of it is which.
+    """
+    known = {node.name for node in _functions(old)}
+    moved = [
+        inner.test
+        for function in _functions(new)
+        if function.name not in known and "custom_op" in ast.unparse(function).partition("def ")[0]
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.If)
+    ]
+    before = {
+        _ast_span(old, node.test): node.test
+        for node in ast.walk(ast.parse(old))
+        if isinstance(node, ast.If)
+    }
+    if len(moved) != len(tests) or not all(span in before for span in tests):
+        return []
+    result = []
+    for span, test in zip(tests, moved, strict=True):
+        part = site if site is not None and span.contains(site) else span
+        result.append(_ast_span(new, _same_part(old, before[span], test, part)))
+    return result
+
+
+def _functions(source: str) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+
+
+def _same_part(old: str, one: ast.expr, other: ast.expr, part: Span) -> ast.expr:
+    """The part of ``other`` in the place of ``part`` in ``one``; all of it if there is none."""
+    here, there = one, other
+    while _ast_span(old, here) != part:
+        if type(here) is not type(there):
+            return other
+        pairs = zip(ast.iter_child_nodes(here), ast.iter_child_nodes(there), strict=False)
+        inside = [
+            (mine, its)
+            for mine, its in pairs
+            if isinstance(mine, ast.expr)
+            and isinstance(its, ast.expr)
+            and _ast_span(old, mine).contains(part)
+        ]
+        if not inside:
+            return other
+        here, there = inside[0]
+    return there
 
 
 def _conditionals(source: str) -> list[tuple[ast.Call, str]]:
@@ -599,6 +656,9 @@ def plan_branches(
     if not tests:
         return 0, 0, []
     calls = new_conditionals(old, new)
+    moved = not calls
+    if moved:
+        calls = moved_tests(old, new, tests, site)
     seen = 0
     plan: list[Forced] = []
     for index, span in enumerate(tests):
@@ -608,5 +668,5 @@ def plan_branches(
             if counts[1 if value else 0]:
                 seen += 1
             elif len(calls) == len(tests):
-                plan.append(Forced(part, calls[index], value))
+                plan.append(Forced(part, calls[index], value, moved))
     return seen, 2 * len(tests), plan

@@ -253,7 +253,8 @@ class Trials:
         """
         self._progress("forcing a branch that no input reached")
         original = _instrument(path, "force", forced.test, forced.value)
-        patched = _instrument(path, "force-call", forced.call, forced.value)
+        action = "force" if forced.moved else "force-call"
+        patched = _instrument(path, action, forced.call, forced.value)
         golden = self._bench.job("golden", accepted, [original], values_only=True)
         first = self._bench.once(golden)
         if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from planted import HEAD, Gbfix, Planted, Wrong, assert_caught, run_planted
 
-from gbfix import loop
-from gbfix.schema import Safety
+from gbfix import ladder, loop
+from gbfix.schema import Safety, Span
 
 CASES = [
     Wrong(
@@ -396,3 +396,49 @@ def test_a_branch_that_cannot_be_forced_makes_the_patch_unsafe(
     assert not report.patches
     (patch,) = report.unsafe_patches
     assert any("never ran" in text for text in patch.verdict.caveats)
+
+
+_CHECKED = """
+def f(self, x, flag):
+    if flag and self.limit < x.sum():
+        raise ValueError("large")
+    return x
+"""
+_CHECKING = """
+@torch.library.custom_op("m::check", mutates_args=())
+def check(flag: bool, limit: float, x: torch.Tensor) -> None:
+    if flag and limit < x.sum():
+        raise ValueError("large")
+
+
+def f(self, x, flag):
+    check(flag, self.limit, x)
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("site", "moved"),
+    [
+        (Span(3, 16, 3, 36), Span(4, 16, 4, 31)),  # the comparison only
+        (Span(3, 7, 3, 36), Span(4, 7, 4, 31)),
+        (None, Span(4, 7, 4, 31)),
+    ],
+)
+def test_a_test_that_moved_into_an_operator_is_forced_there(site: Span | None, moved: Span) -> None:
+    test = Span(3, 7, 3, 36)
+    seen, total, plan = ladder.plan_branches(
+        _CHECKED, _CHECKING, [Span(3, 4, 4, 33)], {(3, 7): (4, 0)}, [test], site
+    )
+    assert (seen, total) == (1, 2)
+    assert plan == [ladder.Forced(site or test, moved, True, moved=True)]
+
+
+def test_a_test_without_a_place_in_the_patch_stays_unseen() -> None:
+    test = Span(3, 7, 3, 36)
+    twice = _CHECKING + _CHECKING.split("\n\n\n")[0].replace("check", "check_again")
+    for new in (_CHECKED, twice):
+        _, total, plan = ladder.plan_branches(
+            _CHECKED, new, [Span(3, 4, 4, 33)], {(3, 7): (4, 0)}, [test], None
+        )
+        assert total == 2 and plan == []

@@ -1,0 +1,2 @@
+class BadBatch(RuntimeError):
+    """The batch cannot be used."""
