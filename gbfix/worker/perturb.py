@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from gbfix.worker.values import storage_token
+from gbfix.worker.values import is_plain, is_uninitialized, storage_token
 
 Change = Callable[[torch.Tensor, torch.Generator], None]
 
@@ -213,7 +213,8 @@ class Inputs:
 
     def _rows(self) -> int:
         """The most common leading size of the tensors: what looks like the batch."""
-        sizes = [t.shape[0] for t in _tensors((self._args, self._kwargs)) if t.dim() > 0]
+        given = filter(is_plain, _tensors((self._args, self._kwargs)))
+        sizes = [tensor.shape[0] for tensor in given if tensor.dim() > 0]
         return collections.Counter(sizes).most_common(1)[0][0] if sizes else -1
 
 
@@ -235,7 +236,7 @@ def _aliased(
 
     def swap(value: Any) -> Any:
         nonlocal changed
-        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        if not isinstance(value, torch.Tensor) or not is_plain(value):
             return value
         key = (type(value), value.shape, value.dtype, value.device, value.requires_grad)
         if key in first:
@@ -332,6 +333,8 @@ class _Copier:
     def _tensor(self, value: torch.Tensor) -> torch.Tensor:
         self.tensors += 1
         kind = self._variation.kind
+        if not is_plain(value):
+            return self._exotic(value)
         with torch.no_grad():
             new = self._fresh(value)
             if kind == "shape":
@@ -354,10 +357,22 @@ class _Copier:
             new.requires_grad_()
         return new
 
+    def _exotic(self, value: torch.Tensor) -> torch.Tensor:
+        """A sparse tensor keeps its pattern, and its values vary; others stay as they are."""
+        if is_uninitialized(value):
+            return value
+        with torch.no_grad():
+            new = value.detach().clone()
+            if new.layout is torch.sparse_coo:
+                self._change(new._values())
+            elif new.layout is not torch.strided and not new.is_nested:
+                self._change(new.values())
+        return new.requires_grad_(value.requires_grad)
+
     def _plain(self, value: torch.Tensor) -> Any:
         """The Python value of a single one: a flag or a number may come as either."""
         self.tensors += 1
-        if value.dim() or value.requires_grad or value.layout is not torch.strided:
+        if not is_plain(value) or value.dim() or value.requires_grad:
             return self._tensor(value)
         self.changed = True
         return value.item()

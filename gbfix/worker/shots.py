@@ -23,6 +23,8 @@ from gbfix.worker.values import (
     Imager,
     Project,
     changed,
+    is_plain,
+    is_uninitialized,
     objects_in,
     qualified,
     state_image,
@@ -153,9 +155,9 @@ class Camera:
         self._saved = {
             name: (value, value.detach().clone(), value._version)
             for name, value in self._state.items()
-            if not value.is_meta
+            if not value.is_meta and not is_uninitialized(value)
         }
-        self._small = sum(value.numel() for value in self._state.values()) <= _STATE_BUDGET
+        self._small = sum(value.numel() for value, *_ in self._saved.values()) <= _STATE_BUDGET
         self._inputs = Inputs(call.target, call.args, call.kwargs)
 
     def state(self) -> dict[str, Any]:
@@ -288,6 +290,8 @@ class Camera:
         generator = torch.Generator().manual_seed(7)
         seeds = [
             torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
+            if is_plain(value)
+            else torch.ones_like(value)
             for value in outputs
         ]
         try:
@@ -324,7 +328,7 @@ class Camera:
             floats = [
                 value
                 for value in self._state.values()
-                if value.is_floating_point() and value.layout is torch.strided and value.numel()
+                if is_plain(value) and value.is_floating_point() and value.numel()
             ]
             if not floats:
                 return None
@@ -351,7 +355,7 @@ class Camera:
     def _restore(self) -> None:
         with torch.no_grad():
             for name, (value, copy, _) in self._saved.items():
-                if value.shape == copy.shape and value.layout is torch.strided:
+                if is_plain(value) and value.shape == copy.shape:
                     _quietly(value.data.copy_, copy)
                 self._saved[name] = (value, copy, value._version)
 

@@ -139,16 +139,18 @@ class FactMaker:
         return Fact("object", name, in_project=self._owns(kind), identity=identity)
 
     def _tensor(self, value: torch.Tensor, name: str, identity: int) -> Fact:
+        if is_uninitialized(value):
+            return Fact("tensor", name, dtype=str(value.dtype), identity=identity)
         strides: tuple[int, ...] | None = None
         storage = 0
-        if value.layout is torch.strided and not value.is_nested:
+        if is_plain(value):
             strides = tuple(value.stride())
             try:
                 storage = self._token(("storage", value.untyped_storage()._cdata))
             except (RuntimeError, NotImplementedError):
                 storage = 0
         constant: Any = None
-        if value.numel() == 1 and not value.is_meta and value.layout is torch.strided:
+        if is_plain(value) and value.numel() == 1 and not value.is_meta:
             constant = value.detach().reshape(()).tolist()
         return Fact(
             "tensor",
@@ -315,6 +317,17 @@ def leaf(value: object) -> object:
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
+def is_plain(value: torch.Tensor) -> bool:
+    """Whether the tensor is dense memory with strides: neither sparse, nested nor quantized."""
+    strided = value.layout is torch.strided and not value.is_nested and not value.is_quantized
+    return strided and not is_uninitialized(value)
+
+
+def is_uninitialized(value: torch.Tensor) -> bool:
+    """Whether it is a lazy module's parameter or buffer that has no size yet."""
+    return bool(torch.nn.parameter.is_lazy(value))
+
+
 # -- images ------------------------------------------------------------------------------------
 
 
@@ -426,12 +439,20 @@ class Imager:
         self._objects.setdefault(id(value), path)
         return Whose(known)
 
-    def _tensor(self, value: torch.Tensor) -> TensorImage | tuple[str, ...]:
-        if value.layout is not torch.strided or value.is_nested:
+    def _tensor(self, value: torch.Tensor) -> TensorImage | tuple[Any, ...]:
+        kind = qualified(type(value))
+        if is_uninitialized(value):
+            return ("uninitialized tensor", kind, str(value.dtype), value.requires_grad)
+        if value.is_nested:
+            rows = [self._tensor(row) for row in value.detach().unbind()]
+            return ("nested tensor", kind, str(value.layout), value.requires_grad, rows)
+        if not is_plain(value):
             try:
-                dense = value.to_dense().detach().clone()
+                dense = value.detach().dequantize() if value.is_quantized else value.to_dense()
+                dense = dense.detach().clone()
             except (RuntimeError, NotImplementedError):
                 return ("opaque tensor", str(value.layout), str(tuple(value.shape)))
+            kind = f"{kind} ({value.layout})"
             strides = None
         else:
             dense = value.detach().clone()
@@ -449,7 +470,7 @@ class Imager:
             str(value.device),
             strides,
             value.requires_grad,
-            qualified(type(value)),
+            kind,
             self._ids.get(id(value), ""),
             self._storages.get(token, "") if token else "",
         )
@@ -458,7 +479,7 @@ class Imager:
 def storage_token(value: torch.Tensor) -> int:
     """A number that two tensors share when they share memory; 0 where that cannot be known."""
     try:
-        if value.numel() == 0:
+        if is_uninitialized(value) or value.numel() == 0:
             return 0
         return int(value.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, AttributeError):
