@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gbfix import catalog, registry
+from gbfix import GbfixError, catalog, registry
 from gbfix.config import Config
 from gbfix.schema import Options, Target
 from gbfix.source import SourceError, SourceFile, check_syntax
@@ -84,6 +85,37 @@ def configured_targets(settings: Config) -> list[Target]:
         target(split(item.words, {}), item.inputs, str(settings.folder))
         for item in settings.targets
     ]
+
+
+def listed_targets(path: Path) -> list[Target]:
+    """The targets of a file: the words of a command line each, ``#`` starts a comment.
+
+    They count from the folder of the file; ``--inputs EXPR`` may stand before a PATH::QUALNAME.
+    Raises `ArgumentError` with the number of the line.
+    """
+    text = SourceFile.read(path).text
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{path.name}:{number}"
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise ArgumentError(f"{where}: {error}") from None
+        if not words:
+            continue
+        inputs = None
+        if words[0] == "--inputs" and len(words) > 1:
+            inputs, words = words[1], words[2:]
+        try:
+            named = split(words, {})
+            if not named.names_target or named.options:
+                raise ArgumentError("is not SCRIPT [ARGS], -m MODULE or PATH::QUALNAME")
+            found.append(target(named, inputs, str(path.absolute().parent)))
+        except GbfixError as error:
+            raise ArgumentError(f"{where}: {error}") from None
+    if not found:
+        raise ArgumentError(f"{path.name} lists no targets; write one a line, as for `gbfix`")
+    return found
 
 
 def file_of(wanted: Target) -> Path | None:

@@ -86,6 +86,10 @@ class _RunCommand(click.Command):
 )
 @click.option("--backend", multiple=True, metavar="NAME", help="inductor: all of it there, too.")
 @click.option("--jobs", type=click.IntRange(0), metavar="N", help="Worker processes; 0 chooses.")
+@click.option("--target-file", metavar="FILE", help="Run all targets listed there, one a line.")
+@click.option(
+    "--executor", metavar="URL", help="Run targets on dask://HOST:PORT or ray://HOST:PORT."
+)
 @click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds for one run.")
 @click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")
@@ -103,7 +107,11 @@ def run(ctx: click.Context, /, **given: Any) -> int:
     words: command_line.Words = ctx.obj
     if given["from_log"] or given["from_trace"]:
         return _from_elsewhere(given, words, cwd)
-    if words.names_target:
+    if given["target_file"]:
+        if words.names_target or given["inputs"]:
+            raise ArgumentError("--target-file goes alone: it takes the place of a target")
+        targets = arguments.listed_targets(Path(cwd, given["target_file"]))
+    elif words.names_target:
         targets = [arguments.target(words, given["inputs"], cwd, COMMANDS)]
     else:
         targets = _configured_targets(settings)
@@ -113,8 +121,18 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         raise ArgumentError("--interactive needs a terminal; use --diff and --apply")
     from gbfix import session
 
+    if given["executor"]:
+        from gbfix import executors
+
+        executors.check(given["executor"])
     return session.run(
-        targets, options, mode, style=given["style"], quiet=given["quiet"], cwd=Path(cwd)
+        targets,
+        options,
+        mode,
+        style=given["style"],
+        quiet=given["quiet"],
+        executor=given["executor"] or "",
+        cwd=Path(cwd),
     )
 
 

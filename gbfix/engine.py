@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import packaging.version
@@ -15,7 +15,7 @@ import packaging.version
 import gbfix
 from gbfix import cache, registry
 from gbfix.errors import Stop
-from gbfix.schema import ErrorReport, Options, Report, Target
+from gbfix.schema import ErrorReport, Options, Report, Rung, Target, Verdict
 from gbfix.source import SourceError, SourceFile, check_syntax
 
 if TYPE_CHECKING:
@@ -61,6 +61,31 @@ def run(
         )
     report.seconds = time.monotonic() - started
     return report
+
+
+def verify(
+    target: Target,
+    options: Options,
+    edits: Mapping[str, str],
+    runner: Runner | None = None,
+) -> Verdict:
+    """Whether the target does with other texts of its files what it does without.
+
+    ``edits`` are whole texts by absolute path.  Never raises for what the program does.
+    """
+    from gbfix.loop import Loop
+
+    version = registry.torch_version()
+    report = Report(target.display, version, gbfix.__version__)
+    try:
+        _check_torch(version)
+        _check_target(target)
+        return Loop(target, options, report, lambda text: None, runner).verify(edits)
+    except Stop as stop:
+        problem = stop.error.message
+    except SourceError as error:
+        problem = str(error)
+    return Verdict((Rung("program", False, problem),))
 
 
 def _check_torch(version: str) -> None:

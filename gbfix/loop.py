@@ -8,7 +8,7 @@ import copy
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import libcst as cst
@@ -97,20 +97,31 @@ class Loop:
 
     def run(self) -> None:
         """Fill the report."""
+        with self._working():
+            if not self._options.check_only:
+                self._fix()
+        self._finish()
+
+    def verify(self, edits: Mapping[str, str]) -> Verdict:
+        """How the program with these texts compares with the one on disk; nothing is proposed."""
+        with self._working():
+            return self._trials.whole(edits).verdict
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """With the program recorded, and workers at hand."""
         self._progress("starting the worker")
         with contextlib.ExitStack() as stack:
             self._runner = self._shared or stack.enter_context(Runner())
             pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(4))
             self._bench = Bench(self._runner, pool, self._target, self._options, self._root)
+            stack.callback(self._bench.close)
             try:
                 self._report.torch_version = self._runner.wait_ready()
                 self._record()
-                if not self._options.check_only:
-                    self._fix()
-                self._bench.close()
+                yield
             except WorkerError as error:
                 raise Stop(ErrorReport("worker", f"the worker failed: {error}")) from error
-        self._finish()
 
     # -- recording ---------------------------------------------------------------------------
 

@@ -143,6 +143,11 @@ class Runner:
             raise WorkerError(self._broken)
         return self.torch_version
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the server has failed; no job can be run any more."""
+        return bool(self._broken)
+
     def wrote_files(self) -> bool:
         """Whether jobs since the last `restore_files` changed files of the user."""
         return fileguard.touched(self._guard)

@@ -270,6 +270,18 @@ class ErrorReport:
     fatal: bool = True
 
 
+@dataclasses.dataclass(frozen=True)
+class TargetReport:
+    """What became of one of several targets; ``fixed`` counts with the patches of the report."""
+
+    target: str
+    regions: int
+    breaks: int
+    fixed: int
+    seconds: float
+    failed: bool
+
+
 @dataclasses.dataclass
 class Report:
     """Everything that one run found, in the order in which it is printed."""
@@ -288,6 +300,8 @@ class Report:
     steps: list[Step] = dataclasses.field(default_factory=list)
     #: The project's files that the program loaded: what the report rests on.
     files: tuple[str, ...] = ()
+    #: One entry for each target where there were several.
+    targets: tuple[TargetReport, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

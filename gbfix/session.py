@@ -5,7 +5,6 @@ Between the command line, which parses, and the engine, which knows nothing of t
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ def run(
     *,
     style: str = "text",
     quiet: bool = False,
+    executor: str = "",
     cwd: Path,
 ) -> int:
     """Run the targets, show what came out, write what is to be written; the exit status."""
@@ -39,7 +39,7 @@ def run(
     if recovered is not None:
         print(f"note: {recovered.message}", file=sys.stderr)
     with Progress(sys.stderr, quiet=quiet) as progress:
-        report = combined([engine.run(target, options, progress.show) for target in targets])
+        report = _run(targets, options, executor, cwd, progress)
     console = ConsoleReport(
         mode,
         out=sys.stdout if style == "text" else sys.stderr,
@@ -95,36 +95,16 @@ def _rendered(report: Report, style: str, cwd: Path) -> str:
     return report_json.render(report)
 
 
-def combined(reports: Sequence[Report]) -> Report:
-    """Several targets' reports as one.
+def _run(
+    targets: Sequence[Target], options: Options, executor: str, cwd: Path, progress: Progress
+) -> Report:
+    if len(targets) == 1 and not executor:
+        return engine.run(targets[0], options, progress.show)
+    # Imported here: they load process pools, which one target does not need.
+    from gbfix import executors, several
 
-    Equal patches count once.  Where two targets led to different patches of one file, the first
-    stays and the others wait: together they were never validated.
-    """
-    if len(reports) == 1:
-        return reports[0]
-    result = dataclasses.replace(
-        reports[0],
-        target=", ".join(report.target for report in reports),
-        regions=[region for report in reports for region in report.regions],
-        breaks=[found for report in reports for found in report.breaks],
-        errors=[error for report in reports for error in report.errors],
-        unsafe_patches=[p for report in reports for p in report.unsafe_patches],
-        patches=[],
-        seconds=sum(report.seconds for report in reports),
-        cached=all(report.cached for report in reports),
-    )
-    taken: dict[str, Patch] = {}
-    for report in reports:
-        for one in report.patches:
-            first = taken.setdefault(one.path, one)
-            if first is one:
-                result.patches.append(one)
-            elif first.after != one.after:
-                _drop(report, one)
-                why = f"a second patch, for {report.target}, waits: run gbfix again after this one"
-                result.errors.append(ErrorReport("patch-waits", why, one.path, fatal=False))
-    return result
+    with executors.connect(executor, options.jobs) as pool:
+        return several.run(targets, options, pool, cwd, progress.show)
 
 
 class Progress:

@@ -141,6 +141,35 @@ class Trials:
             self._branches(judgement, rewrite, site, observed, accepted, overlay)
         return judgement
 
+    def whole(self, edits: Mapping[str, str]) -> ladder.Judgement:
+        """Climb the ladder with texts whose rewrites were validated one by one elsewhere."""
+        before = {path: self._text(path) for path in edits}
+        everything = {path: (Span(1, 0, text.count("\n") + 2, 0),) for path, text in before.items()}
+        source = ladder.check_source(before, edits, everything)
+        if not source.passed:
+            return ladder.Judgement(Verdict((source,)), {}, {}, {})
+        overlay = dict(edits)
+        jobs = [
+            self._bench.job("candidate", overlay, self._observers(overlay)),
+            self._bench.job("user", overlay),
+        ]
+        candidate, user = self._bench.together(*jobs)
+        if ladder.wants_inherent(candidate):
+            plain = self._bench.once(self._bench.job("candidate", {}))
+            inherent = ladder.inherent_differences(plain)
+            self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
+        return ladder.judge(
+            source,
+            candidate,
+            user,
+            self.baseline,
+            self._options.backends,
+            target="",
+            avoid=frozenset(),
+            avoid_path="",
+            avoid_code="",
+        )
+
     def _wants_inductor(self, before: Mapping[str, str], edits: Mapping[str, str]) -> bool:
         """Whether the rewrite brings operators that inductor has been seen to get wrong."""
         if not self._options.inductor or "inductor" in self._options.backends:

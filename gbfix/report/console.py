@@ -91,6 +91,9 @@ class ConsoleReport:
         if report.regions:
             self._line(self._text, Text(""))
             self._text.print(self._table(report))
+        if report.targets:
+            self._line(self._text, Text(""))
+            self._text.print(self._targets(report))
         for path in written:
             self._line(self._text, Text.assemble(("wrote ", "green"), self._relative(path)))
         closing = closing_line(report, self._mode)
@@ -245,6 +248,21 @@ class ConsoleReport:
             )
             if region.note:
                 table.add_row(Text(""), Text(_printable(region.note), "dim"))
+        return table
+
+    def _targets(self, report: Report) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("target", overflow="fold")
+        for name in ("regions", "breaks", "s"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for item in report.targets:
+            regions = Text("failed", "bold red") if item.failed else Text(str(item.regions))
+            table.add_row(
+                Text(_printable(item.target)),
+                regions,
+                self._change(item.breaks, item.breaks - item.fixed),
+                f"{item.seconds:.1f}",
+            )
         return table
 
     def _region_place(self, region: Region) -> str:

@@ -6,6 +6,7 @@ columns from 0 in characters, as in `gbfix.schema`.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -46,6 +47,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "patches": [_patch(patch) for patch in report.patches],
         "unsafe_patches": [_patch(patch) for patch in report.unsafe_patches],
         "errors": [_error(error) for error in report.errors],
+        "targets": [dataclasses.asdict(item) for item in report.targets],
     }
 
 
