@@ -8,7 +8,8 @@ project code which may be patched; site-packages is never touched.  Each row is 
 (`rows.py`): it builds a model from a small configuration, compiles it and calls it.  Nothing is
 downloaded.  The table shows graph breaks before and after, their codes, the codemods, the verdict,
 gbfix's own seconds, and the latency of a call under inductor before and after (medians of paired
-runs, `latency.py`).  ``--results`` writes it as a section of a markdown file, one for each version.
+runs, `latency.py`).  ``--results`` writes it as a section of a markdown file, one for each version;
+with ``--work``, rows that were run before are in it, too.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> Result:
     result = read(name, report, seconds)
     if report["patches"] and not options.check and not options.no_latency:
         result.latency = paired(folder / f"{name}.py", home / f"{name}.py")
+    (folder / f"{name}.result.json").write_text(json.dumps(dataclasses.asdict(result)))
     return result
 
 
@@ -157,6 +159,12 @@ def paired(before: Path, after: Path) -> tuple[float, float] | None:
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
+def kept(folder: Path) -> list[Result]:
+    """The newest results in the work folder, those of earlier runs on other rows among them."""
+    paths = [folder / f"{row}.result.json" for row in ROWS]
+    return [Result(**json.loads(path.read_text())) for path in paths if path.exists()]
+
+
 def section(version: str, results: list[Result]) -> str:
     """The table in markdown, under a heading that says what it was measured with."""
     torch, gbfix = (importlib.metadata.version(name) for name in ("torch", "gbfix"))
@@ -212,9 +220,10 @@ def main() -> None:
             waiting = [pool.submit(measure, row, folder, options) for row in options.rows or ROWS]
             for done in concurrent.futures.as_completed(waiting):
                 print(" | ".join(done.result().cells()), flush=True)
-        results = [done.result() for done in waiting]
+        for done in waiting:
+            done.result()
         if options.results:
-            write(options.results, version, section(version, results))
+            write(options.results, version, section(version, kept(folder)))
 
 
 if __name__ == "__main__":

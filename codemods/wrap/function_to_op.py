@@ -127,7 +127,7 @@ class FunctionToOp(Codemod):
         name = function.name.value
         try:
             result = _check(site, function)
-            parameters = _parameters(site, function)
+            parameters = parameters_to_pass(site, function)
         except Refused:
             return
         edit = site.edit()
@@ -138,7 +138,7 @@ class FunctionToOp(Codemod):
         operator = f"{namespace(site)}::{name}"
         if any(operator in text for text in site.sources.values()):
             return
-        edit.replace(function, _decorated(function, parameters, result, operator, torch))
+        edit.replace(function, decorated(function, parameters, result, operator, torch))
         edit.insert_after(function, *_registrations(site, name, parameters, fake, torch))
         yield edit.rewrite(
             f"make `{name}` a custom operator",
@@ -213,7 +213,7 @@ def _check_new(site: Site, value: cst.BaseExpression, parameters: tuple[str, ...
         raise Refused(f"`{value.value}` gets another name")
 
 
-def _parameters(site: Site, function: cst.FunctionDef) -> list[Parameter]:
+def parameters_to_pass(site: Site, function: cst.FunctionDef) -> list[Parameter]:
     facts = site.locals_before(site.statement_of(site.node))
     found: list[Parameter] = []
     if function.params.star_kwarg is not None or isinstance(function.params.star_arg, cst.Param):
@@ -232,7 +232,7 @@ def _parameters(site: Site, function: cst.FunctionDef) -> list[Parameter]:
     return found
 
 
-def _decorated(
+def decorated(
     function: cst.FunctionDef,
     parameters: list[Parameter],
     result: Fact,
