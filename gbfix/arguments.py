@@ -74,6 +74,8 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         unsafe_fixes=value("unsafe-fixes", defaults.unsafe_fixes),
         check_only=given.get("mode") == "check",
         use_cache=not given.get("no_cache") and configured.get("cache", True),
+        measure=value("measure", defaults.measure),
+        only_if_faster=value("only-if-faster", defaults.only_if_faster),
         exclude=tuple(configured.get("exclude", ())),
         verbose=given.get("verbose", 0),
     )

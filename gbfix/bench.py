@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from gbfix.runner import Resident, Runner
 from gbfix.schema import Options, Target
@@ -123,6 +125,26 @@ class Bench:
         """Run a job at the recorded calls where it can be done there, else from the start."""
         outcome = self.at_calls(job)
         return self.together(job)[0] if outcome is None else outcome
+
+    def in_turns(self, *jobs: Job) -> list[Outcome]:
+        """Run two ``measure`` jobs that wait for each other."""
+        folder = self._runner.new_directory("turns")
+        jobs = tuple(
+            dataclasses.replace(job, turns=folder, side=side) for side, job in enumerate(jobs)
+        )
+
+        def run(job: Job) -> Outcome:
+            try:
+                return self._runner.run(job, self._options.timeout + 600)
+            finally:
+                Path(folder, f"gone-{job.side}").touch()
+
+        waiting = [self._pool.submit(run, job) for job in jobs]
+        try:
+            return [item.result() for item in waiting]
+        except BaseException:
+            self._runner.close()
+            raise
 
     def close(self) -> None:
         """Let the processes at the recorded calls go."""

@@ -85,6 +85,10 @@ class _RunCommand(click.Command):
     "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region (2)."
 )
 @click.option("--backend", multiple=True, metavar="NAME", help="inductor: all of it there, too.")
+@click.option("--measure", is_flag=True, default=None, help="Time regions with the patches, too.")
+@click.option(
+    "--only-if-faster", is_flag=True, default=None, help="Leave out patches that do not pay."
+)
 @click.option("--jobs", type=click.IntRange(0), metavar="N", help="Worker processes; 0 chooses.")
 @click.option("--target-file", metavar="FILE", help="Run all targets listed there, one a line.")
 @click.option(

@@ -16,7 +16,7 @@ from gbfix import GbfixError
 
 _LISTS = ("exclude", "select", "ignore", "backend")
 _NUMBERS = ("calls", "jobs", "timeout")
-_FLAGS = ("unsafe-fixes", "cache")
+_FLAGS = ("unsafe-fixes", "cache", "measure", "only-if-faster")
 _KEYS = ("targets", *_LISTS, *_NUMBERS, *_FLAGS, "memory-limit")
 
 

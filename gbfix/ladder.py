@@ -59,6 +59,8 @@ class Judgement:
     graphs: dict[str, int]
     user_breaks: dict[str, tuple[GraphBreak, ...]]
     new_regions: tuple[str, ...] = ()
+    #: By region: graphs made in later calls than the first.
+    recompiles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: Whether the whole program ran, and not its recorded calls alone.
     whole: bool = True
 
@@ -173,6 +175,7 @@ def judge(
         graphs,
         user_breaks,
         fresh,
+        later_graphs(user),
     )
 
 
@@ -512,6 +515,15 @@ def region_graphs(outcome: Outcome) -> dict[str, int]:
         for event in outcome.of(Traced)
         if event.backend == "user" and event.index == 0
     }
+
+
+def later_graphs(outcome: Outcome) -> dict[str, int]:
+    """By region: graphs made for its recorded calls after the first, where there were any."""
+    found: dict[str, int] = {}
+    for event in user_traces(outcome):
+        if event.index > 0:
+            found[event.key] = found.get(event.key, 0) + event.graphs
+    return found
 
 
 # -- branches ------------------------------------------------------------------------------------

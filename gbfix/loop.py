@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from gbfix import cache, catalog, ignores, ladder, recording, registry
+from gbfix import cache, catalog, ignores, ladder, payoff, recording, registry
 from gbfix.bench import Bench
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
@@ -88,6 +88,8 @@ class Loop:
         #: Whether rewrites may be accepted on the word of the recorded calls, and how many were.
         self._provisional = False
         self._unconfirmed = 0
+        #: Regions whose patches are not wanted, as they did not make them faster.
+        self._unpaid: frozenset[str] = frozenset()
         if target.kind == "module":
             self._root = str(project_root(target.cwd))
         else:
@@ -99,7 +101,7 @@ class Loop:
         """Fill the report."""
         with self._working():
             if not self._options.check_only:
-                self._fix()
+                self._fix_and_measure()
         self._finish()
 
     def verify(self, edits: Mapping[str, str]) -> Verdict:
@@ -159,10 +161,12 @@ class Loop:
         self._trials = Trials(
             bench, baseline, self._recorded.regions, self._options, self._progress
         )
+        later = ladder.later_graphs(user)
         for key, region in self._recorded.regions.items():
             found = self._breaks(key) if region.status != "error" else ()
             region.breaks_before = region.breaks_after = len(found)
             region.graphs_before = region.graphs_after = self._recorded.graphs.get(key)
+            region.recompiles_before = region.recompiles_after = later.get(key)
             if found:
                 region.status = "unfixed"
             for item in found:
@@ -198,6 +202,35 @@ class Loop:
 
     # -- the loop ----------------------------------------------------------------------------
 
+    def _fix_and_measure(self) -> None:
+        """Fix what can be; where only what pays is wanted, again without what does not."""
+        faster = self._options.only_if_faster
+        before = self._snapshot() if faster else None
+        self._fix()
+        if not self._overlay or not (self._options.measure or faster):
+            return
+        if self._bench.serial:
+            for region in self._recorded.regions.values():
+                region.note = region.note or "not measured: the program writes files"
+            return
+        found = self._trials.measure(self._overlay)
+        for key, region in self._recorded.regions.items():
+            region.payoff = found.get(key)
+        slow = [
+            key
+            for key in payoff.not_worth_it(self._recorded.regions)
+            if any(item.found.region == key for item in self._accepted)
+        ]
+        if not faster or not slow:
+            return
+        self._go_back(before)
+        self._unpaid = frozenset(slow)
+        self._fix()
+        for key, region in self._recorded.regions.items():
+            region.payoff = found.get(key)
+            if key in self._unpaid:
+                region.note = "patches left out: they do not make it faster"
+
     def _fix(self) -> None:
         """Break by break; where starts of the program are dear, all together are confirmed last."""
         codemods = self._selection.codemods(discover())
@@ -220,9 +253,9 @@ class Loop:
             found = next(
                 (
                     item
-                    for breaks in self._open.values()
+                    for key, breaks in self._open.items()
                     for item in breaks
-                    if self._identity(item) not in given_up
+                    if key not in self._unpaid and self._identity(item) not in given_up
                 ),
                 None,
             )
@@ -260,7 +293,7 @@ class Loop:
     def _go_back(self, before: Any) -> None:
         """What the recorded calls promised did not hold for the program: each from the start."""
         self._progress("starting over: the whole program does not agree with its recorded calls")
-        report, self._recorded, self._open, self._trials.baseline = before
+        report, self._recorded, self._open, self._trials.baseline = copy.deepcopy(before)
         vars(self._report).update(report)
         self._trials.regions = self._recorded.regions
         self._overlay.clear()
@@ -421,6 +454,8 @@ class Loop:
         for key, region in self._recorded.regions.items():
             if key in judgement.graphs:
                 region.graphs_after = judgement.graphs[key]
+            if key in judgement.recompiles:
+                region.recompiles_after = judgement.recompiles[key]
         self._mark()
 
     def _mark(self) -> None:

@@ -139,6 +139,30 @@ class FrameFacts:
     executed: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Seconds: the median of a call, its middle half, and what compiling took."""
+
+    latency: float
+    spread: tuple[float, float]
+    compile_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Payoff:
+    """A region as the user compiles it, without and with the patches, measured in turns.
+
+    ``speedup`` is the median over ``pairs`` of batches next to each other of time before by time
+    after, ``spread`` the middle half of these ratios.
+    """
+
+    before: Timing
+    after: Timing
+    speedup: float
+    spread: tuple[float, float]
+    pairs: int
+
+
 @dataclasses.dataclass
 class Region:
     """One compiled callable of the user's program.
@@ -160,6 +184,10 @@ class Region:
     graphs_before: int | None = None
     graphs_after: int | None = None
     note: str = ""
+    #: Graphs made in the recorded calls after the first.
+    recompiles_before: int | None = None
+    recompiles_after: int | None = None
+    payoff: Payoff | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,5 +368,8 @@ class Options:
     unsafe_fixes: bool = False
     check_only: bool = False
     use_cache: bool = True
+    #: Time the regions with and without the patches; leave out patches that do not pay.
+    measure: bool = False
+    only_if_faster: bool = False
     exclude: tuple[str, ...] = ()
     verbose: int = 0

@@ -9,10 +9,10 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-from gbfix import ladder
+from gbfix import ladder, payoff
 from gbfix.bench import Bench
 from gbfix.codemod import Rewrite, Site
-from gbfix.schema import FrameFacts, Options, Region, Rung, Span, Verdict
+from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
 from gbfix.worker.protocol import Failed, Instrument, Outcome
 
@@ -169,6 +169,15 @@ class Trials:
             avoid_path="",
             avoid_code="",
         )
+
+    def measure(self, edits: Mapping[str, str]) -> dict[str, Payoff]:
+        """By region: what the texts are worth to the program as the user compiles it."""
+        self._progress("measuring the program without and with the patches")
+        overlay = dict(edits)
+        observers = self._observers(overlay)
+        before = self._bench.job("measure", {})
+        after = self._bench.job("measure", overlay, observers)
+        return payoff.payoffs(*self._bench.in_turns(before, after))
 
     def _wants_inductor(self, before: Mapping[str, str], edits: Mapping[str, str]) -> bool:
         """Whether the rewrite brings operators that inductor has been seen to get wrong."""

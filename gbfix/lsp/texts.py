@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gbfix import registry
+from gbfix import payoff, registry
 from gbfix.lsp.hints import Hint
 from gbfix.lsp.measured import Measured, State
 from gbfix.report import explain
@@ -69,6 +69,9 @@ def measured_hover(found: BreakReport, measured: Measured, state: State) -> str:
         parts.append(f"**Fix:** {step.title} (`{step.codemod}`), **{step.safety}**")
         parts.append(_verdict(step.verdict))
         parts += [f"*{note}*" for note in step.notes]
+    for timed in measured.report.regions:
+        if f"{timed.path}::{timed.name}" == cause.region and timed.payoff is not None:
+            parts.append(f"**Payoff:** {payoff.sentence(timed.name, timed.payoff)}.")
     for patch in measured.unsafe_for(found):
         caveats = "; ".join((*patch.verdict.caveats, *patch.notes)) or "see the diff"
         parts.append(f"**Unsafe fix:** {patch.titles[0]}: {caveats}")

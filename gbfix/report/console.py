@@ -19,6 +19,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from gbfix import payoff
 from gbfix.report.summary import Mode, closing_line
 from gbfix.schema import BreakReport, ErrorReport, Frame, Patch, Region, Report, Rung, Safety
 from gbfix.source import SourceError, SourceFile
@@ -91,6 +92,11 @@ class ConsoleReport:
         if report.regions:
             self._line(self._text, Text(""))
             self._text.print(self._table(report))
+        for region in report.regions:
+            if region.payoff is not None:
+                style = "yellow" if payoff.is_slower(region.payoff) else ""
+                text = _printable(payoff.sentence(region.name, region.payoff))
+                self._line(self._text, Text(text, style))
         if report.targets:
             self._line(self._text, Text(""))
             self._text.print(self._targets(report))

@@ -16,6 +16,7 @@ from gbfix.schema import (
     ErrorReport,
     Frame,
     Patch,
+    Payoff,
     Region,
     Report,
     Rung,
@@ -61,8 +62,19 @@ def _region(region: Region) -> dict[str, Any]:
         "breaks_after": region.breaks_after,
         "graphs_before": region.graphs_before,
         "graphs_after": region.graphs_after,
+        "recompiles_before": region.recompiles_before,
+        "recompiles_after": region.recompiles_after,
+        "payoff": _payoff(region.payoff) if region.payoff else None,
         "note": region.note,
     }
+
+
+def _payoff(found: Payoff) -> dict[str, Any]:
+    data = dataclasses.asdict(found)
+    data["spread"] = list(found.spread)
+    for side, timing in (("before", found.before), ("after", found.after)):
+        data[side]["spread"] = list(timing.spread)
+    return data
 
 
 def _break(found: BreakReport) -> dict[str, Any]:

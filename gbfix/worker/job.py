@@ -15,7 +15,6 @@ import pickle
 import random
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from gbfix.worker import (
     program,
     resident,
     swap,
+    timing,
     tracing,
 )
 from gbfix.worker.compare import Comparison
@@ -90,6 +90,7 @@ class Worker:
             "facts": self._facts,
             "candidate": self._candidate,
             "user": self._user,
+            "measure": self._measure,
         }
         self.recorder = Recorder(
             self.project,
@@ -164,27 +165,7 @@ class Worker:
         self.writer.write(Finished(tuple(sorted(set(files))), stopped, status))
 
     def _failure(self, error: BaseException) -> Failed:
-        """The program's own exception, with the traceback that plain python would print."""
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if f"{os.sep}gbfix{os.sep}worker{os.sep}" not in frame.filename
-        ]
-        text = "Traceback (most recent call last):\n" + "".join(traceback.format_list(frames))
-        text += "".join(traceback.format_exception_only(error))
-        if not frames:
-            text = "".join(traceback.format_exception_only(error))
-        place = next((f for f in reversed(frames) if self.project.owns(f.filename)), None)
-        path, line = (place.filename, place.lineno or 0) if place else ("", 0)
-        if isinstance(error, SyntaxError) and error.filename:
-            path, line = error.filename, error.lineno or 0
-        kind = "eager-error"
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            kind = "memory"
-        if isinstance(error, KeyboardInterrupt):
-            kind = "interrupted"
-        last = traceback.format_exception_only(error)[-1].strip()
-        return Failed(kind, last, path, line, text)
+        return prepare.failure(error, self.project)
 
     def _satisfied(self, satisfied: bool) -> None:
         marker = os.path.join(self.job.directory, "satisfied")
@@ -392,6 +373,27 @@ class Worker:
                 )
             )
             self._count()
+
+    def _measure(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if index == 0:
+            work = [("measure", lambda: self._take_turns(region, target, args, kwargs))]
+            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                work[0][1]()  # CUDA does not survive a fork
+            else:
+                self._fork_all(region, work)
+        return self._go_on(region, index, target, args, kwargs)
+
+    def _take_turns(
+        self, region: Region, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        tracing.prepare_timing()
+        timing.warm_up(real_compile, region.options)
+        turns = timing.Turns(self.job.turns, self.job.side, limit=300.0)
+        self.recorder.inner = lambda inner, one: real_compile(inner, **one.options)
+        compiled = target if region.observed_only else real_compile(target, **region.options)
+        timing.measure(region.key, compiled, args, kwargs, turns, self.writer.write)
 
     # -- work inside a fork ------------------------------------------------------------------
 

@@ -42,7 +42,8 @@ class Job:
 
     ``mode`` is ``golden`` (record the original), ``facts`` (record facts and compare with the
     golden run, to learn what is not deterministic), ``candidate`` (run the ladder against the
-    golden run), ``user`` (compile for real with the user's own options).
+    golden run), ``user`` (compile for real with the user's own options), ``measure`` (time the
+    first call of each region, taking turns with another job).
     """
 
     mode: str
@@ -75,6 +76,9 @@ class Job:
     values_only: bool = False
     #: Leave a process behind at each recorded call (see `gbfix.worker.resident`).
     residents: bool = False
+    #: Of a ``measure`` job: the folder that it shares with the other, and which of the two it is.
+    turns: str = ""
+    side: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +129,15 @@ class Compared:
     caveats: tuple[str, ...] = ()
     perturbed: int = 0
     notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Timed:
+    """What a region costs as the user compiles it: seconds to compile, and a call in each batch."""
+
+    key: str
+    compile_seconds: float
+    seconds: tuple[float, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,6 +192,7 @@ Event = (
     | Traced
     | Compared
     | Nondeterministic
+    | Timed
     | FactsSeen
     | Failed
     | Satisfied

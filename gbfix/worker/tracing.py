@@ -222,6 +222,16 @@ def prepare_compiler(backend: str) -> None:
         inductor.fallback_random = True
 
 
+def prepare_timing() -> None:
+    """Settings for timing: as the user's, but that each compilation is a whole one, made here."""
+    set_quiet()
+    import torch._inductor.config as inductor
+
+    inductor.compile_threads = 1
+    inductor.fx_graph_cache = False
+    inductor.fx_graph_remote_cache = False
+
+
 def make_compiled(
     target: Any, backend: str, *, fullgraph: bool, dynamic: bool | None, compile_: Any
 ) -> Any:
