@@ -177,6 +177,19 @@ class Plain:
 """
 
 
+def test_breaks_in_test_modules_are_fixed_under_pytest(tmp_path: Path, runner: Runner) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "test_model.py").write_text(
+        "import torch\n\n\n@torch.compile\ndef f(x):\n    torch._dynamo.graph_break()\n"
+        "    return x + 1\n\n\ndef test_f():\n    assert f(torch.ones(3)).sum() == 6\n"
+    )
+    target = Target("module", "pytest", ("-q", "-p", "no:cacheprovider", "test_model.py"),
+                    cwd=str(tmp_path))  # fmt: skip
+    report = _engine(target, runner)
+    assert [item.status for item in report.breaks] == ["fixed"], report.errors
+    assert "graph_break" not in report.patches[0].after
+
+
 @pytest.mark.parametrize(
     ("name", "inputs"),
     [

@@ -260,7 +260,7 @@ class Worker:
         rest: list[tuple[str, Callable[[], None]]] = []
         for number, backend in enumerate(self.job.backends):
             work = self._compiled_work(region, index, call, golden, backend)
-            (first if number == 0 else rest).append((backend, work))
+            (first if number < 2 else rest).append((backend, work))
         self.effects.writes_files = any(shot.effects.writes_files for shot in _load(golden))
         groups = [first, rest]
         if self.effects.writes_files:

@@ -76,6 +76,9 @@ def _run_module(target: Target, overlay: Overlay) -> None:
     sys.path.insert(0, os.getcwd())
     sys.argv = ["-m", *target.args]
     name = target.value
+    if name == "pytest" and not any(item.startswith("--assert") for item in target.args):
+        # Its rewriting of assertions reads test files by itself, past the texts that we serve.
+        sys.argv.insert(1, "--assert=plain")
     spec = _find(name)
     if spec.submodule_search_locations is not None:
         name += ".__main__"
