@@ -11,6 +11,7 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import walk
 
 from .branches import Branch, has_comment
+from .predicates import Refusal
 
 
 def rebound(blocks: Sequence[Sequence[cst.CSTNode]]) -> set[str]:
@@ -60,6 +61,49 @@ def without_continue(branch: Branch) -> None:
     if last.trailing_whitespace.comment is not None:
         lines.append(cst.EmptyLine(comment=last.trailing_whitespace.comment))
     branch.above = [*branch.above, *lines]
+
+
+def both_append_to(branches: Sequence[Branch]) -> str | None:
+    """The list's name where each branch ends with ``outs.append(value)``, and has no other use."""
+    (name, *others) = {_appends_to(branch) for branch in branches}
+    if others or name is None:
+        return None
+    reads = any(name in activity(branch.statements[:-1]).reads for branch in branches)
+    return None if reads else name
+
+
+def _appends_to(branch: Branch) -> str | None:
+    match branch.statements:
+        case [
+            *_,
+            cst.SimpleStatementLine(
+                body=[
+                    cst.Expr(
+                        value=cst.Call(
+                            func=cst.Attribute(
+                                value=cst.Name(value=name), attr=cst.Name(value="append")
+                            ),
+                            args=[cst.Arg(keyword=None, star="")],
+                        )
+                    )
+                ]
+            ),
+        ]:
+            return name
+    return None
+
+
+def bind_item(branches: Sequence[Branch], item: str, name: str) -> None:
+    """``item = value`` for the ``outs.append(value)`` at the end of each branch."""
+    for branch in branches:
+        line = cst.ensure_type(branch.statements[-1], cst.SimpleStatementLine)
+        call = cst.ensure_type(cst.ensure_type(line.body[0], cst.Expr).value, cst.Call)
+        value = call.args[0].value
+        if name in activity(value).reads:
+            raise Refusal(f"a branch reads `{name}`, and appends to it")
+        branch.statements[-1] = line.with_changes(
+            body=[cst.Assign([cst.AssignTarget(cst.Name(item))], value)]
+        )
 
 
 def surely_binds(block: Sequence[cst.CSTNode], name: str) -> bool:

@@ -226,11 +226,11 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     if node.orelse is not None or holds_comment(node.test):
         raise Refusal("the `if` has an `else`")
     values = Values(site)
-    _check_loop(site, loop, function, values)
+    check_loop(site, loop, function, values)
     condition = split(node.test, values)
     if condition.python or condition.node is None or not is_point(condition.node, values):
         raise Refusal("its test has a Python part, or dimensions")
-    carries = _carries(site, loop, function, values)
+    carries = carried_tensors(site, loop, function, values)
     taken = names_in(site.module)
     done = fresh("done", taken)
     keep, step = fresh("keep", taken | {done}), fresh("step", taken | {done})
@@ -268,15 +268,16 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     return edit.rewrite("let the loop run on without effect after the break", notes=notes, rank=25)
 
 
-def _check_loop(site: Site, loop: cst.For, function: cst.FunctionDef, values: Values) -> None:
+def check_loop(site: Site, loop: cst.For, function: cst.FunctionDef, values: Values) -> None:
     """Refuse a loop that does more than to bind tensors, or that runs over who knows what."""
     found = exits([loop.body])
     # The one `break` belongs to this loop; `exits` counts those of a loop around the statements.
-    if found.returns or found.continues or found.yields or found.awaits or found.raises:
+    ways = exits(branch_of(loop.body).statements)
+    if found.continues or found.yields or found.awaits or found.raises:
         raise Refusal("there are more ways out of it")
-    if exits(branch_of(loop.body).statements).breaks != 1:
-        raise Refusal("there is more than one `break`")
-    if loop.asynchronous is not None or not _is_bounded(loop.iter, values):
+    if ways.breaks + found.returns != 1:
+        raise Refusal("there is more than one `break` or `return`")
+    if loop.asynchronous is not None or not is_bounded(loop.iter, values):
         raise Refusal("it is not known what it runs over")
     effects = values.effects(loop.body)
     if effects.rng or effects.io or effects.mutates or effects.mutates_unknown:
@@ -292,7 +293,7 @@ def _check_loop(site: Site, loop: cst.For, function: cst.FunctionDef, values: Va
         raise Refusal("copies made without gradients would lose theirs")
 
 
-def _is_bounded(node: cst.BaseExpression, values: Values) -> bool:
+def is_bounded(node: cst.BaseExpression, values: Values) -> bool:
     """Whether running over the iterable to its end changes and costs nothing."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         plain = all(arg.keyword is None and not arg.star for arg in node.args)
@@ -300,15 +301,19 @@ def _is_bounded(node: cst.BaseExpression, values: Values) -> bool:
             facts = [values.fact(arg.value) for arg in node.args]
             return plain and all(fact is not None and fact.kind == "int" for fact in facts)
         if node.func.value in ("enumerate", "zip", "reversed"):
-            return plain and all(_is_bounded(arg.value, values) for arg in node.args)
+            return plain and all(is_bounded(arg.value, values) for arg in node.args)
         return False
     fact = values.fact(node)
+    if fact is not None and fact.is_tensor:
+        return bool(fact.shape)
     lists = fact is not None and fact.kind in ("list", "tuple")
     modules = fact is not None and fact.type.rpartition(".")[2] in ("ModuleList", "Sequential")
     return lists or modules
 
 
-def _carries(site: Site, loop: cst.For, function: cst.FunctionDef, values: Values) -> list[str]:
+def carried_tensors(
+    site: Site, loop: cst.For, function: cst.FunctionDef, values: Values
+) -> list[str]:
     """The tensors that go from one round to the next, or on to what follows."""
     bound = names_bound([loop.body])
     first = branch_of(loop.body).statements[0]

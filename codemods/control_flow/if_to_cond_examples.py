@@ -568,4 +568,29 @@ EXAMPLES = (
         facts={"x": tensor(3), "limit": scalar(0.1, constant=False), "x.norm()": tensor()},
         title="a float and a number from a tensor compare in double precision",
     ),
+    Example(
+        """
+        import torch
+
+        def f(rows):
+            outs = []
+            for row in rows:
+                if row.sum() > 0:
+                    outs.append(row * 2)
+                else:
+                    outs.append(row.exp())
+            return torch.stack(outs)
+        """,
+        """
+        import torch
+
+        def f(rows):
+            outs = []
+            for row in rows:
+                outs.append(torch.cond(row.sum() > 0, lambda: row * 2, lambda: row.exp()))
+            return torch.stack(outs)
+        """,
+        at="row.sum() > 0",
+        facts={"rows": tensor(2, 3), "row": tensor(3), "outs": Fact("list", "list")},
+    ),
 )

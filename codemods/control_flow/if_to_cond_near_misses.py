@@ -556,4 +556,41 @@ NEAR_MISSES = (
             "n.sum()": tensor(dtype="torch.int64"),
         },
     ),
+    NearMiss(
+        """
+        def f(x, outs):
+            if x.sum() > 0:
+                outs.append(x + 1)
+            return outs
+        """,
+        at="x.sum() > 0",
+        why="a list that grows by data",
+        facts={"x": tensor(3), "outs": Fact("list", "list")},
+    ),
+    NearMiss(
+        """
+        def f(x, outs):
+            if x.sum() > 0:
+                outs.append(outs[-1] + x)
+            else:
+                outs.append(x * 2)
+            return outs
+        """,
+        at="x.sum() > 0",
+        why="the list is read where it grows",
+        facts={"x": tensor(3), "outs": Fact("list", "list")},
+    ),
+    NearMiss(
+        """
+        def f(x, outs):
+            if x.sum() > 0:
+                outs.append(x + 1)
+            else:
+                outs.append(x * 2)
+            return outs
+        """,
+        at="x.sum() > 0",
+        why="a deque, or whatever has a method of that name",
+        facts={"x": tensor(3), "outs": Fact("object", "collections.deque")},
+    ),
 )

@@ -15,7 +15,15 @@ from gbfix.analysis.tree import code
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .blocks import end_with, ends_round, rebound, surely_binds, without_continue
+from .blocks import (
+    bind_item,
+    both_append_to,
+    end_with,
+    ends_round,
+    rebound,
+    surely_binds,
+    without_continue,
+)
 from .branches import (
     Branch,
     Sharing,
@@ -39,12 +47,14 @@ from .values import Values
 class Target:
     """Where a result of the branches goes: their name for it, and the place that gets it.
 
-    What is ``written`` is changed in place, because others may hold the same tensor.
+    What is ``written`` is changed in place, because others may hold the same tensor; what is
+    ``appended`` goes to the end of a list.
     """
 
     name: str
     place: str
     written: bool = False
+    appended: bool = False
 
 
 @dataclasses.dataclass
@@ -165,6 +175,7 @@ class Lowering:
             long = false if true_returns else true
             long.statements = [*long.statements, *rest]
         returns = true_returns or false_returns
+        appended = None if returns or swallowed else self._appended((true, false))
         for branch in (true, false):
             check_movable(branch.statements, returns=returns)
             self._check_effects(branch)
@@ -177,6 +188,8 @@ class Lowering:
         targets = [Target(name, name) for name in results if name not in written]
         targets += [Target(name, name, written=True) for name in written]
         targets = [_at_place(target, places) for target in targets]
+        if appended is not None:
+            targets.append(appended)
         if not returns and not targets:
             raise Refusal("the branches bind no name that is used afterwards")
         names = self._function_names(condition)
@@ -252,6 +265,17 @@ class Lowering:
                 if place.fact is not None:
                     self.values.named[place.name] = place.fact
         return places
+
+    def _appended(self, branches: tuple[Branch, Branch]) -> Target | None:
+        """The item that both branches append to a list at their end: they give it instead."""
+        name = both_append_to(branches)
+        fact = None if name is None else self.values.outside(name)
+        if name is None or fact is None or fact.kind != "list":
+            return None
+        item = fresh("item", self._taken)
+        self._taken.add(item)
+        bind_item(branches, item, name)
+        return Target(item, name, appended=True)
 
     def _function_names(self, condition: Condition) -> tuple[str, str]:
         """Free names for the two branch functions that tell when each is called."""
@@ -477,12 +501,16 @@ class Lowering:
         """What stands before and after the call, and the lines that follow it."""
         if not targets:
             return "return ", "", []
-        if len(targets) == 1 and targets[0].written:
-            return f"{targets[0].place}.copy_(", ")", []
+        if len(targets) == 1 and (targets[0].written or targets[0].appended):
+            method = "copy_" if targets[0].written else "append"
+            return f"{targets[0].place}.{method}(", ")", []
         left: list[str] = []
         after: list[cst.BaseStatement] = []
         for target in targets:
             name = target.place
+            if target.appended:
+                name = target.name
+                after.append(cst.parse_statement(f"{target.place}.append({name})"))
             if target.written:
                 name = target.name
                 if name == target.place:

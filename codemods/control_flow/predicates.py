@@ -302,17 +302,21 @@ def _combine(
     operands: list[cst.BaseExpression], joint: str, values: Values, *, lazy: bool = True
 ) -> str:
     """One predicate for all operands; ``lazy`` says that Python evaluates them one by one."""
-    for operand in operands[1:]:
-        if lazy and not values.is_total(operand):
+    for part in operands[1:]:
+        if lazy and not values.is_total(part):
             raise Refusal(
-                f"`{code(operand)}` may fail or have an effect where Python's `{joint}` skips it"
+                f"`{code(part)}` may fail or have an effect where Python's `{joint}` skips it"
             )
     symbol = "&" if joint == "and" else "|"
     texts = []
-    for operand in operands:
-        text = predicate(operand, values)
-        texts.append(text if _is_primary(cst.parse_expression(text)) else f"({text})")
+    for part in operands:
+        texts.append(operand(predicate(part, values)))
     return f" {symbol} ".join(texts)
+
+
+def operand(text: str) -> str:
+    """The text of an expression, fit to stand beside any operator."""
+    return text if _is_primary(cst.parse_expression(text)) else f"({text})"
 
 
 def _operands(

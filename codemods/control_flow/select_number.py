@@ -196,7 +196,7 @@ def _of_ternary(site: Site, node: cst.IfExp, function: cst.FunctionDef) -> Rewri
     arms = [_number(arm, values) for arm in (node.body, node.orelse)]
     match site.parent(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-            _check_name(site, name, function, site.statement, 1)
+            check_name(site, name, function, site.statement, 1)
             _check_uses(site, name, function, site.statement, arms, values)
         case _:
             if not _is_scale(site, node, arms, values):
@@ -217,10 +217,10 @@ def _of_if(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
         other_name, other = _binding(branch_of(node.orelse.body).statements)
         if other_name != name:
             raise Refusal("")
-        _check_name(site, name, function, node, 2)
+        check_name(site, name, function, node, 2)
     elif node.orelse is None:
         other = values.before(name)
-        _check_name(site, name, function, node, 2)
+        check_name(site, name, function, node, 2)
     else:
         raise Refusal("")
     arms = [_number(arm, values) for arm in (value, other)]
@@ -271,7 +271,7 @@ def _number(node: cst.BaseExpression, values: Values) -> tuple[Fact, int | float
     return fact, number_of(node)
 
 
-def _check_name(
+def check_name(
     site: Site, name: str, function: cst.FunctionDef, statement: cst.CSTNode, bindings: int
 ) -> None:
     """Refuse a name that anything else binds, or may read at some other time."""
@@ -301,6 +301,15 @@ def _check_uses(
     values: Values,
 ) -> None:
     """Refuse where a use after the statement could tell the number from a tensor."""
+    for node in uses_after(site, name, function, statement):
+        if not _is_scale(site, node, arms, values):
+            raise Refusal("")
+
+
+def uses_after(
+    site: Site, name: str, function: cst.FunctionDef, statement: cst.CSTNode
+) -> Iterator[cst.Name]:
+    """Where the function names the variable after the statement."""
     end = site.span(statement).end_line
     for node in walk(function.body):
         if not isinstance(node, cst.Name) or node.value != name:
@@ -308,10 +317,8 @@ def _check_uses(
         holder = site.parent(node)
         attribute = isinstance(holder, cst.Attribute) and holder.attr is node
         keyword = isinstance(holder, cst.Arg) and holder.keyword is node
-        if attribute or keyword or site.span(node).line <= end:
-            continue
-        if not _is_scale(site, node, arms, values):
-            raise Refusal("")
+        if not attribute and not keyword and site.span(node).line > end:
+            yield node
 
 
 def _is_scale(

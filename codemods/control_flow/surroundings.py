@@ -14,10 +14,11 @@ from .values import Values
 
 
 def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
-    """Whether the function will run more than one ``torch.cond``, if one stands for the node.
+    """Whether the function will run more than one ``torch.cond`` (or loop), if it gets one here.
 
     Measured on torch 2.13: with inductor and donated buffers (both are defaults), the backward of
-    a graph with two or more conds can be silently wrong, where their gradients are added up.
+    a graph with two or more conds or while_loops can be silently wrong, where their gradients are
+    added up.
     """
     if any(isinstance(parent, cst.For | cst.While) for parent in site.ancestors(node)):
         return True
@@ -25,7 +26,7 @@ def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
     return any(
         isinstance(inner, cst.Call)
         and isinstance(inner.func, cst.Attribute)
-        and inner.func.attr.value == "cond"
+        and inner.func.attr.value in ("cond", "while_loop")
         for inner in walk(site.function.body)
     )
 

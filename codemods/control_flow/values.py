@@ -210,6 +210,7 @@ class Values:
                 for target in targets:
                     if not _binds(target, name):
                         continue
+                    target, value = _element(target, value, name)
                     if not isinstance(target, cst.Name) or value is None:
                         return None
                     new = infer(value, self._known)
@@ -425,6 +426,20 @@ _HOMES = words("torch torch.nn.functional torch.linalg torch.fft torch.special")
 def _worst(shares: list[Share]) -> Share:
     order = (Share.PYTHON, Share.SHARED, Share.UNKNOWN, Share.LOCAL, Share.FRESH)
     return next(share for share in order if share in shares)
+
+
+def _element(
+    target: cst.BaseExpression, value: cst.BaseExpression | None, name: str
+) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
+    """Of ``a, b = x, y`` the target that is the name, and its value."""
+    if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
+        return target, value
+    plain = all(isinstance(e, cst.Element) for e in (*target.elements, *value.elements))
+    if not plain or len(target.elements) != len(value.elements):
+        return target, value
+    pairs = zip(target.elements, value.elements, strict=True)
+    mine = [(left.value, right.value) for left, right in pairs if _binds(left.value, name)]
+    return mine[0] if len(mine) == 1 else (target, value)
 
 
 def _binds(target: cst.CSTNode, name: str) -> bool:

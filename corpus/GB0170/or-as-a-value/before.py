@@ -1,0 +1,12 @@
+import torch
+
+
+@torch.compile
+def masked_mean(x, mask):
+    count = mask.sum() or 1  # an empty mask has a mean of zero
+    return (x * mask).sum() / count
+
+
+x = torch.arange(4.0)
+for bound in (1.5, 9.0):
+    print(masked_mean(x, x > bound))
