@@ -10,9 +10,10 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from .blocks import ends_with_break
 from .branches import (
@@ -52,9 +53,10 @@ class BreakToCond(Codemod):
 
     **Fix safety**
 
-    A round that the loop would not have reached computes nothing, so nothing can fail or differ in
-    it.  The iterable is used up, though: loops over anything but ``range``, lists and tuples are
-    refused.
+    Unsafe with floating tensors: the backward raises, should anyone ask for gradients.  A round
+    that the loop would not have reached computes nothing, so nothing can fail or differ in it.
+    The iterable is used up, though: loops over anything but ``range``, lists, tuples and tensors
+    are refused.
 
     **Refuses**
 
@@ -265,7 +267,15 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
         "All rounds of the loop are run; those after the break only copy.",
         f"Where the loop ends, {_quoted(carries)} may be a copy.",
     ]
-    return edit.rewrite("let the loop run on without effect after the break", notes=notes, rank=25)
+    safety = Safety.SAFE
+    facts = [values.outside(name) for name in carries]
+    if any(fact is None or fact.dtype in FLOAT_DTYPES for fact in facts):
+        if values.needs_gradients():
+            raise Refusal("torch.cond has no gradients where it gives a flag, too")
+        safety = Safety.UNSAFE
+        notes.append("Torch 2.13 raises in a backward through it.")
+    title = "let the loop run on without effect after the break"
+    return edit.rewrite(title, notes=notes, rank=25, safety=safety)
 
 
 def check_loop(site: Site, loop: cst.For, function: cst.FunctionDef, values: Values) -> None:

@@ -13,15 +13,18 @@ _TENSORS = ("x", "y", "z", "w")
 
 
 def inputs() -> list[Any]:
-    """Calls of ``f(x, y, n, flag)`` that take every branch of the simple tests."""
+    """Calls of ``f(x, y, n, flag)`` that take every branch of the simple tests.
+
+    Two pairs of Python values: each is compiled anew, and that is most of what a program costs.
+    """
 
     def make(a: float, b: float, n: int, flag: bool) -> tuple[Any, ...]:
         return BASE + a, BASE * 0.5 + b, n, flag
 
     cases = [
         (2.0, 2.0, 2, True),
-        (2.0, -3.0, 1, True),
-        (-3.0, 2.0, 2, False),
+        (2.0, -3.0, 2, True),
+        (-3.0, 2.0, 1, False),
         (-0.6, 0.1, 1, False),
     ]
     return [functools.partial(make, *case) for case in cases]
@@ -64,7 +67,7 @@ class _Writer:
         if depth > 1:
             return name
         inner = functools.partial(self.tensor, bound, depth + 1)
-        kind = self.pick(*range(14))
+        kind = self.pick(*range(16))
         match kind:
             case 0 | 1:
                 return name
@@ -88,6 +91,11 @@ class _Writer:
                 return f"({inner()} if {self.test(bound)} else {other})"
             case 12:
                 return f"{name} / {other}"
+            case 13:
+                return f"{name} * ({name}.sum() {self.pick('and', 'or')} {other}.sum())"
+            case 14:
+                zero = self.pick("!= 0", "> 1")
+                return f"{name} / (s if (s := {other}.sum()) {zero} else {self.pick('1.0', '2')})"
             case _:
                 return f"({name}.max() {self.pick('and', 'or')} {other})"
 
@@ -121,7 +129,7 @@ class _Writer:
         self, indent: int, bound: frozenset[str], depth: int, *, loop: bool
     ) -> frozenset[str]:
         for _ in range(self.pick(1, 2, 3)):
-            nested = ("if", "for", "while", "with", "try")
+            nested = ("if", "for", "while", "with", "try", "until", "append")
             kind = self.pick(*(k for k in self._kinds if depth < 2 or k not in nested))
             new = getattr(self, f"_{kind}")(indent, bound, depth, loop)
             if new is None:
@@ -151,7 +159,14 @@ class _Writer:
 
     def _for(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
         self.line(
-            indent, f"for i in {self.pick('range(2)', 'range(n)', 'range(int(x.sum() > 0))')}:"
+            indent,
+            self.pick(
+                "for i in range(2):",
+                "for i in range(n):",
+                "for i in range(int(x.sum() > 0)):",
+                "for row in x * 0.5:",
+                "for i, row in enumerate(y + 1):",
+            ),
         )
         self.block(indent + 1, bound, depth + 1, loop=True)
         return bound
@@ -160,7 +175,31 @@ class _Writer:
         name = self.name(bound)
         self._loops += 1
         count = f"i{self._loops}"
-        match self.pick(0, 1, 2, 3):
+        match self.pick(*range(7)):
+            case 4:
+                self.line(indent, f"{count} = 0")
+                self.line(indent, f"while {name}.norm() > 1 and {count} < 4:")
+                other = self.pick(name, *sorted(bound))
+                self.line(indent + 1, f"{name} = {name} * 0.5 {self.pick('+', '-')} 0.1 * {other}")
+                self.line(indent + 1, f"{count} {self.pick('+= 1', '+= 2', f'= {count} + 1')}")
+                if self.chance():
+                    self.line(indent, "else:")
+                    self.line(indent + 1, f"{name} = {self.tensor(bound)}")
+            case 5:
+                self.line(indent, "while True:")
+                self.line(indent + 1, f"new = {name} * 0.5 + 0.1")
+                self.line(indent + 1, f"if (new - {name}).abs().max() < 0.2:")
+                if self.chance():
+                    self.line(indent + 2, f"{name} = {name} + 1")
+                self.line(indent + 2, "break")
+                self.line(indent + 1, f"{name} = new")
+            case 6:
+                self.line(indent, f"{count} = 0")
+                self.line(indent, f"while {count} < 4:")
+                self.line(indent + 1, f"{name} = {name} * 0.7 - 0.1 * {count}")
+                self.line(indent + 1, f"if {self.test(bound)}:")
+                self.line(indent + 2, "break")
+                self.line(indent + 1, f"{count} += 1")
             case 0:
                 self.line(indent, f"while {name}.abs().max() > {self.pick('1', '0.7')}:")
                 self.line(indent + 1, f"{name} = {name} * 0.5")
@@ -183,6 +222,41 @@ class _Writer:
                     self.line(indent, "else:")
                     self.line(indent + 1, f"{name} = {name} + 1")
         return bound
+
+    def _until(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """A loop with a bound that data may end."""
+        name, other = self.name(bound), self.name(bound)
+        row = self.chance()
+        self.line(indent, "for row in x:" if row else "for i in range(3):")
+        new = f"{name} + row" if row else self.pick(f"{name} * 0.5", f"{name} - 0.5 * {other}")
+        if self.chance():
+            self.line(indent + 1, f"{name} = {new}")
+        self.line(indent + 1, f"if {self.test(bound)}:")
+        if self.chance():
+            self.line(indent + 2, f"{name} = {self.tensor(bound)}")
+        if depth == 0 and not self._number_too and self.pick(0, 0, 1):
+            self.line(indent + 2, f"return {name}, y, z")
+        else:
+            self.line(indent + 2, "break")
+        if self.chance():
+            self.line(indent + 1, f"{name} = {new}")
+        return bound
+
+    def _append(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """A list that both branches append to."""
+        self._loops += 1
+        outs = f"outs{self._loops}"
+        self.line(indent, f"{outs} = [x]")
+        self.line(indent, f"if {self.test(bound)}:")
+        name = self.name(bound)
+        if self.chance():
+            self.line(indent + 1, f"{name} = {self.tensor(bound)}")
+        self.line(indent + 1, f"{outs}.append({self.tensor(bound)})")
+        self.line(indent, "else:")
+        self.line(indent + 1, f"{outs}.append({self.tensor(bound)})")
+        target = self.pick(*_TENSORS)
+        self.line(indent, f"{target} = {outs}[0] + {outs}[-1]")
+        return bound | {target}
 
     def _change(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
         name, other = self.name(bound), self.name(bound)
@@ -228,8 +302,8 @@ class _Writer:
         return bound
 
 
-_BRANCHES = ("assign", "assign", "assign", "return", "if", "if", "if")
-_LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while")
+_BRANCHES = ("assign", "assign", "assign", "return", "if", "if", "if", "append")
+_LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while", "until", "until")
 _CHANGES = ("assign", "assign", "change", "if", "if", "with")
 _EVERYTHING = (*_BRANCHES, *_LOOPS, *_CHANGES, "number", "try")
 

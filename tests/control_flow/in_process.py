@@ -210,10 +210,11 @@ class Lab:
         grads: bool = True,
     ) -> str:
         """How the second program differs from the first; "" where it does not."""
-        kinds = (False, True) if grads else (False,)
+        both = (False, True) if grads else (False,)
         refused = ""
         for backend in (None, self._backend):
-            for with_grads in kinds:
+            # Uncompiled, a call with gradients computes all that one without them does.
+            for with_grads in both[-1:] if backend is None else both:
                 torch._dynamo.reset()
                 original, run = self.load(before), self.load(after)
                 if backend is not None:
