@@ -23,7 +23,7 @@ from .sites import depth_of, if_at, rest_of
 from .surroundings import check_later_changes
 from .vain import zero_stays_zero
 from .values import Values
-from .while_body import selected
+from .while_body import check_apart, selected
 
 _IN = 20 * " "
 
@@ -226,8 +226,7 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     block_ = branch_of(loop.body)
     index = block_.statements.index(node)
     before, after = block_.statements[:index], block_.statements[index + 1 :]
-    if activity(last).writes & activity(after).reads:
-        raise Refusal("")
+    check_apart(last, after, carries)
     taken = names_in(site.module)
     done = fresh("done", taken)
     where = f"{values.torch}.where"

@@ -62,8 +62,6 @@ def round_of(node: cst.While) -> Round:
                 if node.orelse is not None:
                     raise Refusal("it has an `else` beside its `break`")
                 after = statements[index + 1 :]
-                if activity(last).writes & activity(after).reads - activity(after).writes:
-                    raise Refusal("what stands before `break` binds a name that is read after it")
                 return Round(test, statements[:index], statement, last, after)
     raise Refusal("a `break` stands deeper in the body; make its reason a part of the condition")
 
@@ -77,6 +75,15 @@ def flag_line(round_: Round, flag: str, values: Values) -> cst.BaseStatement:
         raise Refusal("the test before `break` has a Python part, or dimensions")
     line = cst.parse_statement(f"{flag} = {condition.tensor}")
     return line.with_changes(leading_lines=leading(stop))
+
+
+def check_apart(
+    last: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode], carries: Collection[str]
+) -> None:
+    """Refuse where both run and what stands after the ``if`` reads a name that was bound in it."""
+    shared = (activity(last).writes - set(carries)) & activity(after).reads
+    if shared:
+        raise Refusal(f"`{min(shared)}` is bound before `break` and read after it")
 
 
 def selected(

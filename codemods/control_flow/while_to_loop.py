@@ -25,7 +25,7 @@ from .surroundings import SEVERAL, check_later_changes, is_one_of_several
 from .uses import is_private
 from .vain import each_on_its_own, zero_stays_zero
 from .values import Values
-from .while_body import Round, flag_line, round_of, selected
+from .while_body import Round, check_apart, flag_line, round_of, selected
 
 #: Dtypes of tensors that have no gradients.
 EXACT_DTYPES = ("torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64")
@@ -411,6 +411,7 @@ def _statements(
     if not flag:
         return list(round_.before)
     where = f"{values.torch}.where({flag}, "
+    check_apart(round_.last, round_.after, names)
     return [
         *round_.before,
         flag_line(round_, flag, values),

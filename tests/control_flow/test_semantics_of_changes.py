@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from branch_programs import check, rewritten
 from gbfix_codemods.control_flow.break_to_cond import BreakToCond
+from gbfix_codemods.control_flow.break_to_where import BreakToWhere
 from gbfix_codemods.control_flow.if_to_cond import IfToCond
 from gbfix_codemods.control_flow.select_number import SelectNumber
+from gbfix_codemods.control_flow.select_value import SelectValue
+from gbfix_codemods.control_flow.while_to_loop import WhileToLoop
 from test_semantics import BASE, ONE, XY, Program, X, near_zero, pairs, with_nan
 
 from gbfix.codemod import scalar, tensor
@@ -194,6 +197,85 @@ PROGRAMS = [
         BreakToCond,
         # Torch 2.13 refuses the backward of a cond with a bool among its results.
         grads=False,
+    ),
+    Program(
+        "the same, with gradients: rounds in vain",
+        """
+        def f(x):
+            for i in range(5):
+                x = x * 0.5
+                if x.abs().max() < 0.3:
+                    x = x + 10
+                    break
+                x = x + i * 0.01
+            return x
+        """,
+        "x.abs().max() < 0.3",
+        {**X, "i": scalar(0, constant=False), "x + i * 0.01": tensor(2, 3)},
+        [*ONE, near_zero],
+        BreakToWhere,
+    ),
+    Program(
+        "a return out of a loop",
+        """
+        def f(x):
+            for i in range(3):
+                x = x * 0.5
+                if x.abs().max() < 0.3:
+                    return x - 1
+            return x.clamp(max=0.2)
+        """,
+        "x.abs().max() < 0.3",
+        {**X, "i": scalar(0, constant=False), "x.clamp(max=0.2)": tensor(2, 3)},
+        [*ONE, near_zero],
+        BreakToWhere,
+    ),
+    Program(
+        "a loop that counts, and may not run at all, with gradients",
+        """
+        def f(x):
+            n = 0
+            while x.abs().max() > 0.5 and n < 3:
+                x = x * 0.5 + n
+                n += 1
+            else:
+                x = x * 3
+            return x
+        """,
+        "x.abs().max() > 0.5",
+        {**X, "n": scalar(0, constant=False)},
+        [*ONE, near_zero],
+        WhileToLoop,
+    ),
+    Program(
+        "while True, with a break in the middle",
+        """
+        def f(x):
+            y = x * 2
+            while True:
+                new = y * 0.5
+                if new.abs().max() < 0.3:
+                    y = y + 1
+                    break
+                y = new - 0.01
+            return y
+        """,
+        "new.abs().max() < 0.3",
+        {**X, "y": tensor(2, 3), "new": tensor(2, 3)},
+        [*ONE, near_zero],
+        WhileToLoop,
+    ),
+    Program(
+        "a value or another",
+        """
+        def f(x, y):
+            s = x.sum() or y.sum()
+            return x * s + y / s
+        """,
+        "x.sum() or y.sum()",
+        {**XY, "s": tensor()},
+        [lambda: (BASE.clone(), BASE + 1)],
+        SelectValue,
     ),
 ]
 
