@@ -593,4 +593,17 @@ NEAR_MISSES = (
         why="a deque, or whatever has a method of that name",
         facts={"x": tensor(3), "outs": Fact("object", "collections.deque")},
     ),
+    NearMiss(
+        """
+        def f(x, outs, on):
+            if on and x.sum() > 0:
+                outs.append(x + 1)
+            else:
+                outs.append(x * 2)
+            return outs
+        """,
+        at="x.sum() > 0",
+        why="where Python decides, the item has to be appended, too",
+        facts={"x": tensor(3), "outs": Fact("list", "list"), "on": scalar(True)},
+    ),
 )

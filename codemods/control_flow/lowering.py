@@ -175,7 +175,9 @@ class Lowering:
             long = false if true_returns else true
             long.statements = [*long.statements, *rest]
         returns = true_returns or false_returns
-        appended = None if returns or swallowed else self._appended((true, false))
+        # Behind a Python condition, the branch that it decides about has to append by itself.
+        alone = not (returns or swallowed or condition.python)
+        appended = self._appended((true, false)) if alone else None
         for branch in (true, false):
             check_movable(branch.statements, returns=returns)
             self._check_effects(branch)

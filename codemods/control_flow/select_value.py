@@ -159,7 +159,10 @@ class SelectValue(Codemod):
             ("n or s", "n or s", "r", "Python decides: this compiles"),
             ("s or s.item()", "s or s.item()", "r", "a Python number"),
             ("s or d.sum() or s", "s or d.sum()", "r", "another dtype in the middle"),
-            ("[s or t for t in x]", "s or t", "r", "no line for a name in a comprehension"),
+            ("[s or s * t for t in x]", "s or s * t", "r", "a comprehension has names of its own"),
+            ("lambda: 2 * (s or s * 2)", "s or s * 2", "r", "not evaluated here"),
+            ("x * (s.exp() or s) if n else x", "s.exp() or s", "r", "it may not be evaluated"),
+            ("n and x * (s.exp() or s)", "s.exp() or s", "r", "it may not be evaluated"),
             ("not (s or d)", "s or d", "r", "a truth, not a value"),
             ("s or s * 2; r += 1", "s or s * 2", "r", "the caller's tensor may change"),
             ("s if n > 0 else d", "n > 0", "r", "Python decides"),
@@ -179,6 +182,9 @@ class SelectValue(Codemod):
 def _rewrite(site: Site) -> Rewrite:
     values = Values(site)
     node = _place(site)
+    scopes = cst.Lambda | cst.BaseComp
+    if any(isinstance(parent, scopes) for parent in _around(site, node)):
+        raise Refusal("")  # facts of names in there are of many values
     if comments_in(node) or without_gradients(site, node):
         raise Refusal("")
     before: list[cst.BaseStatement] = []
@@ -236,12 +242,23 @@ def _place(site: Site) -> cst.BooleanOperation | cst.IfExp:
     raise Refusal("")
 
 
+def _around(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What holds the node, up to its statement."""
+    for parent in site.ancestors(node):
+        if parent is site.statement:
+            return
+        yield parent
+
+
 def _is_line(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1
 
 
 def _is_first(site: Site, node: cst.BaseExpression, values: Values) -> bool:
     """Whether nothing else that the statement calls could notice, or change, an earlier read."""
+    skipping = cst.IfExp | cst.BooleanOperation
+    if any(isinstance(parent, skipping) for parent in _around(site, node)):
+        return False
     around = {id(parent) for parent in site.ancestors(node)}
     inside = {id(inner) for inner in walk(node)}
     others = [
