@@ -197,7 +197,7 @@ def test_a_file_of_targets_with_a_mistake(tmp_path: Path, text: str, says: str) 
 
 
 @pytest.mark.parametrize(
-    "address", ["here", "dask://", "dask://host", "http://host:1", "ray://h:x"]
+    "address", ["here", "dask://", "dask://host", "http://host:1", "dask://h:x"]
 )
 def test_an_executor_that_is_none(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--executor", address, "--target-file", __file__]) == 2
@@ -258,12 +258,17 @@ def project(folder: Path, names: Sequence[str], wait: float = 0.0) -> Path:
     return listed
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_three_programs_with_one_helper(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    jobs: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     listed = project(tmp_path, ["grown", "shifted", "grown"])
     monkeypatch.chdir(tmp_path)
-    assert main(["--format", "json", "--apply", "--target-file", str(listed)]) == 0
+    words = ["--jobs", jobs, "--format", "json", "--apply", "--target-file", str(listed)]
+    assert main(words) == 0
     data = json.loads(capsys.readouterr().out)
     assert [(item["breaks"], item["fixed"]) for item in data["targets"]] == [(1, 1)] * 3
     (patch,) = data["patches"]

@@ -72,6 +72,8 @@ def main(fd: int) -> None:
     """Serve on the socket ``fd`` until it closes."""
     die_with_parent()
     _adopt_orphans()
+    # Whoever started us may block signals: ends of children would go unseen.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server = socket.socket(fileno=fd)
     wake_read, wake_write = os.pipe()
