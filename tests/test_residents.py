@@ -19,6 +19,7 @@ from gbfix import bench, loop
 from gbfix.codemod import Advice, Rewrite, Site
 from gbfix.runner import Runner
 from gbfix.schema import Report, Target
+from gbfix.worker import resident
 from gbfix.worker.protocol import Job, Outcome
 from gbfix.worker.swap import CannotSwap, Loaded, additions
 from tests.planted import Planted
@@ -322,6 +323,19 @@ def test_a_program_that_writes_files_is_run_from_the_start(
     report = gbfix_run(PROGRAM + f"open({str(tmp_path / 'out')!r}, 'a').write('x')\n")
     assert [region.status for region in report.regions] == ["fixed"]
     assert starts.count("facts") >= 1
+
+
+@pytest.mark.slow
+def test_a_program_with_very_many_calls_is_run_from_the_start(
+    gbfix_run: Gbfix, starts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regions = "".join(
+        f"@torch.compile(backend='eager')\ndef f{n}(x):\n    return x\n\n\nf{n}(torch.ones(2))\n"
+        for n in range(resident.MOST)
+    )
+    report = gbfix_run(PROGRAM + regions)
+    assert report.regions[0].status == "fixed"
+    assert "facts" in starts
 
 
 def test_nothing_stays_behind(tmp_path: Path) -> None:

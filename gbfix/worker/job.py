@@ -276,6 +276,8 @@ class Worker:
         """Leave a resident here (`gbfix.worker.resident`)."""
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             return  # CUDA does not survive a fork
+        if self._recorded >= resident.MOST:
+            return
         self._flush()
         folder = os.path.join(os.path.dirname(self.job.directory), resident.FOLDER)
         about: dict[str, object] = {

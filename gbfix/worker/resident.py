@@ -23,6 +23,8 @@ from gbfix.worker.zygote import die_with_parent
 #: In the runner's folder: where residents tell of themselves, and the pipe that tells of its end.
 FOLDER = "residents"
 ALIVE = "alive"
+#: A program with more recorded calls than this is run from the start every time.
+MOST = 32
 _PR_SET_PDEATHSIG = 1
 
 
