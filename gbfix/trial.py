@@ -331,9 +331,20 @@ def _instrument(path: str, action: str, span: Span, value: bool) -> Instrument:
 
 
 def _still_compiled(old: str, new: str, region: Region) -> bool:
-    """Whether the region's own decorator survived the rewrite (regions made by calls always do)."""
-    return "compile" not in _decorators(old, region.name) or "compile" in _decorators(
-        new, region.name
+    """Whether the region's own decorator, or the call that compiles it, survived the rewrite."""
+    if "compile" in _decorators(old, region.name):
+        return "compile" in _decorators(new, region.name)
+    return _compiles(new, region.name) or not _compiles(old, region.name)
+
+
+def _compiles(source: str, name: str) -> bool:
+    """Whether there is a call like ``torch.compile(name)``."""
+    return any(
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "compile"
+        and bool(node.args)
+        and ast.unparse(node.args[0]) == name
+        for node in ast.walk(ast.parse(source))
     )
 
 

@@ -110,6 +110,17 @@ sparse(torch.eye(3).to_sparse(), torch.ones(3, 2))
 nested(torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)]))
 quantized(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))
 torch.compile(Lazy())(torch.ones(2, 3))
+with torch.inference_mode():
+    held = torch.ones(2)
+
+
+@torch.compile
+def holds(x):
+    return held + x
+
+
+with torch.inference_mode():
+    holds(torch.ones(2))
 """
 
 
@@ -118,6 +129,6 @@ def test_programs_with_such_tensors_end_without_internal_errors(
 ) -> None:
     report = gbfix_run(PROGRAM)
     assert report.errors == []
-    assert len(report.regions) == 4
+    assert len(report.regions) == 5
     codes = {item.graph_break.code for item in report.breaks}
     assert {"GB0015", "GB0016", "GB0025"} <= codes

@@ -19,13 +19,13 @@ _BREAKERS = frozenset(
     f"torch._dynamo.{home}{name}"
     for home in ("", "decorators.")
     for name in ("graph_break", "skip_frame", "step_unsupported")
-)
+) | {"torch._dynamo.comptime.comptime.graph_break"}
 _X = tensor(3)
 
 
 class RemoveGraphBreak(Codemod):
     """*What it does.*  Removes ``torch._dynamo.graph_break()``, ``skip_frame()``,
-    ``step_unsupported()``.
+    ``step_unsupported()`` and ``comptime.graph_break()``.
 
     These functions have an empty body: outside of a trace they do nothing and give None.  A
     statement that is such a call goes; an ``if`` that held nothing else goes with it where its test
@@ -42,9 +42,29 @@ class RemoveGraphBreak(Codemod):
     """
 
     name = "remove-graph-break"
-    codes = ("GB0025", "GB4297", "GB0284", "GB4636", "GB0066", "GB0142")
+    codes = ("GB0025", "GB4297", "GB0284", "GB4636", "GB0066", "GB0142", "GB0030")
 
     examples = (
+        Example(
+            title="a break while compiling",
+            before="""
+            from torch._dynamo.comptime import comptime
+
+
+            def f(x):
+                comptime.graph_break()
+                return x + 1
+            """,
+            after="""
+            from torch._dynamo.comptime import comptime
+
+
+            def f(x):
+                return x + 1
+            """,
+            at="comptime.graph_break()",
+            code="GB0030",
+        ),
         Example(
             title="a loop",
             before="""

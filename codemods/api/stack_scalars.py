@@ -34,8 +34,8 @@ class StackScalars(Codemod):
 
     The legacy constructors read a number out of every tensor, which Dynamo cannot do.
 
-    *When it applies.*  A list or tuple display whose elements were all recorded as 0-dimensional
-    floating point tensors on the CPU.
+    *When it applies.*  A list or tuple display, or a list with a name, whose elements were all
+    recorded as 0-dimensional floating point tensors on the CPU.
 
     *Fix safety.*  Safe: a new tensor of the same float32 values, without history, as before.
 
@@ -55,6 +55,14 @@ class StackScalars(Codemod):
                 "return x * torch.stack([a, x.sum()]).detach().mean()",
                 "torch.Tensor([a, x.sum()])",
                 {},
+            ),
+            (
+                "a list that was filled before",
+                "return torch.Tensor(losses) + 1",
+                "return (torch.stack(losses).detach().to(torch.float32)"
+                " if losses else torch.empty(0)) + 1",
+                "torch.Tensor(losses)",
+                {"losses": Fact("list", "list", items=(_GRAD, _GRAD))},
             ),
             (
                 "of another dtype",
@@ -103,6 +111,24 @@ class StackScalars(Codemod):
                 "another default dtype",
                 {},
             ),
+            (
+                "return torch.Tensor(losses)",
+                "torch.Tensor(losses)",
+                "a list of numbers",
+                {"losses": Fact("list", "list", items=(scalar(1.0),))},
+            ),
+            (
+                "return torch.Tensor(losses)",
+                "torch.Tensor(losses)",
+                "an empty list shows nothing",
+                {"losses": Fact("list", "list", items=())},
+            ),
+            (
+                "return torch.Tensor(losses)",
+                "torch.Tensor(losses)",
+                "a list of another kind",
+                {"losses": Fact("list", "mine.Losses", items=(_GRAD,))},
+            ),
             ("return torch.Tensor([a, n])", "torch.Tensor([a, n])", "an int", {"n": scalar(1)}),
         )
     )
@@ -123,30 +149,41 @@ class StackScalars(Codemod):
             if any(_DEFAULTS.search(text) for text in site.sources.values()):
                 return
             splice = Splice(site)
-            cast = f".to({torch}.float32)" if dtype in _FLOATS else ""
-            splice.replace_span(
-                site.span(call), f"{torch}.stack({splice.source_of(arg.value)}).detach(){cast}"
-            )
+            named = isinstance(arg.value, cst.Name)
+            cast = f".to({torch}.float32)" if named or dtype in _FLOATS else ""
+            text = f"{torch}.stack({splice.source_of(arg.value)}).detach(){cast}"
+            if named:  # on other inputs it may be empty
+                text = f"({text} if {site.text(arg.value)} else {torch}.empty(0))"
+            splice.replace_span(site.span(call), text)
             yield splice.rewrite("put the tensors together with `torch.stack`", rank=10)
             return
 
 
 def _common_dtype(site: Site, arg: cst.Arg) -> str | None:
     """The dtype of all elements of a display of 0-dimensional float tensors; None otherwise."""
-    if arg.star or arg.keyword is not None or not isinstance(arg.value, cst.List | cst.Tuple):
+    if arg.star or arg.keyword is not None:
         return None
-    dtypes: set[str | None] = set()
-    for element in arg.value.elements:
-        if not isinstance(element, cst.Element):
-            return None
-        fact = infer(element.value, site.fact)
-        if fact is None or not _is_plain_scalar(fact):
-            return None
-        dtypes.add(fact.dtype)
+    facts = _elements(site, arg.value)
+    if not all(fact is not None and _is_plain_scalar(fact) for fact in facts):
+        return None
+    dtypes = {fact.dtype for fact in facts if fact is not None}
     if len(dtypes) != 1:
         return None
     dtype = dtypes.pop()
     return dtype if dtype in _FLOATS or dtype == "torch.float32" else None
+
+
+def _elements(site: Site, node: cst.BaseExpression) -> list[Fact | None]:
+    """What the elements of a display, or of a list with a name, were seen to be."""
+    if isinstance(node, cst.List | cst.Tuple):
+        elements = node.elements
+        if not all(isinstance(element, cst.Element) for element in elements):
+            return []
+        return [infer(element.value, site.fact) for element in elements]
+    fact = site.fact(node) if isinstance(node, cst.Name) else None
+    if fact is None or fact.type != "list" or fact.items is None:
+        return []
+    return list(fact.items)
 
 
 def _is_plain_scalar(fact: Fact) -> bool:

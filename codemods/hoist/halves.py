@@ -6,8 +6,8 @@ names that somebody reads later; the staying statements keep their place.  A com
 (``with``, ``try``, a loop, an ``if``) that holds a staying one stays too, and its blocks are cut in
 the same way, so that contexts, handlers and loops go on around the parts as before.
 
-All that a part needs is passed to it by name, so that closures, ``global`` statements, generators
-and names that may be unbound are refused.
+All that a part needs is passed to it by name, so that closures, generators, globals that a part
+would bind and names that may be unbound are refused.
 """
 
 from __future__ import annotations
@@ -168,13 +168,8 @@ def check_scope(function: cst.FunctionDef, scope: Scope) -> None:
     ways = exits(function.body)
     if function.asynchronous is not None or ways.yields or ways.awaits:
         raise CannotSplit("generators and coroutines cannot be cut")
-    if (
-        scope.cells
-        or scope.nonlocals
-        or scope.declared_globals
-        or what.deletes - _handled(function)
-    ):
-        raise CannotSplit("inner functions, `global` or `del` tie the parts together")
+    if scope.cells or scope.nonlocals or what.deletes - _handled(function):
+        raise CannotSplit("inner functions or `del` tie the parts together")
     if what.frame_access or (what.dynamic and not what.zero_super):
         raise CannotSplit("the function looks at its own frame")
 
@@ -231,7 +226,7 @@ class _Cutter:
         return result
 
     def must_open(self, statement: cst.BaseStatement) -> bool:
-        return any(self.stays(node) for node in walk(statement))
+        return any(self.stays(node) or isinstance(node, cst.Global) for node in walk(statement))
 
     def leads_out(self, statement: cst.BaseStatement) -> bool:
         """Whether it may jump: out of a part, a jump would end the part alone."""
@@ -298,6 +293,8 @@ class _Cutter:
         while placed == "inside" and not tail and self.trivial(run[start]):
             start += 1
         inner = list(run[start:end])
+        if (activity(inner).binds | activity(inner).deletes) & self.scope.declared_globals:
+            raise CannotSplit("a part would bind a global")
         takes, gives = self.needed(inner), () if tail else self.given(inner)
         if looped:
             self.check_looped(inner, takes)

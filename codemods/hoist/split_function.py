@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -16,11 +15,11 @@ from gbfix.codemod import (
     NearMiss,
     Rewrite,
     Site,
-    SiteError,
     tensor,
 )
 
-from .halves import CannotSplit, compile_decorator, cut, split, with_decorators
+from .compiled import compiled_place
+from .halves import CannotSplit, cut, split, with_decorators
 
 _X = tensor(3)
 
@@ -33,34 +32,121 @@ class SplitFunction(Codemod):
     compile stays where it is.
 
     *When it applies.*  The function stands at module level or is a method, and ``@torch.compile``
-    is its innermost decorator.  A break inside a ``with``, a ``try``, a loop or a branch leaves
-    that statement in Python, with compiled parts inside of it, before it and behind it; so does a
-    break in entering a context or fetching from an iterator.
+    is its innermost decorator; or it has no decorators and one call ``torch.compile(f)``, which
+    goes: its parts are compiled where they are defined.  A break inside a ``with``, a ``try``, a
+    loop or a branch leaves that statement in Python, with compiled parts inside of it, before it
+    and behind it; so does a break in entering a context or fetching from an iterator.
 
     *Fix safety.*  Safe: the same statements run in the same order with the same values, gradients
     pass through all parts, and every caller goes through the function's old name.  The region
     becomes several graphs with Python between them: this comes after every rewrite that keeps one.
 
-    *Refuses.*  Inner functions that share variables, ``global`` and ``del``, generators, names that
-    may be unbound where they would be passed or given back, names that an ``except`` may see half
-    way through a part, parts in loops that are handed another object each round, functions that
-    are compiled in another way.
+    *Refuses.*  Inner functions that share variables, globals that a part would bind, ``del``,
+    generators, names that may be unbound where they would be passed or given back, names that an
+    ``except`` may see half way through a part, parts in loops that are handed another object each
+    round, functions that are compiled in another way.
     """
 
     name = "split-function"
     codes = (
+        "GB0002",
+        "GB0005",
+        "GB0006",
         "GB0007",
         "GB0008",
         "GB0009",
+        "GB0013",
+        "GB0014",
+        "GB0015",
+        "GB0016",
+        "GB0019",
+        "GB0022",
+        "GB0030",
+        "GB0033",
+        "GB0042",
+        "GB0043",
+        "GB0045",
+        "GB0046",
+        "GB0056",
+        "GB0058",
         "GB0059",
+        "GB0064",
         "GB0066",
+        "GB0069",
+        "GB0082",
+        "GB0087",
+        "GB0090",
         "GB0098",
         "GB0099",
+        "GB0100",
+        "GB0104",
+        "GB0105",
+        "GB0107",
+        "GB0108",
+        "GB0109",
+        "GB0110",
+        "GB0117",
+        "GB0119",
         "GB0124",
+        "GB0125",
+        "GB0128",
+        "GB0135",
+        "GB0140",
         "GB0142",
+        "GB0144",
+        "GB0145",
         "GB0147",
+        "GB0150",
+        "GB0152",
+        "GB0155",
         "GB0156",
+        "GB0157",
+        "GB0158",
+        "GB0165",
+        "GB0166",
+        "GB0171",
+        "GB0180",
+        "GB0185",
+        "GB0186",
+        "GB0198",
+        "GB0200",
+        "GB0201",
+        "GB0203",
+        "GB0204",
+        "GB0206",
+        "GB0207",
+        "GB0220",
+        "GB0221",
+        "GB0222",
+        "GB0225",
+        "GB0226",
+        "GB0227",
+        "GB0228",
+        "GB0231",
+        "GB0235",
+        "GB0236",
+        "GB0238",
+        "GB0239",
+        "GB0240",
+        "GB0241",
+        "GB0242",
+        "GB0243",
+        "GB0245",
+        "GB0246",
+        "GB0247",
+        "GB0250",
+        "GB0251",
+        "GB0253",
+        "GB0254",
+        "GB0256",
+        "GB0257",
+        "GB0262",
+        "GB0263",
+        "GB0264",
+        "GB0273",
+        "GB0277",
         "GB0291",
+        "GB0294",
         "GB0569",
         "GB3934",
     )
@@ -305,6 +391,37 @@ class SplitFunction(Codemod):
             at='torch.save(h, "h.pt")',
         ),
         Example(
+            title="compiled by a call",
+            before="""
+            import torch
+
+
+            def f(x):
+                torch.save(x, "x.pt")
+                return x * 2
+
+
+            g = torch.compile(f, backend="eager", fullgraph=True)
+            """,
+            after="""
+            import torch
+
+
+            def f(x):
+                torch.save(x, "x.pt")
+                return f_after(x)
+
+
+            @torch.compile(backend="eager", fullgraph=True)
+            def f_after(x):
+                return x * 2
+
+
+            g = f
+            """,
+            at='torch.save(x, "x.pt")',
+        ),
+        Example(
             title="the head of a with",
             before="""
             import torch
@@ -381,6 +498,26 @@ class SplitFunction(Codemod):
             ),
             ("def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n", "not compiled"),
             (
+                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                "g = torch.compile(f)\nh = torch.compile(f, dynamic=True)\n",
+                "compiled twice",
+            ),
+            (
+                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                "g = torch.compile(f) if time.time() else f\n",
+                "compiled sometimes only",
+            ),
+            (
+                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                "options = {}\ng = torch.compile(f, options=options)\n",
+                "options that are not there yet",
+            ),
+            (
+                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                "def main(f):\n    return torch.compile(f)\n",
+                "another function of that name",
+            ),
+            (
                 "@torch.compile\n@torch.no_grad()\ndef f(x):\n    y = x + 1\n"
                 "    t = time.time()\n    return y + t\n",
                 "compiles what another decorator made",
@@ -420,12 +557,14 @@ class SplitFunction(Codemod):
         found = compiled_place(site)
         if found is None:
             return
-        function, decorator, node = found
+        whole, node = found
+        function = whole.function
         try:
-            parts = cut(site, function, _stays(site, node))
+            parts = cut(site, function, staying(site, node, called_in(site, node)))
         except CannotSplit:
             return
-        edit = split(site, function, parts, decorator)
+        edit = split(site, function, parts, whole.decorator)
+        whole.release(site, edit)
         count = len(parts.parts)
         graphs = "two graphs" if count == 2 else f"{count} graphs" if count > 2 else "one graph"
         yield with_decorators(
@@ -439,36 +578,19 @@ class SplitFunction(Codemod):
         )
 
 
-def compiled_place(site: Site) -> tuple[cst.FunctionDef, cst.Decorator, cst.CSTNode] | None:
-    """The compiled function of this file on the break's stack, its decorator, and what breaks.
-
-    For a break in a helper, that is the call which leads there.
-    """
-    frames = [site.frame, *reversed(site.graph_break.frames)]
-    for frame in frames:
-        if frame.path != site.path:
-            continue
-        try:
-            found = dataclasses.replace(site.graph_break, site=frame)
-            outer = Site(site.path, site.source, found, site.facts, region=site.region)
-        except SiteError:
-            continue
-        if outer.function is None or not outer.function.decorators:
-            continue
-        try:
-            return outer.function, compile_decorator(site, outer.function), outer.node
-        except CannotSplit:
-            continue
-    return None
-
-
 _CLOCKS = ("time.", "datetime.")
 
 
-def _stays(site: Site, node: cst.CSTNode) -> Callable[[cst.CSTNode], bool]:
-    """What must stay in Python: what broke, and other calls of the same function (or clock)."""
-    broken = {resolve(site.module, part.func) for part in walk(node) if isinstance(part, cst.Call)}
-    names = {name for name in broken if name is not None and not name.startswith("builtins.")}
+def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
+    """The functions (not builtins) that the expression calls, by their full names."""
+    called = {resolve(site.module, part.func) for part in walk(node) if isinstance(part, cst.Call)}
+    return frozenset(
+        name for name in called if name is not None and not name.startswith("builtins.")
+    )
+
+
+def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[cst.CSTNode], bool]:
+    """What must stay in Python: what broke, and other calls of the same functions (or clocks)."""
     clocks = any(name.startswith(_CLOCKS) for name in names)
 
     def stays(part: cst.CSTNode) -> bool:

@@ -29,6 +29,7 @@ from gbfix.worker.values import (
     qualified,
     state_image,
     tensors_in,
+    version,
 )
 
 #: Tensors of state larger than this (elements, all together) are imaged only when changed.
@@ -153,7 +154,7 @@ class Camera:
             for path, value in tensors_in(root, name):
                 self._state.setdefault(path, value)
         self._saved = {
-            name: (value, value.detach().clone(), value._version)
+            name: (value, value.detach().clone(), version(value))
             for name, value in self._state.items()
             if not value.is_meta and not is_uninitialized(value)
         }
@@ -315,8 +316,8 @@ class Camera:
         for name, root in self._roots.items():
             for path, value in tensors_in(root, name):
                 saved = self._saved.get(path)
-                untouched = saved is not None and saved[0] is value and value._version == saved[2]
-                if untouched and not self._small:
+                same = saved is not None and saved[0] is value and not self._small
+                if same and saved is not None and version(value) == saved[2] != -1:
                     continue
                 if path not in result and not value.is_meta:
                     result[path] = imager.image(value)
@@ -356,8 +357,10 @@ class Camera:
         with torch.no_grad():
             for name, (value, copy, _) in self._saved.items():
                 if is_plain(value) and value.shape == copy.shape:
-                    _quietly(value.data.copy_, copy)
-                self._saved[name] = (value, copy, value._version)
+                    inference = value.is_inference()
+                    with torch.inference_mode() if inference else contextlib.nullcontext():
+                        _quietly(value.data.copy_, copy)
+                self._saved[name] = (value, copy, version(value))
 
 
 def _quietly(action: Callable[[Any], object], operand: Any) -> None:

@@ -328,6 +328,11 @@ def is_uninitialized(value: torch.Tensor) -> bool:
     return bool(torch.nn.parameter.is_lazy(value))
 
 
+def version(value: torch.Tensor) -> int:
+    """How often the tensor was written in place; -1 for inference tensors, which do not count."""
+    return -1 if value.is_inference() else value._version
+
+
 # -- images ------------------------------------------------------------------------------------
 
 

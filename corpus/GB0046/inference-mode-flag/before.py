@@ -9,3 +9,5 @@ def f(x):
 
 
 print(f(torch.ones(2)))
+with torch.inference_mode():
+    print(f(torch.ones(2)))

@@ -9,4 +9,5 @@ def f(x):
     return x
 
 
-print(f(torch.ones(2)))
+print(f(torch.ones(2, 3)))
+print(f(torch.ones(2, 3).t()))

@@ -7,5 +7,5 @@ def f(x, values, indices):
     return values * 2
 
 
-values = torch.empty(3, 2)[:, 0]
-print(f(torch.ones(2, 3), values, torch.empty(3, dtype=torch.int64)))
+values = torch.zeros(3, 2)[:, 0]
+print(f(torch.ones(2, 3), values, torch.zeros(3, dtype=torch.int64)))

@@ -1,0 +1,13 @@
+import torch
+
+lib = torch.library.Library("shop2", "FRAGMENT")
+lib.define("twice(Tensor x) -> Tensor")
+lib.impl("twice", lambda x: x * 2, "CPU")
+
+
+@torch.compile
+def f(x):
+    return torch.ops.shop2.twice(x.sin()) + 1
+
+
+print(f(torch.ones(2)))

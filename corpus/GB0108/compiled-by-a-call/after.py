@@ -1,0 +1,31 @@
+import torch
+
+
+def attention(q, k):
+    scores = attention_before(q, k)
+    scores.retain_grad()
+    return attention_after(scores)
+
+
+@torch.compile(dynamic=False)
+def attention_before(q, k):
+    scores = q @ k.transpose(-1, -2)
+    return scores
+
+
+@torch.compile(dynamic=False)
+def attention_after(scores):
+    return scores.softmax(-1), scores
+
+
+def main():
+    torch.manual_seed(0)
+    compiled = attention
+    q = torch.randn(2, 3, 4, requires_grad=True)
+    weights, scores = compiled(q, torch.randn(2, 3, 4))
+    weights.square().sum().backward()
+    return scores.grad
+
+
+if __name__ == "__main__":
+    print(main().shape)

@@ -1,0 +1,10 @@
+import torch
+
+
+@torch.compile
+def step(exp_avg, grad, beta):
+    exp_avg.mul_(beta).add_(1 - beta, grad)
+    return exp_avg * 2
+
+
+print(step(torch.ones(3), torch.ones(3), 0.9))

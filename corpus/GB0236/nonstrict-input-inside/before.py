@@ -1,0 +1,18 @@
+import torch
+
+
+class Config:
+    scale = 2.0
+
+
+@torch._dynamo.nonstrict_trace
+def scaled(x, config):
+    return x * config.scale
+
+
+@torch.compile
+def f(x, config):
+    return scaled(x.sin(), config) + 1
+
+
+print(f(torch.ones(2), Config()))

@@ -1,0 +1,16 @@
+import torch
+
+
+def f(x):
+    x_2 = f_before(x)
+    x_astype = x.numpy().astype(object)
+    return x_2, x_astype
+
+
+@torch.compile
+def f_before(x):
+    x_2 = x * 2
+    return x_2
+
+
+print(f(torch.ones(2)))

@@ -1,0 +1,16 @@
+import numpy as np
+import torch
+
+
+def mixup(x):
+    lam = np.random.beta(1.0, 1.0)
+    return mixup_after(x, lam)
+
+
+@torch.compile
+def mixup_after(x, lam):
+    return lam * x + (1 - lam) * x.flip(0)
+
+
+np.random.seed(0)
+print(mixup(torch.ones(2, 3)))
