@@ -593,4 +593,54 @@ EXAMPLES = (
         at="row.sum() > 0",
         facts={"rows": tensor(2, 3), "row": tensor(3), "outs": Fact("list", "list")},
     ),
+    Example(
+        """
+        import torch
+
+        def f(x, grads):
+            if any(g.isnan().any() for g in grads):
+                return x.exp()
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, grads):
+            if len(grads) > 0:
+                return torch.cond(
+                    torch.stack([g.isnan().any() for g in grads]).any(),
+                    lambda: x.exp(),
+                    lambda: x.clone(),
+                )
+            return x
+        """,
+        at="any(g.isnan().any() for g in grads)",
+        facts={"x": tensor(3), "grads": Fact("list", "list"), "g": tensor(3)},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(x):
+            if not any([row.sum() > 0 for row in x]):
+                x = x.exp()
+            return x
+        """,
+        """
+        import torch
+
+        def f(x):
+            if len(x) == 0:
+                x = x.exp()
+            else:
+                x = torch.cond(
+                    torch.logical_not(torch.stack([row.sum() > 0 for row in x]).any()),
+                    lambda: x.exp(),
+                    lambda: x.clone(),
+                )
+            return x
+        """,
+        at="any([row.sum() > 0 for row in x])",
+        facts={"x": tensor(2, 3), "row": tensor(3)},
+    ),
 )

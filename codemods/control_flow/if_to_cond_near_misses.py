@@ -606,4 +606,59 @@ NEAR_MISSES = (
         why="where Python decides, the item has to be appended, too",
         facts={"x": tensor(3), "outs": Fact("list", "list"), "on": scalar(True)},
     ),
+    NearMiss(
+        """
+        def f(x, ts, g):
+            if any(g(t) for t in ts):
+                x = x + 1
+            return x
+        """,
+        at="any(g(t) for t in ts)",
+        why="unknown code answers",
+        facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, ts, g):
+            if any(t.max() > 0 for t in ts):
+                x = x + 1
+            return x
+        """,
+        at="any(t.max() > 0 for t in ts)",
+        why="max of nothing fails, where any() may not come to it",
+        facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, ts, g):
+            if any(t > 0 for t in ts):
+                x = x + 1
+            return x
+        """,
+        at="any(t > 0 for t in ts)",
+        why="each has many elements",
+        facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, ts, g):
+            if any(t.any() for t in ts if t is not None):
+                x = x + 1
+            return x
+        """,
+        at="any(t.any() for t in ts if t is not None)",
+        why="some are left out",
+        facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, ts, g):
+            if any(t.any() for t in g(ts)):
+                x = x + 1
+            return x
+        """,
+        at="any(t.any() for t in g(ts))",
+        why="it is not known what it runs over",
+        facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
+    ),
 )

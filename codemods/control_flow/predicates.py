@@ -53,6 +53,8 @@ def is_data_dependent(test: cst.BaseExpression, values: Values) -> bool:
             )
         case cst.Call() if _quantified(test) is not None:
             return any(is_data_dependent(part, values) for part in _quantified(test) or ())
+        case cst.Call() if _each_of(test, values) is not None:
+            return True
         case cst.Call() if _asked_of_torch(test, values) or _equality(test, values):
             return True
     return values.is_tensor(test) or scalar_read(test, values) is not None
@@ -62,9 +64,10 @@ def split(test: cst.BaseExpression, values: Values) -> Condition:
     """The condition of a test, or `Refusal`."""
     if isinstance(test, cst.BooleanOperation):
         return _split_boolean(test, values)
-    equality = _equality(test, values)
-    if equality is not None:
-        return equality
+    each = _each_of(test, values)
+    found = each or _equality(test, values)
+    if found is not None:
+        return found
     return Condition(predicate(test, values), node=test)
 
 
@@ -130,6 +133,52 @@ def _quantified(node: cst.Call) -> list[cst.BaseExpression] | None:
             if found and not inner and all(isinstance(part, cst.Name) for part in found):
                 return [_with_name(elt, name, code(part)) for part in found]
     return None
+
+
+def _each_of(node: cst.BaseExpression, values: Values) -> Condition | None:
+    """``any(t.isnan().any() for t in tensors)``: whether there are some is for Python."""
+    match node:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            found = _each_of(inner, values)
+            if found is None:
+                return None
+            signs = ("== 0", "> 0") if found.joint == "or" else ("> 0", "== 0")
+            joint = "and" if found.joint == "or" else "or"
+            python = found.python.replace(*signs)
+            return Condition(f"{values.torch}.logical_not({found.tensor})", python, joint)
+        case cst.Call(
+            func=cst.Name(value="any" | "all" as question),
+            args=[
+                cst.Arg(
+                    keyword=None,
+                    star="",
+                    value=cst.GeneratorExp() | cst.ListComp() as comprehension,
+                )
+            ],
+        ):
+            loop = comprehension.for_in
+            if loop.ifs or loop.inner_for_in or loop.asynchronous:
+                return None
+            whole, part = values.fact(loop.iter), comprehension.elt
+            known = isinstance(loop.iter, cst.Name) and isinstance(loop.target, cst.Name)
+            if not known or whole is None or whole.kind not in ("list", "tuple", "tensor"):
+                return None
+            if not is_data_dependent(part, values):
+                return None
+        case _:
+            return None
+    lazy = isinstance(comprehension, cst.GeneratorExp)
+    if not values.effects(part).pure or (lazy and not values.is_total(part)):
+        raise Refusal(f"`{code(part)}` may fail or have an effect where `{question}` skips it")
+    text = predicate(part, values)
+    fact = values.fact(part)
+    if fact is None or fact.shape != ():
+        raise Refusal(f"`{code(part)}` is not known to have no dimensions")
+    some = f"len({code(loop.iter)}) > 0"
+    listed = f"[{text} for {code(loop.target)} in {code(loop.iter)}]"
+    joint = "and" if question == "any" else "or"
+    python = some if question == "any" else some.replace(" > ", " == ")
+    return Condition(f"{values.torch}.stack({listed}).{question}()", python, joint)
 
 
 def _elements(node: cst.Tuple | cst.List) -> list[cst.BaseExpression] | None:

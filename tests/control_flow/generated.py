@@ -117,6 +117,8 @@ class _Writer:
                 f"torch.equal({name}, {other})",
                 f"2.0 in {name}",
                 f"any(({name}.sum() > 0, {other}.sum() > 0))",
+                f"any(r.sum() > 0 for r in {name})",
+                f"not all([(r > 0).any() for r in {name}])",
                 f"(s := {name}.mean()) > 0",
                 "n > 1",
                 "flag",
