@@ -18,6 +18,7 @@ from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.kinds import called_function, infer, merge
 from gbfix.analysis.purity import Effects, effects_of
 from gbfix.analysis.scopes import import_map
+from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Site, SiteError
 from gbfix.schema import Fact
@@ -44,6 +45,8 @@ _TOTAL = words(
     """isnan isinf isfinite isneginf isposinf logical_not neg sign exp clone detach any all sum
     count_nonzero"""
 )
+#: The same, of floating tensors.
+_OF_FLOATS = words("abs mean norm square relu tanh sigmoid")
 _VIEW_ATTRIBUTES = words("T mT H mH data real imag")
 
 
@@ -314,11 +317,15 @@ class Values:
                 operand = self.operand(node)
                 return (
                     operand is not None
-                    and name in _TOTAL
+                    and (name in _TOTAL or (name in _OF_FLOATS and self._is_floating(operand)))
                     and self.is_tensor(operand)
                     and self.is_total(operand)
                 )
         return False
+
+    def _is_floating(self, node: cst.BaseExpression) -> bool:
+        fact = self.fact(node)
+        return fact is not None and fact.dtype in FLOAT_DTYPES
 
     def _total_comparison(self, left: cst.BaseExpression, target: cst.ComparisonTarget) -> bool:
         sides = (left, target.comparator)
