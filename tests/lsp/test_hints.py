@@ -25,6 +25,7 @@ NOT_SEEN = {
     "GB0156/c-function",
     "GB0156/pointer-kernel",
     "GB0170/blocks-between-special-tokens",
+    "GB0170/any-of-a-list",
     "GB0170/numpy-of-a-size",
     "GB0208/numpy-maximum",
     "GB0294/numpy-unwrap",
