@@ -46,6 +46,10 @@ def check_counter(
     ``tests`` are the expressions that become predicates: only there it may be compared.
     """
     fact = values.outside(name)
+    if fact is not None and fact.kind == "float":
+        raise Refusal(
+            f"`{name}` starts as a Python float; start it as a tensor, and give it one in the loop"
+        )
     if fact is None or fact.kind != "int":
         raise Refusal(f"`{name}` is carried from one iteration to the next, and is no tensor")
     for node in walk(loop):

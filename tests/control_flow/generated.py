@@ -189,8 +189,8 @@ class _Writer:
                     self.line(indent + 1, f"{name} = {self.tensor(bound)}")
             case 5:
                 self.line(indent, "while True:")
-                self.line(indent + 1, f"new = {name} * 0.5 + 0.1")
-                self.line(indent + 1, f"if (new - {name}).abs().max() < 0.2:")
+                self.line(indent + 1, f"new = {name}.clamp(-8, 8) * 0.5 + 0.1")
+                self.line(indent + 1, f"if not (new - {name}).abs().max() >= 0.2:")
                 if self.chance():
                     self.line(indent + 2, f"{name} = {name} + 1")
                 self.line(indent + 2, "break")
@@ -203,8 +203,9 @@ class _Writer:
                 self.line(indent + 2, "break")
                 self.line(indent + 1, f"{count} += 1")
             case 0:
+                # Infinity comes to an end, too.
                 self.line(indent, f"while {name}.abs().max() > {self.pick('1', '0.7')}:")
-                self.line(indent + 1, f"{name} = {name} * 0.5")
+                self.line(indent + 1, f"{name} = {name}.clamp(-8, 8) * 0.5")
             case 1:
                 self.line(indent, f"{count} = 0")
                 self.line(indent, f"while {count} < 3 and {name}.sum() > -9:")
@@ -212,8 +213,8 @@ class _Writer:
                 self.line(indent + 1, f"{count} += 1")
             case 2:
                 self.line(indent, "while True:")
-                self.line(indent + 1, f"{name} = {name} * 0.5")
-                self.line(indent + 1, f"if {name}.abs().max() < 1:")
+                self.line(indent + 1, f"{name} = {name}.clamp(-8, 8) * 0.5")
+                self.line(indent + 1, f"if not {name}.abs().max() >= 1:")
                 self.line(indent + 2, "break")
             case _:
                 self.line(indent, f"{count} = torch.zeros(())")

@@ -3,6 +3,8 @@
 Whatever a codemod proposes must either be refused by torch (validation then drops it) or do what
 the original did: a proposal that runs and differs is a defect, however odd the program.  Where a
 rewrite calls itself unsafe, its gradients may differ: that is what it says.
+
+A program takes about 0.6 seconds of one core, all 2,000 of the slow test about 20 minutes.
 """
 
 from __future__ import annotations
