@@ -582,6 +582,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) ->
         for inner in ast.walk(function)
         if isinstance(inner, ast.If)
     ]
+    moved.sort(key=lambda test: (test.lineno, test.col_offset))
     before = {
         _ast_span(old, node.test): node.test
         for node in ast.walk(ast.parse(old))
