@@ -87,22 +87,47 @@ class Hint:
 
 @dataclasses.dataclass
 class _Scan:
-    """One function being looked at, with what its names are taken for."""
+    """One function being looked at, with what its names are taken for.
+
+    ``notes`` are codes, places and reasons; ``passed`` what it gives to functions of its file.
+    """
 
     node: FunctionNode
     function: Function
     kinds: dict[str, str]
-    shift: int
+    notes: list[tuple[str, ast.expr, str]] = dataclasses.field(default_factory=list)
+    passed: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
 
 
-def hints(path: str, parsed: Parsed, lines: Sequence[str], index: Index) -> list[Hint]:
-    """The hints of one file, whose text (in ``lines``) is known to the index, in its order."""
+@dataclasses.dataclass
+class Memory:
+    """What was found in each function of a file, while all that it depends on stays the same."""
+
+    around: object = None
+    scans: dict[FunctionNode, tuple[dict[str, str], _Scan]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+def hints(
+    path: str,
+    parsed: Parsed,
+    lines: Sequence[str],
+    index: Index,
+    memory: Memory | None = None,
+) -> list[Hint]:
+    """The hints of one file, whose text (in ``lines``) is known to the index, in its order.
+
+    With the ``memory`` of the last time, only functions that were edited are looked at again.
+    """
     reached = index.reached()
     summary = index.summary(path)
     wanted = {key[1] for key in reached if key[0] == path}
     if summary is None or not wanted:
         return []
-    reader = _Reader(path, lines, index, summary, wanted, reached_parents(index, path))
+    reader = _Reader(
+        path, lines, index, summary, wanted, reached_parents(index, path), memory or Memory()
+    )
     found = reader.read(function_nodes(parsed))
     unique = {
         (code, span): Hint(code, span, reason, name, reached[path, name].root)
@@ -128,6 +153,7 @@ class _Reader:
         summary: Summary,
         wanted: set[str],
         parents: dict[str, Key | None],
+        memory: Memory,
     ) -> None:
         self._path = path
         self._lines = lines
@@ -138,6 +164,19 @@ class _Reader:
         self._found: list[_Found] = []
         self._passed: dict[str, dict[str, str]] = {}
         self._nodes: dict[str, tuple[FunctionNode, int]] = {}
+        self._memory = memory
+        self._allows_rnn = any("allow_rnn" in line for line in lines)
+        around = (
+            index.elsewhere(path),
+            summary.imports,
+            summary.made,
+            summary.classes,
+            {name: (item.opaque, item.owner) for name, item in summary.functions.items()},
+            self._allows_rnn,
+        )
+        if memory.around != around:
+            memory.around = around
+            memory.scans.clear()
 
     def read(self, nodes: dict[str, tuple[FunctionNode, int]]) -> list[_Found]:
         self._nodes = nodes
@@ -149,6 +188,9 @@ class _Reader:
             if node is not None and name not in done:
                 done.add(name)
                 self._function(name, *node)
+        present = {node for node, _ in nodes.values()}
+        for gone in [node for node in self._memory.scans if node not in present]:
+            del self._memory.scans[gone]
         return self._found
 
     def _depth(self, name: str) -> int:
@@ -178,9 +220,16 @@ class _Reader:
         for parameter, kind in self._passed.get(name, {}).items():
             if kinds.get(parameter) == UNKNOWN:
                 kinds[parameter] = kind
-        scan = _Scan(node, function, kinds, shift)
-        for statement in node.body:
-            self._statement(statement, scan)
+        before, scan = self._memory.scans.get(node, (None, None))
+        if scan is None or before != kinds:
+            scan = _Scan(node, function, dict(kinds))
+            for statement in node.body:
+                self._statement(statement, scan)
+            self._memory.scans[node] = (kinds, scan)
+        for code, place, reason in scan.notes:
+            self._found.append((name, code, span_of(place, self._lines, shift), reason))
+        for callee, parameter, kind in scan.passed:
+            self._passed.setdefault(callee, {})[parameter] = kind
 
     def _parameter(self, arg: ast.arg, default: ast.expr | None, entered: bool) -> str:
         if arg.annotation is not None:
@@ -464,7 +513,7 @@ class _Reader:
         return self._summary.meaning(made) if made else ""
 
     def _recurrent(self, node: ast.Call, scan: _Scan) -> None:
-        if not any("allow_rnn" in line for line in self._lines):
+        if not self._allows_rnn:
             self._note(scan, "GB0014", node, "recurrent layers need torch's `allow_rnn`")
 
     def _is_logger(self, node: ast.expr) -> bool:
@@ -488,14 +537,12 @@ class _Reader:
             parameters = [*target[0].args.posonlyargs, *target[0].args.args]
             if parameters and parameters[0].arg in ("self", "cls"):
                 parameters = parameters[1:]
-            passed = self._passed.setdefault(qualname, {})
             for parameter, kind in zip(parameters, arguments, strict=False):
                 if kind in (TENSOR, LIKELY):
-                    passed[parameter.arg] = kind
+                    scan.passed.append((qualname, parameter.arg, kind))
 
     def _note(self, scan: _Scan, code: str, node: ast.expr, reason: str) -> None:
-        name = scan.function.qualname
-        self._found.append((name, code, span_of(node, self._lines, scan.shift), reason))
+        scan.notes.append((code, node, reason))
 
 
 def span_of(node: ast.expr | ast.stmt, lines: Sequence[str], shift: int = 0) -> Span:

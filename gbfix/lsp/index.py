@@ -57,12 +57,14 @@ class Index:
         self._reached: dict[Key, Reached] | None = None
         self._roots: list[str] = []
         self._homes: dict[tuple[str, str], tuple[str, str]] = {}
+        self._changes: collections.Counter[str] = collections.Counter()
 
     # -- what is known -----------------------------------------------------------------------
 
     def set_roots(self, roots: Sequence[str]) -> None:
         with self._lock:
             self._roots = [os.path.abspath(root) for root in roots]
+            self._changes[""] += 1
             self._forget()
 
     def put(self, path: str, parsed: Parsed) -> Summary:
@@ -72,6 +74,7 @@ class Index:
             if self._open.get(path) != summary:
                 self._open[path] = summary
                 self._reached = None
+                self._changes[path] += 1
         return summary
 
     def drop(self, path: str) -> None:
@@ -79,12 +82,14 @@ class Index:
         with self._lock:
             self._open.pop(path, None)
             self._disk.pop(path, None)
+            self._changes[path] += 1
             self._forget()
 
     def changed(self, path: str) -> None:
         """The file was written, made or removed."""
         with self._lock:
             self._disk.pop(path, None)
+            self._changes[path] += 1
             self._candidates.discard(path)
             if path.endswith(".py") and _names_compile(path):
                 self._candidates.add(path)
@@ -115,6 +120,11 @@ class Index:
             if path not in self._disk:
                 self._disk[path] = _read(path)
             return self._disk[path]
+
+    def elsewhere(self, path: str) -> int:
+        """A number that is another one once any other file, or the roots, changed."""
+        with self._lock:
+            return sum(count for name, count in self._changes.items() if name != path)
 
     def reached(self) -> dict[Key, Reached]:
         """Every function known to run inside a region, by path and qualified name."""

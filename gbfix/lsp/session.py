@@ -11,7 +11,7 @@ from pathlib import Path
 from gbfix import arguments, cache, config, registry
 from gbfix.ignores import ignored
 from gbfix.lsp.documents import Document, Documents
-from gbfix.lsp.hints import Hint, hints
+from gbfix.lsp.hints import Hint, Memory, hints
 from gbfix.lsp.index import Index, Root
 from gbfix.lsp.measured import Measured, Results, State, place_of
 from gbfix.lsp.settings import Settings
@@ -47,6 +47,7 @@ class Session:
         self.generation = 0
         #: By URI, the last text of a document that was valid Python.
         self._parsed: dict[str, Parsed] = {}
+        self._memories: dict[str, Memory] = {}
         self._disk: dict[str, tuple[tuple[int, int], str | None]] = {}
 
     def set_folders(self, folders: list[str]) -> None:
@@ -74,6 +75,7 @@ class Session:
     def closed(self, uri: str, path: str | None) -> None:
         self.generation += 1
         self._parsed.pop(uri, None)
+        self._memories.pop(uri, None)
         if path is not None:
             self.index.drop(path)
 
@@ -117,7 +119,13 @@ class Session:
         if parsed is None or parsed.text != text:
             return []
         lines = [document.text.line(number) for number in range(document.text.line_count)]
-        found = hints(document.path, parsed, lines, self.index)
+        found = hints(
+            document.path,
+            parsed,
+            lines,
+            self.index,
+            self._memories.setdefault(document.uri, Memory()),
+        )
         known = list(self.placed(document))
         return [
             hint

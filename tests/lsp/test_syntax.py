@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbfix.lsp.hints import Memory, hints
+from gbfix.lsp.index import Index
 from gbfix.lsp.summary import function_nodes, summarize
 from gbfix.lsp.syntax import Parsed
 
@@ -124,6 +126,27 @@ def test_edits_one_after_the_other_agree_with_parsing_it_all(seed: int) -> None:
     for _ in range(12):
         new = edited(text, draw)
         if agrees(parsed, new):
+            text = new
+        elif (whole := Parsed.of(new)) is not None:
+            parsed, text = whole, new
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_hints_that_are_remembered_are_those_that_would_be_found(seed: int) -> None:
+    draw = random.Random(seed)
+    index, memory, path = Index(), Memory(), "/nowhere/a.py"
+    parsed, text = Parsed.of(TEXT), TEXT
+    assert parsed is not None
+    for number in range(10):
+        index.put(path, parsed)
+        if number == 5:
+            index.put("/nowhere/other.py", parsed)
+        lines = text.split("\n")
+        assert hints(path, parsed, lines, index, memory) == hints(path, parsed, lines, index)
+        assert number or hints(path, parsed, lines, index)
+        new = edited(text, draw)
+        if parsed.edit(new):
             text = new
         elif (whole := Parsed.of(new)) is not None:
             parsed, text = whole, new
