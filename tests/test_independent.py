@@ -52,6 +52,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+_GRAD_FN = re.compile(r"grad_fn=<\w+>")
 _NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]\d+)?")
 
 
@@ -92,7 +93,9 @@ def _run(case: Path, folder: Path, backend: str, *, patched: bool) -> str:
 
 def _aot_eager(case: Path, tmp_path: Path) -> None:
     original = _run(case, tmp_path / "original", "none", patched=False)
-    assert _run(case, tmp_path / "aot", "aot_eager", patched=True) == original
+    text = _run(case, tmp_path / "aot", "aot_eager", patched=True)
+    # What a graph returns carries another name there, patched or not.
+    assert _GRAD_FN.sub("grad_fn", text) == _GRAD_FN.sub("grad_fn", original)
 
 
 @pytest.mark.parametrize("case", CASES[::2], ids=lambda case: f"{case.parent.name}/{case.name}")

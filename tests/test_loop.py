@@ -69,16 +69,16 @@ def test_what_cannot_be_fixed_leaves_a_partial_region_and_its_advice(gbfix_run: 
         import torch
 
 
-        @torch.compile
-        def f(x):
-            torch._dynamo.graph_break()
-            y = x * 2
-            sizes = torch.unique(y).tolist()
-            for _ in range(int(y.sum())):
-                y = y + 1
-            return y, sizes
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                y = x * 2
+                sizes = torch.unique(y).tolist()
+                for _ in range(int(y.sum())):
+                    y = y + 1
+                return y, sizes
 
-        print(f(torch.ones(3)))
+        print(torch.compile(Net())(torch.ones(3)))
         """
     )
     (region,) = report.regions

@@ -17,9 +17,9 @@ import libcst as cst
 from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.names import fresh
 from gbfix.codemod import Advice, Edit, Rewrite, Site
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
-from ..wrap.capture import Parameter, Refused, capture
+from ..wrap.capture import Parameter, Refused, capture, has_loose_number
 from ..wrap.operator_text import (
     define,
     namespace,
@@ -85,6 +85,8 @@ class Effect:
     notes: tuple[str, ...] = ()
     extra: tuple[Parameter, ...] = ()
     imports: tuple[str, ...] = ()
+    #: Whether a condition moves, too: the operator is then called where nothing may happen.
+    decides: bool = False
 
 
 def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
@@ -102,10 +104,17 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
     else:
         line = cst.SimpleStatementLine([cst.Expr(call)])
         edit.replace(old, with_leading_lines(line, like=old))
+    notes = (OPERATOR_NOTE, *effect.notes)
+    safety = Safety.SAFE
+    if effect.decides and has_loose_number(site, [arg.value for arg in call.args]):
+        # Called where the original looked at a condition first, and with whatever a caller gives.
+        safety = Safety.UNSAFE
+        notes = (*notes, "a parameter without annotation is taken for what the program gave")
     return edit.rewrite(
         f"move the {effect.verb} into an effectful custom operator",
         rank=50,
-        notes=(OPERATOR_NOTE, *effect.notes),
+        safety=safety,
+        notes=notes,
     )
 
 

@@ -72,7 +72,9 @@ class RaiseToOp(Codemod):
 
     *Fix safety.*  Safe: the same exception with the same message leaves the compiled function, on
     the same inputs, after the same effects.  Its traceback ends in the operator.  Both programs are
-    compared while the test is forced to hold, where no input makes it hold.
+    compared while the test is forced to hold, where no input makes it hold.  Unsafe where a number
+    comes from a parameter without annotation: a caller who gives a tensor instead would now get an
+    error of torch's.
 
     *Refuses.*  An ``except`` (or a ``with`` that suppresses errors) around the check or around the
     calls that lead to it: code that is compiled would not come back to it.  ``raise ... from``,
@@ -160,6 +162,7 @@ class RaiseToOp(Codemod):
                 [(text, False) for text in texts],
                 "\n    ".join(lines),
                 ("The traceback of the error ends in the operator.",),
+                decides=True,
             ),
         )
 

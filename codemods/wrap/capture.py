@@ -123,6 +123,51 @@ def own_parameters(site: Site, node: cst.CSTNode) -> frozenset[str]:
     return frozenset(parameters_of(function.params)) - inside.writes - inside.deletes
 
 
+def may_be_none(function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
+    """Whether a function reckons with None in this place: by a default or an annotation of its
+    parameters, or by asking (``limit is not None``, ``isinstance(limit, float)``).
+    """
+    params = function.params
+    for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+        if isinstance(node, cst.Name) and param.name.value == node.value:
+            none = param.default is not None and code(param.default) == "None"
+            note = code(param.annotation.annotation) if param.annotation is not None else ""
+            if none or "None" in note or "Optional" in note:
+                return True
+    text = code(node)
+    for inner in walk(function.body):
+        match inner:
+            case cst.Comparison(left=left, comparisons=[target]) if code(left) == text:
+                if code(target.comparator) == "None":
+                    return True
+            case cst.Call(func=cst.Name("isinstance"), args=[asked, *_]):
+                if code(asked.value) == text:
+                    return True
+    return False
+
+
+def has_loose_number(site: Site, arguments: Sequence[cst.BaseExpression]) -> bool:
+    """Whether a parameter of the function without annotation is among what an operator takes as a
+    number, a bool or a text: another caller may give a tensor, which an operator refuses.
+    """
+    function = site.function
+    if function is None:
+        return False
+    facts = site.locals_before(site.statement_of(site.node))
+    params = function.params
+    bare = {
+        param.name.value
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params)
+        if param.annotation is None
+    }
+    for argument in arguments:
+        if isinstance(argument, cst.Name) and argument.value in bare:
+            fact = facts.get(argument.value)
+            if fact is None or not fact.is_tensor:
+                return True
+    return False
+
+
 def is_region(site: Site, function: cst.FunctionDef) -> bool:
     """Whether the function is the compiled region itself, and no helper that it calls."""
     name = function.name.value
@@ -355,16 +400,11 @@ class _Collector:
         return True
 
     def may_be_none(self, node: cst.BaseExpression) -> bool:
-        """Whether the node is a parameter of its function with None as its default."""
-        function = self.site.function_of(node)
-        if function is None or not isinstance(node, cst.Name) or node.value not in self.own:
+        """Whether the function itself reckons with None (see `may_be_none`)."""
+        if isinstance(node, cst.Name) and node.value not in self.own:
             return False
-        params = function.params
-        return any(
-            isinstance(param.default, cst.Name) and param.default.value == "None"
-            for param in (*params.posonly_params, *params.params, *params.kwonly_params)
-            if param.name.value == node.value
-        )
+        function = self.site.function_of(node)
+        return function is not None and may_be_none(function, node)
 
     def name_for(self, node: cst.BaseExpression) -> str:
         if isinstance(node, cst.Name):

@@ -12,7 +12,14 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Safety
 
-from .capture import Parameter, Refused, is_global_object, is_region, schema_type
+from .capture import (
+    Parameter,
+    Refused,
+    is_global_object,
+    is_region,
+    may_be_none,
+    schema_type,
+)
 from .custom_op import FOREIGN_NOTE, check_result
 from .fake import Fake, fakes, result_annotation
 from .operator_text import annotation, define, namespace, torch_alias
@@ -226,6 +233,8 @@ def parameters_to_pass(site: Site, function: cst.FunctionDef) -> list[Parameter]
         ):
             raise Refused("a default is no constant")
         passed = schema_type(fact, may_be_symbolic=False)
+        if may_be_none(function, parameter.name):
+            raise Refused(f"`{name}` may be None")
         if fact is None or passed is None or passed[1] or fact.requires_grad:
             raise Refused(f"`{name}` cannot be passed to an operator")
         found.append(Parameter(name, passed[0], parameter.name, fact))

@@ -85,8 +85,10 @@ class IntegerHelperToOp(Codemod):
     operator takes, uses nothing but pure functions of torch on it, and ends in the one ``return``
     of tensors that it made itself, of integers or bools.
 
-    *Fix safety.*  Safe: the same lines run, on the same values.  Integers and bools have no
-    gradients that an operator could lose.
+    *Fix safety.*  Unsafe: the same lines run, on the same values, and integers and bools have no
+    gradients that an operator could lose; but a graph keeps the sizes that were found while
+    tracing, also where they came from a list of the module that grows later, and an operator takes
+    numbers only where the program gave numbers.
 
     *Refuses.*  Floating results, results that are made in loops or of other size each time, changes
     of arguments, random numbers, calls of anything but torch and plain builtins, several returns,

@@ -244,7 +244,10 @@ def _may_lack(
         after = new.get(name, ())
         for number, code in enumerate(before):
             changed = number >= len(after) or after[number] != code
-            if changed and (name, code.co_firstlineno) not in found and _can_live(code):
+            # Of one closure there may be many functions, and no way leads to all of them.
+            inner = "<locals>" in name and (name, code.co_firstlineno) in found
+            missed = (name, code.co_firstlineno) not in found and _can_live(code)
+            if changed and (inner or missed):
                 return True
     return False
 

@@ -74,7 +74,7 @@ def share(counts: Counter[str]) -> str:
 
 
 def test_some_generated_programs(tmp_path: Path) -> None:
-    counts = fix_many(tmp_path, 25, start=3)
+    counts = fix_many(tmp_path, 25, start=100)
     print(share(counts))
     assert counts["fixed"] and counts["proposals"] > counts["fixed"]
 
