@@ -11,7 +11,7 @@ from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.torch_names import PURE_METHODS, PURE_TORCH
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from .capture import Parameter, Refused, is_region
 from .function_to_op import decorated, parameters_to_pass
@@ -191,7 +191,13 @@ def _rewrite(site: Site, function: cst.FunctionDef) -> Rewrite:
     return edit.rewrite(
         f"make `{name}` a custom operator",
         rank=30,
-        notes=(f"`{name}` runs as Python; a compiled graph calls it, and is not cut by it.",),
+        # A graph keeps the sizes that were found while tracing, also of lists and numbers of the
+        # module; and an operator takes numbers only where the program gave numbers.
+        safety=Safety.UNSAFE,
+        notes=(
+            f"`{name}` runs as Python; a compiled graph calls it, and is not cut by it.",
+            "its sizes must depend on its arguments alone, and arguments keep their types",
+        ),
     )
 
 
