@@ -120,8 +120,8 @@ class Loop:
             stack.callback(self._bench.close)
             try:
                 self._report.torch_version = self._runner.wait_ready()
-                if self._shared is not None and self._runner.wrote_files():
-                    self._runner.restore_files()  # what an earlier run wrote at its very end
+                if self._shared is not None:
+                    self._runner.begin()
                 self._record()
                 yield
             except WorkerError as error:

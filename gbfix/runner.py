@@ -76,7 +76,7 @@ class Runner:
         self.torch_version = ""
         self.directory = tempfile.mkdtemp(prefix="gbfix-")
         ours, theirs = socket.socketpair()
-        self._guard = os.path.join(self.directory, "files")
+        self._guards = [os.path.join(self.directory, "files-0")]
         self._residents = os.path.join(self.directory, resident_names.FOLDER)
         os.mkdir(self._residents)
         os.mkfifo(os.path.join(self.directory, resident_names.ALIVE))
@@ -150,11 +150,17 @@ class Runner:
 
     def wrote_files(self) -> bool:
         """Whether jobs since the last `restore_files` changed files of the user."""
-        return fileguard.touched(self._guard)
+        return fileguard.touched(self._guards[-1])
 
     def restore_files(self) -> None:
         """Take back what the jobs wrote.  Call it while no job runs."""
-        fileguard.restore(self._guard)
+        for folder in reversed(self._guards):
+            fileguard.restore(folder)
+
+    def begin(self) -> None:
+        """Files that processes of earlier jobs still write do not count for the jobs to come."""
+        self.restore_files()
+        self._guards.append(os.path.join(self.directory, f"files-{len(self._guards)}"))
 
     def new_directory(self, name: str) -> str:
         with self._lock:
@@ -172,7 +178,7 @@ class Runner:
     ) -> Outcome:
         """Run one job to its end (see `Outcome.ended`: ok, stopped, timeout, crash, ...)."""
         self.wait_ready()
-        job = dataclasses.replace(job, guard=self._guard)
+        job = dataclasses.replace(job, guard=self._guards[-1])
         Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
         running = _Running(threading.Event())
         self._running[job.directory] = running
@@ -198,7 +204,7 @@ class Runner:
 
         The events are those of a run from the start at these calls.
         """
-        job = dataclasses.replace(job, guard=self._guard)
+        job = dataclasses.replace(job, guard=self._guards[-1])
         Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
         for item in residents:
             pipe = os.path.join(self._residents, f"{item.pid}.pipe")
