@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +56,8 @@ class Index:
         self._open: dict[str, Summary] = {}
         self._candidates: set[str] = set()
         self._reached: dict[Key, Reached] | None = None
+        #: What functions call, as far as it was asked for; lines play no part in it.
+        self._callees: dict[Key, tuple[Key, ...]] = {}
         self._roots: list[str] = []
         self._homes: dict[tuple[str, str], tuple[str, str]] = {}
         self._changes: collections.Counter[str] = collections.Counter()
@@ -71,10 +74,11 @@ class Index:
         """The text of an open document; it counts instead of the file until `drop`."""
         summary = summarize(path, parsed)
         with self._lock:
-            if self._open.get(path) != summary:
+            before = self._open.get(path)
+            if before != summary:
                 self._open[path] = summary
-                self._reached = None
                 self._changes[path] += 1
+                self._take_up(path, before, summary)
         return summary
 
     def drop(self, path: str) -> None:
@@ -153,7 +157,28 @@ class Index:
 
     def _forget(self) -> None:
         self._reached = None
+        self._callees.clear()
         self._homes.clear()
+
+    def _take_up(self, path: str, before: Summary | None, now: Summary) -> None:
+        """Let go of what an edit made wrong, and of nothing else: this runs at every keystroke."""
+        if before is None or not _names_the_same(before, now):
+            self._reached = None
+            self._callees.clear()
+            return
+        for name, function in now.functions.items():
+            if function.calls != before.functions[name].calls:
+                self._callees.pop((path, name), None)
+                self._reached = None
+        if [_unplaced(item) for item in before.compiled] != [_unplaced(i) for i in now.compiled]:
+            self._reached = None
+        elif before.compiled != now.compiled and self._reached is not None:
+            moved = dict(zip(before.compiled, now.compiled, strict=True))
+            for key, entry in self._reached.items():
+                root = entry.root
+                if root.compiled_path == path:
+                    root = dataclasses.replace(root, compiled=moved[root.compiled])
+                    self._reached[key] = Reached(root, entry.parent)
 
     def _follow(self) -> dict[Key, Reached]:
         found: dict[Key, Reached] = {}
@@ -172,10 +197,12 @@ class Index:
             if summary is None or function is None or (function.opaque and parent is not None):
                 continue
             found[key] = Reached(root, parent)
-            for name in function.calls:
-                for callee in self.resolve(key[0], function, name):
-                    if callee not in found:
-                        queue.append((callee, root, key))
+            if key not in self._callees:
+                called = (self.resolve(key[0], function, name) for name in function.calls)
+                self._callees[key] = tuple(dict.fromkeys(itertools.chain.from_iterable(called)))
+            for callee in self._callees[key]:
+                if callee not in found:
+                    queue.append((callee, root, key))
         return found
 
     def _compiled(self, path: str, compiled: Compiled) -> Iterator[Key]:
@@ -311,6 +338,21 @@ class Index:
 
     def _exists(self, path: str) -> bool:
         return path in self._open or path in self._disk or os.path.isfile(path)
+
+
+def _names_the_same(one: Summary, other: Summary) -> bool:
+    """Whether names mean the same in both, wherever they stand and whatever functions call."""
+    return (
+        one.imports == other.imports
+        and one.made == other.made
+        and one.classes == other.classes
+        and [(name, item.owner, item.opaque) for name, item in one.functions.items()]
+        == [(name, item.owner, item.opaque) for name, item in other.functions.items()]
+    )
+
+
+def _unplaced(compiled: Compiled) -> tuple[str, str, bool]:
+    return compiled.target, compiled.scope, compiled.decorator
 
 
 def python_files(root: str) -> Iterator[str]:

@@ -152,6 +152,52 @@ def test_hints_that_are_remembered_are_those_that_would_be_found(seed: int) -> N
             parsed, text = whole, new
 
 
+OTHER = """import torch
+from a import Model, helper
+
+@torch.compile
+def start(x):
+    return helper(x) + Model()(x) + middle(x)
+
+def middle(x):
+    return later(x)
+
+from a import later
+"""
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_is_reached_after_edits_is_what_a_new_index_reaches(seed: int) -> None:
+    draw = random.Random(seed)
+    index = Index()
+    texts = {"/nowhere/a.py": TEXT, "/nowhere/b.py": OTHER}
+    parsed: dict[str, Parsed] = {}
+    for path, text in texts.items():
+        whole = Parsed.of(text)
+        assert whole is not None
+        parsed[path] = whole
+        index.put(path, whole)
+    assert len(index.reached()) == 6
+    for _ in range(10):
+        path = draw.choice(list(texts))
+        new = edited(texts[path], draw)
+        if not parsed[path].edit(new):
+            whole = Parsed.of(new)
+            if whole is None:
+                continue
+            parsed[path] = whole
+        texts[path] = new
+        index.put(path, parsed[path])
+        fresh = Index()
+        for name, text in texts.items():
+            known = Parsed.of(text)
+            assert known is not None
+            fresh.put(name, known)
+        if draw.random() < 0.7:
+            assert index.reached() == fresh.reached()
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
