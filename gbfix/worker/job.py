@@ -104,6 +104,7 @@ class Worker:
         self._recorded = 0
         self._vain = False
         self._compiled: dict[tuple[int, str], Any] = {}
+        self._loaded = dict(sys.modules)
 
     # -- the program -------------------------------------------------------------------------
 
@@ -142,6 +143,8 @@ class Worker:
             setattr(builtins, name, hook)
         overlay.install(self.overlay)
         prepare.announce_saves()
+        if self.job.mode != "measure":
+            tracing.skip_guard_timing()
         self.effects.install()
         self.watch.install()
         self.recorder.install()
@@ -152,7 +155,9 @@ class Worker:
 
     def _finish(self, *, status: int = 0, stopped: bool = False) -> None:
         files = []
-        for module in list(sys.modules.values()):
+        for name, module in list(sys.modules.items()):
+            if self._loaded.get(name) is module:
+                continue  # was there before the program
             path = getattr(module, "__file__", None)
             if not isinstance(path, str) or not os.path.isabs(path) or not path.endswith(".py"):
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import dis
+import functools
 import hashlib
 import random
 import signal
@@ -83,17 +84,27 @@ class Call:
 
 def random_state() -> dict[str, str]:
     """Digests of the random streams that a program can draw from."""
+    name, keys, *rest = np.random.get_state(legacy=True)
     parts: dict[str, bytes] = {
         "torch": torch.get_rng_state().numpy().tobytes(),
         "random": repr(random.getstate()).encode(),
-        "numpy": repr(np.random.get_state(legacy=True)).encode(),
+        "numpy": np.asarray(keys).tobytes() + repr((name, rest)).encode(),
     }
     return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in parts.items()}
 
 
+@functools.cache
+def _has_device() -> bool:
+    return bool(torch.accelerator.is_available())
+
+
 def seed_streams(seed: int = 2147) -> None:
     """Put every random stream to the same start: a call must draw the same in each process."""
-    torch.manual_seed(seed)
+    if _has_device():
+        torch.manual_seed(seed)
+    else:
+        # The same, without a note (and a stack) for each device that may yet come.
+        torch.default_generator.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed)
 

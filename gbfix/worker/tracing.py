@@ -194,7 +194,25 @@ def set_quiet() -> None:
     import logging
 
     logs: Any = torch._logging
-    logs.set_logs(all=logging.CRITICAL)
+    manager: Any = logging.Logger.manager
+    with contextlib.ExitStack() as stack:
+        if hasattr(manager, "_clear_cache"):
+            # Each of torch's hundred loggers would clear what all loggers remember; once is enough.
+            stack.callback(manager._clear_cache)
+            manager.__dict__["_clear_cache"] = lambda: None
+            stack.callback(manager.__dict__.pop, "_clear_cache", None)
+        logs.set_logs(all=logging.CRITICAL)
+
+
+def skip_guard_timing() -> None:
+    """Do without Dynamo's measurement of each new guard, which first fills 32 MB to flush caches.
+
+    In a fork that is as much time as a small trace; the figure goes into a log that nobody reads.
+    """
+    from torch._dynamo import guards
+
+    if hasattr(guards, "profile_guard_manager"):
+        guards.profile_guard_manager = lambda *args: 0.0
 
 
 def prepare_compiler(backend: str) -> None:

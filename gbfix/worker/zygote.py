@@ -7,19 +7,23 @@ plain python shows.  This one speaks a line protocol on a socket:
     parent -> ``fork JOB_DIR``          zygote -> ``started JOB_DIR PID``
     parent -> ``kill JOB_DIR``          zygote -> ``exited JOB_DIR STATUS``
 
-The server runs no torch operator itself: an OpenMP pool or autograd thread that exists before the
-fork would be missing after it.
+The server runs no torch operator of any size itself: an OpenMP pool or autograd thread that exists
+before the fork would be missing after it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import gc
 import os
 import signal
 import socket
 import sys
 import traceback
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 #: Loaded before the first fork: what every run needs.
@@ -29,16 +33,29 @@ SECOND = (
     "torch._dynamo.backends.debugging",
     "torch._dynamo.backends.inductor",
     "torch._dynamo.repro.after_dynamo",
+    "torch._dynamo.dce_extra_outputs",
     "torch._subclasses.schema_check_mode",
+    "torch._export.passes._node_metadata_hook",
+    "torch._higher_order_ops.passes.inline_invoke_subgraph",
+    "torch._inductor.compiler_bisector",
+    "torch.fx.experimental.validator",
     "torch.export._trace",
     "torch.distributed.tensor.experimental",
+    "torch.utils.serialization",
+    "torch.utils.serialization.config",
 )
 #: Loaded last, when idle: wanted by ``aot_eager`` in training, and slow to import.
 THIRD = (
     "torch._inductor.decomposition",
     "torch._inductor.lowering",
     "torch._inductor.fx_passes.dedupe_symint_uses",
+    "torch._inductor.pattern_matcher",
+    "torch._functorch._activation_checkpointing.remat_using_tags_for_fwd_loss_bwd_graph_pass",
+    "torch._functorch._aot_autograd.subclass_codegen",
+    "multiprocessing.synchronize",
 )
+#: With these set, a compilation writes logs, or may be another one than usual.
+_WATCHED = ("TORCH_TRACE", "TORCH_LOGS", "TORCH_COMPILE", "TORCHDYNAMO", "TORCHINDUCTOR")
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -66,6 +83,38 @@ def _preload(names: tuple[str, ...]) -> None:
             # A module that another torch version lacks costs speed only.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+    # Torch would take its operator libraries apart at the end of every child.
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+        finalizer.atexit = False
+
+
+def _warm_up() -> None:
+    """Compile something small, so that no child has to fill Dynamo's tables again.
+
+    That halves what tracing a small region takes in a child.  No gradients: an autograd thread
+    would not survive a fork.  Not where there is a GPU: to ask for it may keep children from it.
+    """
+    import warnings
+
+    import torch
+
+    if any(name.startswith(_WATCHED) for name in os.environ) or os.path.exists("/dev/nvidiactl"):
+        return
+    if torch.accelerator.is_available():
+        return
+    with contextlib.suppress(Exception), warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            for backend in ("eager", "aot_eager"):
+                torch.compile(_small, backend=backend, fullgraph=True)(torch.ones(3))
+                torch._dynamo.reset()
+        finally:
+            torch._dynamo.reset()
+
+
+def _small(x: Any) -> Any:
+    y = x.relu() + 1
+    return y.sum(), y
 
 
 def main(fd: int) -> None:
@@ -99,7 +148,11 @@ class Server:
         self._socket = server
         self._wake = wake
         self._children: dict[int, str] = {}
-        self._pending = [SECOND, THIRD]
+        self._pending: list[Callable[[], None]] = [
+            functools.partial(_preload, SECOND),
+            functools.partial(_preload, THIRD),
+            _warm_up,
+        ]
         self._forked = False
 
     def serve(self) -> None:
@@ -112,7 +165,7 @@ class Server:
             watched: list[Any] = [self._socket, self._wake]
             ready, _, _ = select.select(watched, [], [], timeout)
             if not ready:
-                _preload(self._pending.pop(0))
+                self._pending.pop(0)()
             if self._wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
@@ -140,6 +193,8 @@ class Server:
     def _fork(self, directory: str) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        # A collection in a child would write to (and so copy) every page that holds an object.
+        gc.freeze()
         pid = os.fork()
         if pid == 0:
             self._child(directory)
