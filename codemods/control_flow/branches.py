@@ -19,6 +19,7 @@ from gbfix.analysis.liveness import live_before
 from gbfix.analysis.tree import code, walk
 from gbfix.schema import Fact
 
+from .by_hand import instead
 from .predicates import Refusal
 from .values import Share, Values
 
@@ -213,7 +214,9 @@ def finish(branch: Branch, values: Values, *, clone_unknown: bool) -> Branch:
     sharing.scan(branch.statements, {})
     for name in sorted(sharing.changed):
         if not values.is_python_name(name):
-            raise Refusal(f"a branch changes `{name}` in place")
+            fact = values.outside(name)
+            advice = instead(fact.kind) if fact is not None else ""
+            raise Refusal(f"a branch changes `{name}` in place{advice}")
     result = dataclasses.replace(branch, copied=set(), kept=set(), structures=[])
     replaced: dict[cst.CSTNode, cst.CSTNode] = {}
     for node, env in sharing.at_return.items():
@@ -299,7 +302,8 @@ def _cloned(
         if fact is None and not values.is_tensor_name(node.value):
             raise Refusal(f"it is not known whether `{node.value}` is a tensor")
     if fact is not None and (fact.is_python_scalar or fact.kind in ("module", "function")):
-        raise Refusal(f"a branch gives `{code(node)}`, which is no tensor ({fact.kind})")
+        reason = f"a branch gives `{code(node)}`, which is no tensor ({fact.kind})"
+        raise Refusal(reason + instead(fact.kind))
     if fact is not None and fact.kind in ("list", "tuple"):
         if isinstance(node, cst.Name) and env.get(node.value, Share.SHARED) is not Share.SHARED:
             return node  # made in the branch

@@ -278,12 +278,19 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     return edit.rewrite(title, notes=notes, rank=25, safety=safety)
 
 
-def check_loop(site: Site, loop: cst.For, function: cst.FunctionDef, values: Values) -> None:
+def check_loop(
+    site: Site,
+    loop: cst.For,
+    function: cst.FunctionDef,
+    values: Values,
+    *,
+    continues: bool = False,
+) -> None:
     """Refuse a loop that does more than to bind tensors, or that runs over who knows what."""
     found = exits([loop.body])
     # The one `break` belongs to this loop; `exits` counts those of a loop around the statements.
     ways = exits(branch_of(loop.body).statements)
-    if found.continues or found.yields or found.awaits or found.raises:
+    if (ways.continues and not continues) or found.yields or found.awaits or found.raises:
         raise Refusal("there are more ways out of it")
     if ways.breaks + found.returns != 1:
         raise Refusal("there is more than one `break` or `return`")

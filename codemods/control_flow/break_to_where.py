@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.liveness import definitely_bound_before, live_before
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import code, walk
@@ -16,14 +18,14 @@ from gbfix.schema import Fact, Safety
 
 from .branches import branch_of, holds_comment, leading, without_blank_start
 from .break_to_cond import carried_tensors, check_loop
-from .if_to_where import is_point
 from .layout import statement_line
-from .predicates import Refusal, operand, split
+from .masked import Line
+from .predicates import Refusal
 from .sites import depth_of, if_at, rest_of
+from .steady import cannot_fail
 from .surroundings import check_later_changes
 from .vain import zero_stays_zero
 from .values import Values
-from .while_body import check_apart, selected
 
 _IN = 20 * " "
 
@@ -147,6 +149,36 @@ class BreakToWhere(Codemod):
             at="x.norm() < 1",
             facts={"x": tensor(3), "x.norm()": tensor(), "i": scalar(0, constant=False)},
         ),
+        Example(
+            """
+            import torch
+
+            def f(rows):
+                # Look for it.
+                for row in rows:
+                    if row.max() < 0:
+                        continue
+                    if row.sum() > 2:
+                        return row * 2
+                return -rows[0]
+            """,
+            """
+            import torch
+
+            def f(rows):
+                found = -rows[0]
+                done = torch.tensor(False, device=found.device)
+                # Look for it.
+                for row in rows:
+                    skips = done | (row.max() < 0)
+                    stops = torch.logical_not(skips) & (row.sum() > 2)
+                    found = torch.where(stops, row * 2, found)
+                    done = done | stops
+                return found
+            """,
+            at="row.max() < 0",
+            facts={"rows": tensor(4, 3), "row": tensor(3), "rows[0]": tensor(3)},
+        ),
     )
     near_misses = tuple(
         NearMiss(
@@ -184,7 +216,30 @@ class BreakToWhere(Codemod):
                 "range(4)",
                 "z = x * 2; x = x + 1\n" + _IN + "if x.sum() < 1: return z",
                 "x",
-                "what one round knows",
+                "what one round knows, or what all rounds made",
+            ),
+            (
+                "range(4)",
+                "z = x * 2\n" + _IN + "if x.sum() < 1: return z",
+                "torch.linalg.inv(y)",
+                "the default may fail where it is not wanted",
+            ),
+            (
+                "range(4)",
+                "if x.sum() < 1: continue\n"
+                + _IN
+                + "x = torch.linalg.inv(x)"
+                + "\n"
+                + _IN
+                + "if x.max() > 1: break",
+                "x",
+                "what is skipped may fail",
+            ),
+            (
+                "range(4)",
+                "if x.sum() < 1:\n" + _IN + "    if x.max() < 0: break\n" + _IN + "x = x - 1",
+                "x",
+                "a deeper jump",
             ),
             ("range(4)", "x = x + 1\n" + _IN + "if x.sum() < 1: return y", "x", "another shape"),
             ("range(4)", "x = x + 1\n" + _IN + "if x.sum() < 1: return x", "x, x", "a tuple"),
@@ -215,35 +270,35 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     if node.orelse is not None or holds_comment(node.test):
         raise Refusal("")
     values = Values(site)
-    check_loop(site, loop, function, values)
+    check_loop(site, loop, function, values, continues=True)
     _check_arithmetic(loop, values)
-    condition = split(node.test, values)
-    if condition.python or condition.node is None or not is_point(condition.node, values):
+    ending = _way_out(loop)
+    if ending is None:
         raise Refusal("")
-    carries = carried_tensors(site, loop, function, values)
-    *last, end = branch_of(node.body).statements
-    returned = _returned(end)
-    block_ = branch_of(loop.body)
-    index = block_.statements.index(node)
-    before, after = block_.statements[:index], block_.statements[index + 1 :]
-    check_apart(last, after, carries)
+    returned = _returned(ending)
     taken = names_in(site.module)
+    found = None if returned is None else _found(site, loop, returned, taken, values)
+    carries = [] if found is None else [found.name]
+    if found is None or activity(loop.body).bound & live_before(function, loop):
+        carries = [*carried_tensors(site, loop, function, values), *carries]
     done = fresh("done", taken)
-    where = f"{values.torch}.where"
-    new = selected(before, f"{where}({done}, {{old}}, {{new}})", carries, values)
-    new += _flag(site, node, condition.tensor, done, end, last, carries, values)
-    new += selected(after, f"{where}({done}, {{old}}, {{new}})", carries, values)
+    line = Line(carries, values, taken, done=done, adds_up=True, result=found.name if found else "")
+    new = line.round(branch_of(loop.body).statements)
     check_later_changes(site, loop, values, set(carries))
     edit = site.edit()
-    vain: list[cst.CSTNode] = [*before, *last, *after]
-    if returned is not None:
+    vain = line.vain
+    if found is not None:
+        vain.append(found.default)
+        edit.replace(found.line, cst.parse_statement(f"return {found.name}"))
+    elif returned is not None:
         vain.append(_select_return(site, loop, returned, done, carries, values, edit))
     above = leading(loop)
     comments = without_blank_start(above)
     flag = cst.parse_statement(f"{done} = {values.torch}.tensor(False, device={carries[0]}.device)")
-    flag = flag.with_changes(leading_lines=above[: len(above) - len(comments)])
+    first = [flag] if found is None else [found.default, flag]
+    first[0] = first[0].with_changes(leading_lines=above[: len(above) - len(comments)])
     body = loop.body.with_changes(body=new)
-    edit.replace(loop, flag, loop.with_changes(body=body, leading_lines=comments))
+    edit.replace(loop, *first, loop.with_changes(body=body, leading_lines=comments))
     if values.torch_missing:
         edit.add_import("torch")
     notes = ["All rounds of the loop are run; those after the end compute in vain."]
@@ -277,54 +332,61 @@ def _check_arithmetic(loop: cst.For, values: Values) -> None:
             raise Refusal("")
 
 
-def _flag(
-    site: Site,
-    node: cst.If,
-    test: str,
-    done: str,
-    end: cst.BaseStatement,
-    last: Sequence[cst.BaseStatement],
-    carries: Sequence[str],
-    values: Values,
-) -> list[cst.BaseStatement]:
-    """``done = done | (test)`` with what the branch did before it ended the loop."""
-    comments = [line for line in leading(end) if line.comment is not None]
-    trailing = _trailing(node, end)
-    if not last:
-        line = _line(f"{done} = {done} | {operand(test)}", trailing)
-        return [line.with_changes(leading_lines=[*leading(node), *comments])]
-    stops = fresh("stops", names_in(site.module))
-    text = f"{stops} = {values.torch}.logical_not({done}) & {operand(test)}"
-    first = _line(text, trailing).with_changes(leading_lines=leading(node))
-    template = f"{values.torch}.where({stops}, {{new}}, {{old}})"
-    ending = cst.parse_statement(f"{done} = {done} | {stops}")
-    return [
-        first,
-        *selected(last, template, carries, values),
-        ending.with_changes(leading_lines=comments),
-    ]
+def _way_out(loop: cst.For) -> cst.BaseStatement | None:
+    """The one ``break`` or ``return`` at the end of an ``if`` of the loop's own block."""
+    found: cst.BaseStatement | None = None
+    for statement in branch_of(loop.body).statements:
+        if not isinstance(statement, cst.If):
+            continue
+        last = branch_of(statement.body).statements[-1]
+        match last:
+            case cst.SimpleStatementLine(body=[cst.Break() | cst.Return()]):
+                if found is not None:
+                    return None
+                found = last
+    return found
 
 
-def _trailing(node: cst.If, end: cst.BaseStatement) -> cst.Comment | None:
-    """The comment beside the ``if`` or beside its end; there is room for one."""
-    assert isinstance(end, cst.SimpleStatementLine)
-    header = node.body.header.comment if isinstance(node.body, cst.IndentedBlock) else None
-    footer = node.body.footer if isinstance(node.body, cst.IndentedBlock) else ()
-    beside = end.trailing_whitespace.comment
-    if isinstance(node.body, cst.SimpleStatementSuite):
-        beside = node.body.trailing_whitespace.comment
-    if (header and beside) or any(line.comment for line in footer):
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """A name for what a round finds and returns; what it holds where no round does."""
+
+    name: str
+    default: cst.SimpleStatementLine
+    line: cst.BaseStatement
+
+
+def _found(
+    site: Site, loop: cst.For, value: cst.BaseExpression, taken: set[str], values: Values
+) -> _Found | None:
+    """How to keep a returned value that only its round knows; None where all rounds know it."""
+    bound = activity(loop).bound
+    if activity(value).reads.isdisjoint(bound - _targets_kept(site, loop)):
+        return None
+    match rest_of(site, loop):
+        case [
+            cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as other)]) as line
+        ]:
+            pass
+        case _:
+            raise Refusal("")
+    # It is evaluated before the loop, though a round may return.
+    if activity(other).reads & bound or not cannot_fail(other, values):
         raise Refusal("")
-    return header or beside
+    fact = values.fact(other)
+    if comments_in(line) or fact is None or not fact.is_tensor:
+        raise Refusal("")
+    name = fresh("found", taken)
+    values.named[name] = fact
+    default = cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], other)])
+    return _Found(name, default, line)
 
 
-def _line(text: str, comment: cst.Comment | None) -> cst.SimpleStatementLine:
-    line = cst.parse_statement(text)
-    assert isinstance(line, cst.SimpleStatementLine)
-    if comment is None:
-        return line
-    trailing = cst.TrailingWhitespace(cst.SimpleWhitespace("  "), comment)
-    return line.with_changes(trailing_whitespace=trailing)
+def _targets_kept(site: Site, loop: cst.For) -> frozenset[str]:
+    """Names that are bound before the loop and go from round to round."""
+    assert site.function is not None
+    targets = {n.value for n in walk(loop.target) if isinstance(n, cst.Name)}
+    return definitely_bound_before(site.function, loop) - targets
 
 
 def _select_return(

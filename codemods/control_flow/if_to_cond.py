@@ -11,6 +11,7 @@ from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
 from .branches import holds_comment
+from .by_hand import elsewhere
 from .if_to_cond_examples import EXAMPLES
 from .if_to_cond_near_misses import NEAR_MISSES
 from .layout import first_of_block
@@ -66,6 +67,9 @@ class IfToCond(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         node = if_at(site)
         if node is None:
+            advice = elsewhere(site)
+            if advice:
+                yield Advice(advice)
             return
         try:
             first, unknown = _rewrite(site, node, clone_unknown=False)

@@ -643,4 +643,23 @@ EXAMPLES = (
         at="any([row.sum() > 0 for row in x])",
         facts={"x": tensor(2, 3), "row": tensor(3)},
     ),
+    Example(
+        """
+        import torch
+
+        def f(token, x):
+            if token not in (0, 2):
+                x = x.exp()
+            return x
+        """,
+        """
+        import torch
+
+        def f(token, x):
+            x = torch.cond((token != 0) & (token != 2), lambda: x.exp(), lambda: x.clone())
+            return x
+        """,
+        at="token not in (0, 2)",
+        facts={"x": tensor(3), "token": tensor(dtype="torch.int64")},
+    ),
 )

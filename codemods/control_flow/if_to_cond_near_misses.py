@@ -661,4 +661,24 @@ NEAR_MISSES = (
         why="it is not known what it runs over",
         facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
     ),
+    *(
+        NearMiss(
+            f"""
+            def f(x, t, n):
+                if t in {items}:
+                    x = x.exp()
+                return x
+            """,
+            at=f"t in {items}",
+            why=why,
+            facts={"x": tensor(3), "n": scalar(1), "t": fact},
+        )
+        for items, why, fact in (
+            ("(1, 2)", "many elements have no one truth", tensor(3, dtype="torch.int64")),
+            ("(1, 2)", "a float may be near a number", tensor()),
+            ("(1, n)", "it is not known what else is compared", tensor(dtype="torch.int64")),
+            ("(1, 300)", "300 is no number of eight bits", tensor(dtype="torch.uint8")),
+            ("()", "nothing is compared", tensor(dtype="torch.int64")),
+        )
+    ),
 )

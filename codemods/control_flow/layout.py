@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.build import line_length
+from gbfix.analysis.tree import code
 from gbfix.codemod import Site
 
 from .branches import leading, without_blank_start
@@ -24,11 +25,24 @@ def statement_line(
     line = f"{call}({', '.join(arguments)}){close}"
     columns = len(line) + depth * len(indent.expandtabs(4))
     if "\n" in line or columns > line_length(site.module):
-        inner = "".join(f"{indent}{argument},\n" for argument in arguments)
+        room = line_length(site.module) - (depth + 1) * len(indent.expandtabs(4)) - 1
+        fitted = [_fitted(argument, room, indent) for argument in arguments]
+        inner = "".join(f"{indent}{argument},\n" for argument in fitted)
         line = f"{call}(\n{inner}){close}"
     statement = cst.parse_statement(line + "\n", config=site.module.config_for_parsing)
     assert isinstance(statement, cst.SimpleStatementLine)
     return statement
+
+
+def _fitted(text: str, room: int, indent: str) -> str:
+    """The argument; a tuple that does not fit has an element a line."""
+    if len(text) <= room or not text.startswith("("):
+        return text
+    node = cst.parse_expression(text)
+    if not isinstance(node, cst.Tuple):
+        return text
+    elements = [code(element.value) for element in node.elements]
+    return "(\n" + "".join(f"{indent * 2}{element},\n" for element in elements) + f"{indent})"
 
 
 def wrap_in_if(

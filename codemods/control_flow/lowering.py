@@ -34,6 +34,7 @@ from .branches import (
     leading,
     names_bound,
 )
+from .by_hand import instead
 from .closures import captured_for_later
 from .layout import first_of_block, spaced, statement_line, wrap_in_if
 from .places import Place, places_of, with_names, with_texts
@@ -369,7 +370,9 @@ class Lowering:
             what = held[name].text if name in held else name
             known = name in held or self.values.outside(name) is not None
             if not known or not self.values.is_tensor_name(name) or name in bound:
-                raise Refusal(f"a branch changes `{what}` in place")
+                fact = self.values.outside(name)
+                advice = instead(fact.kind) if fact is not None else ""
+                raise Refusal(f"a branch changes `{what}` in place{advice}")
         if written:
             self._check_apart(branches, written, held)
         return changed, list(dict.fromkeys(written))

@@ -46,6 +46,8 @@ def is_data_dependent(test: cst.BaseExpression, values: Values) -> bool:
             if any(isinstance(t.operator, cst.Is | cst.IsNot) for t in targets):
                 return False
             if isinstance(targets[0].operator, cst.In | cst.NotIn):
+                if _alternatives(test, values) is not None:
+                    return True
                 return len(targets) == 1 and values.is_tensor(targets[0].comparator)
             sides = [test.left, *(target.comparator for target in targets)]
             return values.is_tensor(test) or any(
@@ -215,6 +217,14 @@ class _Rename(cst.CSTTransformer):
 def _membership(node: cst.Comparison, values: Values) -> str:
     """``0.0 in t`` as ``(t == 0.0).any()``: what a tensor does when it is asked."""
     (target,) = node.comparisons
+    negated = isinstance(target.operator, cst.NotIn)
+    alternatives = _alternatives(node, values)
+    if alternatives is not None:
+        symbol, operator = ("&", "!=") if negated else ("|", "==")
+        if not values.one_element(node.left):
+            raise Refusal(f"`{code(node.left)}` is not known to have exactly one element")
+        left = _primary(node.left)
+        return f" {symbol} ".join(f"({left} {operator} {code(item)})" for item in alternatives)
     item, whole = values.fact(node.left), values.fact(target.comparator)
     if whole is None or not whole.is_tensor:
         raise Refusal(f"it is not known whether `{code(target.comparator)}` is a tensor")
@@ -223,8 +233,29 @@ def _membership(node: cst.Comparison, values: Values) -> str:
     if not values.effects(node).pure:
         raise Refusal(f"`{code(node)}` may have an effect")
     text = f"({_primary(target.comparator)} == {_primary(node.left)}).any()"
-    negated = isinstance(target.operator, cst.NotIn)
     return f"{values.torch}.logical_not({text})" if negated else text
+
+
+def _alternatives(node: cst.Comparison, values: Values) -> list[cst.BaseExpression] | None:
+    """The numbers of ``t in (1, 2)``: a tensor of integers is compared with each of them."""
+    match node:
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.In() | cst.NotIn(), comparator=cst.Tuple() | cst.List() as parts
+                )
+            ],
+        ) if values.is_tensor(left):
+            fact, found = values.fact(left), _elements(parts) or []
+            if fact is None or fact.dtype not in _WHOLE or not values.is_total(left):
+                return None
+            numbers = [number_of(item) for item in found]
+            exact = all(isinstance(number, int) and abs(number) < 128 for number in numbers)
+            if fact.dtype in ("torch.int32", "torch.int64"):
+                exact = all(isinstance(number, int) and abs(number) < 2**31 for number in numbers)
+            return found if found and exact else None
+    return None
 
 
 def _asked_of_torch(node: cst.Call, values: Values) -> str:

@@ -7,7 +7,7 @@ into NaN.  And the backward of ``torch.while_loop`` has a fault of its own (`eac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 
 import libcst as cst
 
@@ -16,6 +16,7 @@ from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import walk, words
 
 from .predicates import number_of
+from .steady import is_constant_index
 from .values import Values
 
 #: Operations whose derivative is finite for every input, NaN and infinities included.
@@ -53,6 +54,8 @@ def _stays(node: cst.BaseExpression, values: Values) -> bool:
             return all(_stays(element.value, values) for element in node.elements)
         case cst.UnaryOperation(operator=cst.Minus()):
             return _stays(node.expression, values)
+        case cst.Subscript(value=inner):
+            return is_constant_index(node) and _stays(inner, values)
         case cst.BinaryOperation(operator=cst.Add() | cst.Subtract()):
             return _stays(node.left, values) and _stays(node.right, values)
         case cst.BinaryOperation(operator=cst.Multiply()):
@@ -84,8 +87,15 @@ def _is_finite(node: cst.BaseExpression, values: Values) -> bool:
     return number_of(node) is not None or (fact is not None and fact.kind == "int")
 
 
-def each_on_its_own(nodes: Iterable[cst.CSTNode], floats: Collection[str], values: Values) -> bool:
+def each_on_its_own(
+    nodes: Iterable[cst.CSTNode],
+    floats: Collection[str],
+    flags: Set[str],
+    values: Values,
+) -> bool:
     """Whether what each floating name gets from the nodes depends on no other floating tensor.
+
+    ``flags`` are names of the codemod's own, of tensors that have no gradient.
 
     Measured on torch 2.13: a tensor that ``torch.while_loop`` carries and that starts without
     needing a gradient gets one from the last round only, though the body gives it one in every.
@@ -94,9 +104,11 @@ def each_on_its_own(nodes: Iterable[cst.CSTNode], floats: Collection[str], value
     for node in nodes:
         does = activity(node)
         found: set[str] = set()
-        for name in does.reads:
+        for name in does.reads if flags.isdisjoint(does.writes) else ():
             if name in sources:
                 found |= sources[name]
+            elif name in flags:
+                continue
             elif name in floats or _may_need_gradients(name, values):
                 found.add(name)
         simple = isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1

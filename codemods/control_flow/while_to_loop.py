@@ -17,15 +17,16 @@ from gbfix.schema import Safety
 
 from .branches import branch_of, check_movable, finish, holds_comment, leading, names_bound
 from .closures import captured_for_later
-from .counters import COUNTER, as_tensors, check_counter
+from .counters import as_tensors, check_counter, tensor_of
 from .layout import spaced, statement_line
+from .masked import Line
 from .predicates import Refusal, is_data_dependent, operand, split
 from .sites import depth_of, if_at, without_gradients
 from .surroundings import SEVERAL, check_later_changes, is_one_of_several
 from .uses import is_private
 from .vain import each_on_its_own, zero_stays_zero
 from .values import Values
-from .while_body import Round, check_apart, flag_line, round_of, selected
+from .while_body import Round, round_of
 
 #: Dtypes of tensors that have no gradients.
 EXACT_DTYPES = ("torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64")
@@ -41,13 +42,14 @@ class WhileToLoop(Codemod):
     **What it does**
 
     The test and the body become functions of what goes from one round to the next; other names are
-    closed over.  A ``break`` behind a test becomes a flag, and what follows it in the round keeps
-    its old value with ``torch.where``.  A Python counter becomes a tensor inside the loop.
+    closed over.  A ``break`` or ``continue`` behind a test becomes a flag, and what follows it in
+    the round keeps its old value with ``torch.where``; so does what stands in an ``if``.  A Python
+    counter, or a float that literals change, becomes a tensor.
 
     **When it applies**
 
     The test is a tensor of one element, or the loop is ``while True`` with one ``if test: break``
-    in its own block; the body is tensor code without effects, and rebinds tensors and counters.
+    in its own block; the body is tensor code without effects, and rebinds tensors and numbers.
 
     **Fix safety**
 
@@ -58,9 +60,9 @@ class WhileToLoop(Codemod):
 
     **Refuses**
 
-    ``continue``, ``return``, a ``break`` deeper in the body, ``else`` beside ``break``; counters
-    that are used afterwards, or for more than counting; changes in place, random numbers, prints,
-    and calls whose body is not seen.
+    ``return``, jumps deeper in the body, ``else`` beside ``break``; numbers that are used for more
+    than counting, in the loop or after it; operations behind a test that may fail; changes in
+    place, random numbers, prints, and calls whose body is not seen.
     """
 
     name = "while-to-loop"
@@ -211,20 +213,100 @@ class WhileToLoop(Codemod):
             at="ids.sum() < n",
             facts={"ids": tensor(3), "i": scalar(0, constant=False), "n": tensor()},
         ),
+        Example(
+            """
+            import torch
+
+            def f(ids, k):
+                n = 0
+                while (ids > 1).any():
+                    n += 1
+                    ids = ids // 2
+                    # Not yet.
+                    if ids.sum() > 9:
+                        continue  # later
+                    ids = ids - 1
+                return k / n
+            """,
+            """
+            import torch
+
+            def f(ids, k):
+                n = 0
+
+                def step(n, ids):
+                    n = n + 1
+                    ids = ids // 2
+                    # Not yet.
+                    # later
+                    skips = ids.sum() > 9
+                    ids = torch.where(skips, ids, ids - 1)
+                    return n, ids
+
+                n, _ = torch.while_loop(
+                    lambda n, ids: (ids > 1).any(),
+                    step,
+                    (torch.tensor(n, device=ids.device), ids),
+                )
+                return k / n
+            """,
+            at="(ids > 1).any()",
+            facts={
+                "ids": tensor(3, dtype="torch.int64"),
+                "ids // 2": tensor(3, dtype="torch.int64"),
+                "k": tensor(3),
+                "n": scalar(0, constant=False),
+            },
+        ),
+        Example(
+            """
+            import torch
+
+            def f(x, g):
+                rate = 1.0
+                while (x - rate * g).sum() < 0 and rate > 0.001:
+                    rate *= 0.5
+                return x - rate * g
+            """,
+            """
+            import torch
+
+            def f(x, g):
+                rate = 1.0
+
+                def step(rate):
+                    rate = rate * 0.5
+                    return (rate,)
+
+                (rate,) = torch.while_loop(
+                    lambda rate: ((x - rate * g).sum() < 0) & (rate > 0.001),
+                    step,
+                    (torch.tensor(rate, device=g.device),),
+                )
+                return x - rate * g
+            """,
+            at="(x - rate * g).sum() < 0",
+            facts={"x": tensor(3), "g": tensor(3), "rate": scalar(1.0, constant=False)},
+        ),
     )
     near_misses = tuple(
         NearMiss(
             f"""
             import torch
 
-            def f(x, n, g):
+            def f(x, n, r, g):
                 while x.sum() > 1:
                     {body}
                 {rest}
             """,
             at="x.sum() > 1",
             why=why,
-            facts={"x": tensor(3), "n": scalar(0, constant=False), "w": tensor(2, 3)},
+            facts={
+                "x": tensor(3),
+                "n": scalar(0, constant=False),
+                "r": scalar(0.5, constant=False),
+                "w": tensor(2, 3),
+            },
         )
         for body, rest, why in (
             ("x = x - 1; n = n + 1", "return x, n", "the counter itself is a result"),
@@ -233,7 +315,13 @@ class WhileToLoop(Codemod):
             ("x = x - 1; n = n / 2", "return x", "a float is carried"),
             ("x = x - n; n = len(x)", "return x", "more than counting"),
             ("x = x * (1 / (n + 1)); n += 1", "return x", "Python divides in double precision"),
-            ("if n > 2: x = x - 1\n" + _IN + "n += 1", "return x", "Python asks the counter"),
+            ("x = x - 1; n += 1", "return x[n]", "the counter is an index afterwards"),
+            ("x = x - 1; n += 1", "return x * 2**n", "a power of the counter afterwards"),
+            ("x = x - r; r = r / 3 ** n", "return x", "a float that Python computes"),
+            ("x = x - r * x.sum(); r *= 0.9", "return x", "without dimensions, float64 counts"),
+            ("x = x - 1 / r; r *= 0.5", "return x", "Python fails to divide by zero"),
+            ("x = x - r; r *= 0.5", "return x, r", "the float itself is a result"),
+            ("x = x - r; r = min(r, 0.5)", "return x", "a function of the float"),
             ("x.sub_(1)", "return x", "the caller's tensor is changed"),
             ("x -= 1", "return x", "the caller's tensor is changed by an operator"),
             ("x = x - 1; print(x)", "return x", "the body prints"),
@@ -241,7 +329,26 @@ class WhileToLoop(Codemod):
             ("x = x - torch.rand(3)", "return x", "the body draws random numbers"),
             ("x = x - 1; y = x", "return y", "a name is bound only where the loop runs"),
             ("x = x - 1; break", "return x", "the body leaves the loop"),
-            ("x = x - 1\n" + _IN + "if x.max() > 1: continue", "return x", "an early next round"),
+            (
+                "x = x - 1\n" + _IN + "if x.max() > 1: continue\n" + _IN + "x = x[:2]",
+                "return x",
+                "what follows an early next round has another shape",
+            ),
+            (
+                "if x.max() > 1: continue\n" + _IN + "x = torch.linalg.inv(x)",
+                "return x",
+                "what follows an early next round may fail where it is skipped",
+            ),
+            (
+                "if n: continue\n" + _IN + "x = x - 1",
+                "return x",
+                "Python decides about the next round",
+            ),
+            (
+                "if x.max() > 1: y = x * 2\n" + _IN + "x = x - y",
+                "return x",
+                "bound behind a test, and read after it",
+            ),
             (
                 "if x.max() > 1:\n" + _IN + "    if n: break\n" + _IN + "x = x - 1",
                 "return x",
@@ -282,8 +389,10 @@ def _while_at(site: Site) -> cst.While | None:
     if stop is not None:
         block = site.parent(stop)
         loop = None if block is None else site.parent(block)
-        breaks = exits(branch_of(stop.body).statements).breaks > 0
-        return loop if breaks and isinstance(loop, cst.While) and loop.body is block else None
+        if not isinstance(loop, cst.While) or loop.body is not block:
+            return None
+        # A loop that only Python ends is unrolled: data has to have a say.
+        return loop if exits(branch_of(loop.body).statements).breaks else None
     for parent in site.ancestors(child):
         if isinstance(parent, cst.While) and child is parent.test:
             return parent
@@ -295,7 +404,7 @@ def _while_at(site: Site) -> cst.While | None:
 
 def _rewrite(site: Site, node: cst.While, function: cst.FunctionDef) -> Rewrite:
     values = Values(site)
-    if any(holds_comment(test) for test in (node.test, *_tests_of_breaks(node))):
+    if holds_comment(node.test):
         raise Refusal("a condition holds a comment")
     _check_body(node, values)
     round_ = round_of(node)
@@ -303,21 +412,19 @@ def _rewrite(site: Site, node: cst.While, function: cst.FunctionDef) -> Rewrite:
     numbers = [name for name in names if not _is_tensor(name, values)]
     used = live_after(function, node)
     for name in numbers:
-        check_counter(site, name, node, round_.tests, values)
-        if name in used:
-            raise Refusal(f"`{name}` is used afterwards, and would be a tensor by then")
+        check_counter(site, name, node, round_.tests, values, used=name in used)
     tensors = [name for name in names if name not in numbers]
-    if not tensors:
-        raise Refusal("the body binds no tensor that is used again")
+    placed = _placed(node, tensors, values)
     on_data = is_data_dependent(node.test, values)
-    values.named |= dict.fromkeys(numbers, COUNTER)
+    values.named |= {name: tensor_of(name, values) for name in numbers}
     round_ = _with_tensors(round_, numbers, values)
     if not any(is_data_dependent(test, values) for test in round_.tests):
         raise Refusal("it is not known whether its condition is a tensor")
     test = predicate = _predicate(round_.test, values)
     taken = names_in(site.module)
-    flag = fresh("done", taken) if round_.stop is not None else ""
-    statements = _statements(round_, flag, names, values)
+    flag = fresh("done", taken) if round_.breaks else ""
+    line = Line(names, values, taken, done=flag)
+    statements = line.round(round_.statements)
     if flag:
         names = [*names, flag]
         going = f"{values.torch}.logical_not({flag})"
@@ -328,24 +435,25 @@ def _rewrite(site: Site, node: cst.While, function: cst.FunctionDef) -> Rewrite:
     body = dataclasses.replace(header, statements=[*statements, ending])
     body = finish(body, values, clone_unknown=False)
     check_later_changes(site, node, values, set(tensors))
-    step = fresh("step", taken | {flag})
-    guard = _Guard(site, node, tensors, values, taken | {flag, step}, on_data)
+    taken |= line.flags
+    step = fresh("step", taken)
+    guard = _Guard(site, node, tensors, values, taken | {step}, on_data)
     first, after = guard.lines(test)
-    call = _call(site, node, values, names, (numbers, flag, tensors[0]), step, predicate, used)
+    call = _call(site, node, values, names, (numbers, flag, placed), step, predicate, used)
     edit = site.edit()
     definition = body.function(step, names)
     edit.replace(node, *spaced(leading(node), [definition], [*first, call, *after]), *_else(node))
     if values.torch_missing:
         edit.add_import("torch")
     copies = ", ".join(f"`{name}`" for name in tensors)
-    notes = [f"Where the loop ends at once, each of {copies} is a copy."]
+    notes = [f"Where the loop ends at once, each of {copies} is a copy."] if tensors else []
     safety = Safety.SAFE
     if guard.floats and not zero_stays_zero(statements, values):
         safety = Safety.UNSAFE
         notes.append(
             "With gradients, a derivative that is not finite where the loop ends makes them NaN."
         )
-    if guard.floats and not each_on_its_own(statements, guard.floats, values):
+    if guard.floats and not each_on_its_own(statements, guard.floats, line.flags, values):
         safety = Safety.UNSAFE
         notes.append(
             "Gradients are wrong (in torch 2.13) where a carried tensor starts without needing one"
@@ -357,8 +465,16 @@ def _rewrite(site: Site, node: cst.While, function: cst.FunctionDef) -> Rewrite:
     return edit.rewrite("turn the loop into torch.while_loop", safety=safety, notes=notes, rank=20)
 
 
-def _tests_of_breaks(node: cst.While) -> list[cst.BaseExpression]:
-    return [s.test for s in branch_of(node.body).statements if isinstance(s, cst.If)]
+def _placed(node: cst.While, tensors: list[str], values: Values) -> str:
+    """A tensor on whose device the loop computes."""
+    if tensors:
+        return tensors[0]
+    does = activity(node)
+    for name in sorted(does.reads - does.writes):
+        fact = values.outside(name)
+        if fact is not None and fact.is_tensor:
+            return name
+    raise Refusal("the body binds nothing that is used again")
 
 
 def _is_tensor(name: str, values: Values) -> bool:
@@ -388,10 +504,8 @@ def _with_tensors(round_: Round, numbers: list[str], values: Values) -> Round:
 
     return Round(
         None if round_.test is None else known(round_.test),
-        [known(statement) for statement in round_.before],
-        None if round_.stop is None else known(round_.stop),
-        [known(statement) for statement in round_.last],
-        [known(statement) for statement in round_.after],
+        [known(statement) for statement in round_.statements],
+        round_.breaks,
     )
 
 
@@ -402,22 +516,6 @@ def _predicate(test: cst.BaseExpression | None, values: Values) -> str:
     if condition.python:
         raise Refusal(f"`{condition.python}` is decided by Python; make it a tensor")
     return condition.tensor
-
-
-def _statements(
-    round_: Round, flag: str, names: list[str], values: Values
-) -> list[cst.BaseStatement]:
-    """What one step does, up to its ``return``."""
-    if not flag:
-        return list(round_.before)
-    where = f"{values.torch}.where({flag}, "
-    check_apart(round_.last, round_.after, names)
-    return [
-        *round_.before,
-        flag_line(round_, flag, values),
-        *selected(round_.last, where + "{new}, {old})", names, values),
-        *selected(round_.after, where + "{old}, {new})", names, values),
-    ]
 
 
 @dataclasses.dataclass
@@ -479,6 +577,8 @@ def _call(
     operands = []
     for name in names:
         initial = "False" if name == flag else name if name in numbers else ""
+        if name in numbers and tensor_of(name, values).dtype == "torch.float64":
+            initial += f", dtype={values.torch}.float64"
         text = f"{values.torch}.tensor({initial}, device={tensor_}.device)"
         operands.append(text if initial else name)
     free = "_" not in activity(node.body).reads | activity(node.body).writes | used

@@ -21,6 +21,8 @@ NOT_SEEN = {
     "GB0007/saved-inside-a-with",
     "GB0124/arange-in-a-loop",
     "GB0124/running-total",
+    "GB0170/match-guard",
+    "GB0170/stop-token",
     "GB0291/logger-named-after-its-class",
     "GB0156/c-function",
     "GB0156/pointer-kernel",
