@@ -374,6 +374,13 @@ class Edit:
         self._touch(node)
         self._replace[node] = cst.RemoveFromParent()
 
+    def moved(self, statement: cst.BaseStatement) -> None:
+        """Remove a statement that stands elsewhere now, with the comments above it."""
+        span = self._site.span(statement)
+        above = len(getattr(statement, "leading_lines", ()))
+        self._touched.append(Span(span.line - above, 0, span.line, 0))
+        self.remove(statement)
+
     def insert_before(self, statement: cst.CSTNode, *new: cst.BaseStatement) -> None:
         self._touch_start(statement)
         self._before.setdefault(statement, []).extend(new)

@@ -8,9 +8,9 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 
-from .branches import Branch, has_comment
+from .branches import Branch, branch_of, has_comment
 from .predicates import Refusal
 
 
@@ -162,3 +162,24 @@ def _assigned(node: cst.BaseSmallStatement, name: str) -> cst.BaseExpression | N
         case cst.AnnAssign(target=cst.Name(value=target), value=cst.BaseExpression() as value):
             return value if target == name else None
     return None
+
+
+def is_operator(text: str) -> bool:
+    """Whether the text is an expression that holds no parameters: no call at its root."""
+    try:
+        return not isinstance(cst.parse_expression(text), cst.Call)
+    except cst.ParserSyntaxError:
+        return False
+
+
+def lambda_body(value: cst.BaseExpression) -> str:
+    text = code(value)
+    if isinstance(value, cst.Tuple) and not value.lpar:
+        return f"({text})"
+    return text
+
+
+def else_statements(orelse: cst.If | cst.Else) -> list[cst.BaseStatement]:
+    if isinstance(orelse, cst.If):
+        return [orelse]
+    return branch_of(orelse.body).statements

@@ -167,6 +167,13 @@ class Sharing:
             case cst.AnnAssign(target=cst.Name(value=name), value=cst.BaseExpression() as value):
                 self._changes(node, env)
                 return env | {name: self._of_value(value, env)}
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Tuple())], value=cst.Call(func=func)
+            ):
+                self._changes(node, env)
+                inner_cond = code(func) == f"{self._values.torch}.cond"
+                share = Share.FRESH if inner_cond else Share.SHARED
+                return env | dict.fromkeys(activity(node).writes, share)
             case cst.AugAssign(target=cst.Name(value=name)):
                 if name not in env or env[name] is Share.SHARED:
                     self.changed.add(name)

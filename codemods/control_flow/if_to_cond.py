@@ -30,7 +30,8 @@ class IfToCond(Codemod):
 
     Both branches become functions (lambdas where each is a single expression) that return what the
     rest of the function needs: the returned value, or the names that the branches bind and that
-    are used afterwards.  ``elif`` chains and nested data-dependent ``if`` statements become nested
+    are used afterwards.  A call that both branches end with (``Output(a, b)``) is made after them.
+    ``elif`` chains and nested data-dependent ``if`` statements become nested
     conds.  Python parts of a condition stay a Python ``if``.
 
     **When it applies**
@@ -143,7 +144,7 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     for read in reads:
         read.apply(edit)
     for statement in lowered.swallowed:
-        edit.remove(statement)
+        edit.moved(statement)
     if values.torch_missing:
         edit.add_import("torch")
     title = "turn the data-dependent if into torch.cond"

@@ -662,4 +662,36 @@ EXAMPLES = (
         at="token not in (0, 2)",
         facts={"x": tensor(3), "token": tensor(dtype="torch.int64")},
     ),
+    Example(
+        """
+        import torch
+
+        def f(x):
+            if x.sum() > 0:
+                y = x.exp()
+                return Output(hidden=y, loss=y.mean(), name="f")
+            # Nothing there.
+            return Output(hidden=x - 1, loss=x.sum(), name="f")
+        """,
+        """
+        import torch
+
+        def f(x):
+            def if_x_sum_above_0():
+                y = x.exp()
+                return y, y.mean()
+
+            def otherwise():
+                # Nothing there.
+                return x - 1, x.sum()
+
+            hidden, loss = torch.cond(x.sum() > 0, if_x_sum_above_0, otherwise)
+            return Output(hidden=hidden, loss=loss, name="f")
+        """,
+        at="x.sum() > 0",
+        facts={
+            "x": tensor(3),
+            'Output(hidden=y, loss=y.mean(), name="f")': Fact("object", "Output"),
+        },
+    ),
 )

@@ -681,4 +681,40 @@ NEAR_MISSES = (
             ("()", "nothing is compared", tensor(dtype="torch.int64")),
         )
     ),
+    *(
+        NearMiss(
+            f"""
+            import torch
+
+            def f(x, y, xs):
+                make = Output
+                if x.sum() > 0:
+                    {one}
+                else:
+                    {other}
+                return out.loss
+            """,
+            at="x.sum() > 0",
+            why=why,
+            facts={
+                "x": tensor(3),
+                "y": tensor(3),
+                "xs": Fact("list", "list", items=(tensor(3), tensor(3))),
+                **{
+                    text: Fact("tuple", "mine.Output")
+                    for line in (one, other)
+                    for text in [line.rpartition("out = ")[2]]
+                },
+            },
+        )
+        for one, other, why in (
+            ("out = Output(x, y)", "out = Other(y, x)", "other classes"),
+            ("out = Output(x)", "out = Output(y, x)", "more arguments"),
+            ("out = Output(a=x, b=y)", "out = Output(b=x, a=y)", "arguments in another order"),
+            ("out = Output(a=x, b=1)", "out = Output(a=y, b=2)", "a number that differs"),
+            ("out = Output(*xs)", "out = Output(x, y)", "arguments out of a list"),
+            ("make = Other; out = make(x, y)", "out = make(y, x)", "another callee by then"),
+            ("out = Output(x, y)", "out = Output(x, y)", "both the same"),
+        )
+    ),
 )

@@ -18,8 +18,11 @@ from gbfix.schema import Fact
 from .blocks import (
     bind_item,
     both_append_to,
+    else_statements,
     end_with,
     ends_round,
+    is_operator,
+    lambda_body,
     rebound,
     surely_binds,
     without_continue,
@@ -36,6 +39,7 @@ from .branches import (
 )
 from .by_hand import instead
 from .closures import captured_for_later
+from .common_call import CommonCall, common_call
 from .layout import first_of_block, spaced, statement_line, wrap_in_if
 from .places import Place, places_of, with_names, with_texts
 from .predicates import Condition, Refusal, is_data_dependent, split
@@ -151,7 +155,7 @@ class Lowering:
         if not is_data_dependent(node.test, self.values):
             return self._python_if(node, rest, depth, top=top)
         condition = split(node.test, self.values)
-        other = [] if node.orelse is None else _else_statements(node.orelse)
+        other = [] if node.orelse is None else else_statements(node.orelse)
         true, false = branch_of(node.body), self._false_branch(node)
         true_returns = always_returns(node.body)
         false_returns = bool(other) and always_returns(other)
@@ -203,6 +207,13 @@ class Lowering:
             if not returns:
                 end_with(branch, [target.name for target in targets])
             self._change_copies(branch, copied)
+        made = None
+        one = [target.written or target.appended for target in targets] == [False]
+        if (returns or one) and not condition.python:
+            made = common_call((true, false), self.values, self._variables())
+            if made is not None:
+                self._taken |= set(made.names)
+                self.opaque = made.others(self.opaque)
         self.results |= set(results)
         self.written |= {target.place for target in targets if target.written}
         finished = [
@@ -219,7 +230,9 @@ class Lowering:
         if flagged:
             flag = [self._flag_line(node, condition, true)]
             condition = dataclasses.replace(condition, tensor=self.flag)
-        new = self._emit(node, condition, (true, false), names, targets, originals, places, depth)
+        new = self._emit(
+            node, condition, (true, false), names, targets, originals, places, depth, made
+        )
         return Lowered([*flag, *new], swallowed)
 
     def break_after(
@@ -426,7 +439,7 @@ class Lowering:
             raise Refusal("a branch prints, logs, warns or touches files")
         if effects.rng:
             self.random = True
-        self.opaque |= {text for text in effects.unknown if not _is_operator(text)}
+        self.opaque |= {text for text in effects.unknown if not is_operator(text)}
         self.opaque |= set(effects.modules)
 
     def _check_captured(self, branch: Branch) -> None:
@@ -446,8 +459,11 @@ class Lowering:
         originals: tuple[list[cst.BaseStatement], list[cst.BaseStatement]],
         places: Sequence[Place],
         depth: int,
+        made: CommonCall | None,
     ) -> list[cst.BaseStatement]:
         head, close, after = self._head(targets)
+        if made is not None:
+            head, close, after = made.around(head)
         above = [] if condition.tensor == self.flag else list(leading(node))
         has_else = bool(originals[1])
         true, false = branches
@@ -459,7 +475,7 @@ class Lowering:
             true_value, false_value = (
                 _at_texts(value, places) for value in (true_value, false_value)
             )
-            arms = [f"lambda: {_lambda_body(value)}" for value in (true_value, false_value)]
+            arms = [f"lambda: {lambda_body(value)}" for value in (true_value, false_value)]
             calls: list[str] | None = None
         else:
             bound = true.bound_from_outside() | false.bound_from_outside()
@@ -565,24 +581,3 @@ def _operand(name: str, targets: Sequence[Target], places: Sequence[Place]) -> s
     text = next((place.text for place in places if place.name == name), name)
     written = any(target.written and target.name == name for target in targets)
     return f"{text}.clone()" if written else text
-
-
-def _is_operator(text: str) -> bool:
-    """Whether the text is an expression that holds no parameters: no call at its root."""
-    try:
-        return not isinstance(cst.parse_expression(text), cst.Call)
-    except cst.ParserSyntaxError:
-        return False
-
-
-def _lambda_body(value: cst.BaseExpression) -> str:
-    text = code(value)
-    if isinstance(value, cst.Tuple) and not value.lpar:
-        return f"({text})"
-    return text
-
-
-def _else_statements(orelse: cst.If | cst.Else) -> list[cst.BaseStatement]:
-    if isinstance(orelse, cst.If):
-        return [orelse]
-    return branch_of(orelse.body).statements

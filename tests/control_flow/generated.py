@@ -118,6 +118,7 @@ class _Writer:
                 f"2.0 in {name}",
                 f"any(({name}.sum() > 0, {other}.sum() > 0))",
                 f"any(r.sum() > 0 for r in {name})",
+                f"({name} > 0).sum() {self.pick('in', 'not in')} (0, 3, 6)",
                 f"not all([(r > 0).any() for r in {name}])",
                 f"(s := {name}.mean()) > 0",
                 "n > 1",
@@ -131,7 +132,7 @@ class _Writer:
         self, indent: int, bound: frozenset[str], depth: int, *, loop: bool
     ) -> frozenset[str]:
         for _ in range(self.pick(1, 2, 3)):
-            nested = ("if", "for", "while", "with", "try", "until", "append")
+            nested = ("if", "for", "while", "with", "try", "until", "append", "rounds", "match")
             kind = self.pick(*(k for k in self._kinds if depth < 2 or k not in nested))
             new = getattr(self, f"_{kind}")(indent, bound, depth, loop)
             if new is None:
@@ -177,7 +178,26 @@ class _Writer:
         name = self.name(bound)
         self._loops += 1
         count = f"i{self._loops}"
-        match self.pick(*range(7)):
+        match self.pick(*range(11)):
+            case 7 | 8:
+                self._round(indent, bound, count, "while")
+            case 9:
+                self.line(indent, f"{count} = 1.0")
+                limit = self.pick("1e-3", "0.2")
+                self.line(
+                    indent, f"while ({name} * {count}).abs().max() > 1 and {count} > {limit}:"
+                )
+                step = self.pick("*= 0.5", "/= 2", f"= {count} * 0.7", f"= {count} / 3 - 0.01")
+                self.line(indent + 1, f"{count} {step}")
+                use = self.pick(f"* {count}", f"- {count}", f"* (2 * {count})", f"+ (1 - {count})")
+                self.line(indent, f"{name} = {name} {use}")
+            case 10:
+                self.line(indent, f"{count} = 0")
+                self.line(indent, f"while {name}.abs().max() > 1 and {count} < 5:")
+                self.line(indent + 1, f"{name} = {name}.clamp(-8, 8) * 0.6")
+                self.line(indent + 1, f"{count} += 1")
+                use = self.pick(f"/ ({count} + 1)", f"- {count}", f"* {count}")
+                self.line(indent, f"{name} = {name} {use}")
             case 4:
                 self.line(indent, f"{count} = 0")
                 self.line(indent, f"while {name}.norm() > 1 and {count} < 4:")
@@ -224,6 +244,64 @@ class _Writer:
                 if self.chance():
                     self.line(indent, "else:")
                     self.line(indent + 1, f"{name} = {name} + 1")
+        return bound
+
+    def _round(self, indent: int, bound: frozenset[str], count: str, kind: str) -> None:
+        """A loop of a few rounds, with jumps and choices in its own block."""
+        name, other = self.name(bound), self.name(bound)
+        if kind == "while":
+            self.line(indent, f"{count} = 0")
+            self.line(indent, f"while {count} < 5 and ({name} < 4).all():")
+            self.line(indent + 1, f"{count} += 1")
+        else:
+            self.line(indent, self.pick(f"for {count} in range(4):", f"for {count} in y * 0.5:"))
+        breaks = kind == "for"
+        for _ in range(self.pick(2, 3, 4)):
+            match self.pick("assign", "assign", "skip", "choose", "choose", "break"):
+                case "assign":
+                    self.line(indent + 1, self._short(name, other))
+                case "skip" | "break" as what:
+                    self.line(indent + 1, f"if {self.test(bound)}:")
+                    if self.chance():
+                        self.line(indent + 2, self._short(name, other))
+                    stops = what == "break" and breaks
+                    breaks = breaks and not stops
+                    self.line(indent + 2, "break" if stops else "continue")
+                case _:
+                    self.line(indent + 1, f"if {self.test(bound)}:")
+                    self.line(indent + 2, self._short(name, other))
+                    if self.chance():
+                        self.line(indent + 2, self._short(other, name))
+                    if self.chance():
+                        self.line(indent + 1, "else:")
+                        self.line(indent + 2, self._short(self.pick(name, other), name))
+        self.line(indent + 1, f"{name} = {name} + 0.3")
+
+    def _short(self, name: str, other: str) -> str:
+        values = (f"{name} * 0.5", f"{name} + {other} * 0.1", f"-{name}", f"{name} - 1")
+        return f"{name} = {self.pick(*values)}"
+
+    def _rounds(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        self._loops += 1
+        self._round(indent, bound, f"i{self._loops}", self.pick("while", "for", "for"))
+        return bound
+
+    def _match(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """What the first row that passes a test gives, from a function of its own."""
+        name, other = self.name(bound), self.name(bound)
+        self._loops += 1
+        found = f"match{self._loops}"
+        value = self.pick("row * 2", f"row + {other}[0]", "row - i", "-row")
+        default = self.pick(f"{other}[0]", f"{name}[1] * 0.5", "t[0] + 1")
+        self.line(indent, f"def {found}(t):")
+        self.line(indent + 1, "for i, row in enumerate(t):")
+        if self.chance():
+            self.line(indent + 2, f"if row.sum() < {self.pick(-1, 0)}:")
+            self.line(indent + 3, "continue")
+        self.line(indent + 2, f"if row.max() > {self.pick(0, 1)}:")
+        self.line(indent + 3, f"return {value}")
+        self.line(indent + 1, f"return {default}")
+        self.line(indent, f"{name} = {name} * {found}({name})")
         return bound
 
     def _until(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
@@ -306,7 +384,7 @@ class _Writer:
 
 
 _BRANCHES = ("assign", "assign", "assign", "return", "if", "if", "if", "append")
-_LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while", "until", "until")
+_LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while", "until", "rounds", "match")
 _CHANGES = ("assign", "assign", "change", "if", "if", "with")
 _EVERYTHING = (*_BRANCHES, *_LOOPS, *_CHANGES, "number", "try")
 

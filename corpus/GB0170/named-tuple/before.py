@@ -1,0 +1,24 @@
+"""A name holds a NamedTuple from either branch."""
+
+from typing import NamedTuple
+
+import torch
+
+
+class Stats(NamedTuple):
+    centre: torch.Tensor
+    spread: torch.Tensor
+
+
+@torch.compile
+def standardize(x):
+    if (x < 0).any():
+        low = x.min()
+        stats = Stats(low, x.max() - low)
+    else:
+        stats = Stats(x.mean(), x.var())
+    return (x - stats.centre) / (stats.spread + 1e-5)
+
+
+print(standardize(torch.arange(4.0)))
+print(standardize(torch.arange(4.0) - 2))
