@@ -87,6 +87,17 @@ class IfToCond(Codemod):
             yield second
 
 
+def _given(lowering: Lowering, values: Values) -> set[str]:
+    """The tensors written to that the caller gave: by a parameter's name, or by another."""
+    parameters = parameters_of(lowering.function.params)
+    facts = {name: values.outside(name) for name in {*parameters, *lowering.written}}
+    storages = {name: fact.storage for name, fact in facts.items() if fact is not None}
+    theirs = {storages.get(name, 0) for name in parameters} - {0}
+    return {
+        name for name in lowering.written if name in parameters or storages.get(name, 0) in theirs
+    }
+
+
 def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite, bool]:
     values = Values(site)
     if holds_comment(node.test):
@@ -108,7 +119,7 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     if lowering.written:
         names = ", ".join(f"`{name}`" for name in sorted(lowering.written))
         notes.append(f"{names} is written to in both branches, with what it held in one of them.")
-        given = set(parameters_of(lowering.function.params)) & lowering.written
+        given = _given(lowering, values)
         if given and not without_gradients(site, node):
             safety = Safety.UNSAFE
             notes.append(f"Raises where `{min(given)}` is a leaf that needs gradients.")
