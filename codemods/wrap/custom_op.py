@@ -15,12 +15,14 @@ from gbfix.schema import Fact, Safety
 
 from .capture import Captured, Parameter, Refused, capture, is_global_object, tensors
 from .fake import Fake, fakes, is_contiguous, result_annotation
+from .numpy_results import known_fake, selecting_fake
 from .operator_text import (
     annotation,
     define,
     namespace,
     operator_name,
     place,
+    register_fake,
     signature,
     torch_alias,
 )
@@ -54,6 +56,10 @@ _OTHER_MODULES = (
 )
 FOREIGN_NOTE = (
     "check that the foreign code does not write to its arguments: nothing here can see it"
+)
+SIZE_NOTE = (
+    "a size of the result is known at run time only: compiled code takes it to be neither 0 nor 1,"
+    " and may fail where it is"
 )
 _TORCH_BRIDGES = words("torch.from_numpy torch.as_tensor torch.tensor")
 
@@ -141,10 +147,11 @@ class WrapInCustomOp(Codemod):
     extension, numpy, scipy), and what comes out is a tensor or a flat tuple of tensors that does
     not require a gradient and shares no memory with what goes in.
 
-    *Fix safety.*  Safe for functions of packages that are known not to change their arguments
-    (numpy, scipy), where the result has the shape of an argument, or a shape that only one choice
-    of its dimensions explains; else unsafe.  A callee that is not known to be pure is registered
-    with ordered effects, so that no call of it is dropped, merged or moved.
+    *Fix safety.*  Safe for functions of numpy whose result is known for all arguments
+    (``np.unwrap``, ``np.digitize``, ``np.isin``).  Else unsafe: a compiler believes the sizes and
+    the dtype that the recorded run showed, or sizes are known at run time only
+    (``np.setdiff1d``).  A callee that is not known to be pure is registered with ordered effects,
+    so that no call of it is dropped, merged or moved.
 
     *Refuses.*  Results that require a gradient (the operator would have no formula), that alias an
     argument, or are no tensors; arguments that cannot be passed; random numbers, clocks and files;
@@ -179,6 +186,17 @@ class WrapInCustomOp(Codemod):
                     4, dtype="torch.float64"
                 ),
             },
+            effect=False,
+        ),
+        _example(
+            "a size that the data decides",
+            "torch.from_numpy(np.setdiff1d(x.numpy(), x.numpy()))",
+            "setdiff1d_op(x)",
+            "setdiff1d_op",
+            "x: torch.Tensor",
+            "torch.Tensor",
+            "x.new_empty((torch.library.get_ctx().new_dynamic_size(),))",
+            {"torch.from_numpy(np.setdiff1d(x.numpy(), x.numpy()))": tensor(3)},
             effect=False,
         ),
         _example(
@@ -248,24 +266,31 @@ def _wrap(site: Site, node: cst.Call) -> Iterator[Rewrite]:
     captured = capture(site, [node], torch, kept=kept)
     _check_aliases(result, captured)
     name = operator_name(site, _name(node, kept))
-    for fake in fakes(result, captured.parameters, torch):
-        place(site, edit, _definition(site, name, captured, result, fake, torch, is_pure))
-        edit.replace(node, build_call(name, *map(_argument, captured.parameters)))
-        notes = [
-            "the compiler does not look into the operator; a backward pass through it would raise"
-        ]
-        if not is_pure:
-            notes.append(FOREIGN_NOTE)
-        if not fake.certain:
-            notes.append(f"the shape of the result is a guess from the recorded run: `{fake.text}`")
-        yield edit.rewrite(
-            f"wrap `{dotted(node.func) or name}` in a custom operator",
-            rank=50,
-            notes=notes,
-            safety=Safety.SAFE if fake.certain and is_pure else Safety.UNSAFE,
+    known = known_fake(site, node, captured.parameters, torch)
+    fake = (
+        known
+        or selecting_fake(site, node, result, captured.parameters, torch)
+        or next(fakes(result, captured.parameters, torch), None)
+    )
+    if fake is None:
+        raise Refused("the shape of its result could not be told from its arguments")
+    place(site, edit, _definition(site, name, captured, result, fake, torch, is_pure))
+    edit.replace(node, build_call(name, *map(_argument, captured.parameters)))
+    notes = ["the compiler does not look into the operator; a backward pass through it would raise"]
+    if not is_pure:
+        notes.append(FOREIGN_NOTE)
+    if "new_dynamic_size" in fake.text:
+        notes.append(SIZE_NOTE)
+    elif known is None:
+        notes.append(
+            f"size and dtype of the result are guesses from the recorded run: `{fake.text}`"
         )
-        return
-    raise Refused("the shape of its result could not be told from its arguments")
+    yield edit.rewrite(
+        f"wrap `{dotted(node.func) or name}` in a custom operator",
+        rank=50,
+        notes=notes,
+        safety=Safety.SAFE if known is not None and is_pure else Safety.UNSAFE,
+    )
 
 
 def check_result(result: Fact) -> None:
@@ -354,14 +379,12 @@ def _definition(
     is_pure: bool,
 ) -> list[cst.BaseStatement]:
     parameters = captured.parameters
-    names = ", ".join(parameter.name for parameter in parameters)
     arrow = annotation(result_annotation(result), torch)
-    effect = "" if is_pure else f"\n{name}.register_effect({torch}.library.EffectType.ORDERED)"
+    effect = "" if is_pure else f"{name}.register_effect({torch}.library.EffectType.ORDERED)\n"
     text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
 def {name}({signature(parameters, torch)}) -> {arrow}:
     return BODY0
 
 
-{name}.register_fake(lambda{" " + names if names else ""}: {fake.text}){effect}
-'''
+{register_fake(name, parameters, fake.text)}{effect}'''
     return define(site, text, captured.bodies)

@@ -58,7 +58,7 @@ def _tensor_fakes(result: Fact, parameters: Sequence[Parameter], torch: str) -> 
         if parameter.fact.shape == result.shape and parameter.fact.device == result.device:
             dtype = ""
             if parameter.fact.dtype != result.dtype:
-                dtype = f", dtype={_torch_name(result.dtype, torch)}"
+                dtype = f", dtype={torch_name(result.dtype, torch)}"
             yield Fake(f"{torch}.empty_like({parameter.name}{dtype})", True)
             return
     for parameter in tensors:
@@ -70,11 +70,11 @@ def _tensor_fakes(result: Fact, parameters: Sequence[Parameter], torch: str) -> 
         inside, certain = sizes
         dtype = ""
         if parameter.fact.dtype != result.dtype:
-            dtype = f", dtype={_torch_name(result.dtype, torch)}"
+            dtype = f", dtype={torch_name(result.dtype, torch)}"
         yield Fake(f"{parameter.name}.new_empty({inside}{dtype})", certain)
         return
     if None not in result.shape and result.device == "cpu":
-        dtype = f", dtype={_torch_name(result.dtype, torch)}"
+        dtype = f", dtype={torch_name(result.dtype, torch)}"
         yield Fake(f"{torch}.empty({_tuple(map(str, result.shape))}{dtype})", False)
 
 
@@ -112,7 +112,7 @@ def _tuple(texts: Sequence[str] | Iterator[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def _torch_name(dtype: str | None, torch: str) -> str:
+def torch_name(dtype: str | None, torch: str) -> str:
     return (dtype or "torch.float32").replace("torch", torch, 1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -22,7 +22,7 @@ from .capture import (
 )
 from .custom_op import FOREIGN_NOTE, check_result
 from .fake import Fake, fakes, result_annotation
-from .operator_text import annotation, define, namespace, torch_alias
+from .operator_text import annotation, define, namespace, register_fake, torch_alias
 from .pure import is_pure_function, is_pure_method, is_tensor_state
 
 #: What a helper does to its own new tensors on the way to foreign code.
@@ -146,7 +146,7 @@ class FunctionToOp(Codemod):
         if any(operator in text for text in site.sources.values()):
             return
         edit.replace(function, decorated(function, parameters, result, operator, torch))
-        edit.insert_after(function, *_registrations(site, name, parameters, fake, torch))
+        edit.insert_after(function, *_registrations(site, function, parameters, fake, torch))
         yield edit.rewrite(
             f"make `{name}` a custom operator",
             rank=51,
@@ -244,9 +244,10 @@ def parameters_to_pass(site: Site, function: cst.FunctionDef) -> list[Parameter]
 def decorated(
     function: cst.FunctionDef,
     parameters: list[Parameter],
-    result: Fact,
+    result: Fact | None,
     operator: str,
     torch: str,
+    changed: Sequence[str] = (),
 ) -> cst.FunctionDef:
     types = {p.name: annotation(p.annotation, torch) for p in parameters}
 
@@ -258,8 +259,10 @@ def decorated(
             equal = cst.AssignEqual(cst.SimpleWhitespace(" "), cst.SimpleWhitespace(" "))
             return updated_node.with_changes(annotation=kind, equal=equal)
 
-    call = cst.parse_expression(f'{torch}.library.custom_op("{operator}", mutates_args=())')
-    returns = annotation(result_annotation(result), torch)
+    listed = ", ".join(f'"{name}"' for name in changed)
+    writes = f"({listed},)" if len(changed) == 1 else f"({listed})"
+    call = cst.parse_expression(f'{torch}.library.custom_op("{operator}", mutates_args={writes})')
+    returns = "None" if result is None else annotation(result_annotation(result), torch)
     return function.with_changes(
         decorators=[cst.Decorator(call)],
         params=function.params.visit(Annotate()),
@@ -268,12 +271,11 @@ def decorated(
 
 
 def _registrations(
-    site: Site, name: str, parameters: list[Parameter], fake: Fake, torch: str
+    site: Site, function: cst.FunctionDef, parameters: list[Parameter], fake: Fake, torch: str
 ) -> list[cst.BaseStatement]:
-    names = ", ".join(parameter.name for parameter in parameters)
-    text = f"""{name}.register_fake(lambda{" " + names if names else ""}: {fake.text})
-{name}.register_effect({torch}.library.EffectType.ORDERED)
-"""
+    name = function.name.value
+    text = register_fake(name, parameters, fake.text, function)
+    text += f"{name}.register_effect({torch}.library.EffectType.ORDERED)\n"
     first, *rest = define(site, text)
     blank = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
     return [first.with_changes(leading_lines=blank), *rest]

@@ -171,7 +171,7 @@ def _rewrite(site: Site, function: cst.FunctionDef) -> Rewrite:
     name = function.name.value
     parameters = parameters_to_pass(site, function)
     _check_body(site, function)
-    _check_uses(site, name)
+    check_uses(site, name)
     results, fact = _results(site, function)
     edit = site.edit()
     torch = torch_alias(site, edit)
@@ -301,7 +301,7 @@ def _is_made(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _check_uses(site: Site, name: str) -> None:
+def check_uses(site: Site, name: str) -> None:
     """Refuse where the helper is more than called: an operator is no plain function."""
     if len(module_bindings(site.module).get(name, ())) != 1:
         raise Refused("its name is bound again")
@@ -310,7 +310,10 @@ def _check_uses(site: Site, name: str) -> None:
             holder = site.parent(node)
             plain = isinstance(holder, cst.FunctionDef) and holder.name is node
             called = isinstance(holder, cst.Call) and holder.func is node
-            if not plain and not called:
+            label = (isinstance(holder, cst.Attribute) and holder.attr is node) or (
+                isinstance(holder, cst.Arg) and holder.keyword is node
+            )
+            if not plain and not called and not label:
                 raise Refused("it is more than called")
 
 

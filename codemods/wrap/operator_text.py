@@ -9,12 +9,15 @@ from typing import cast
 
 import libcst as cst
 
+from gbfix.analysis.activity import params_of
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.tree import words
+from gbfix.analysis.tree import code, words
 from gbfix.codemod import Edit, Site
 
 from .capture import Parameter
 
+#: Columns of a line, where there is a choice.
+_WIDTH = 100
 #: Namespaces that belong to torch itself.
 _TAKEN_NAMESPACES = words(
     """aten prim prims torch torchvision torchaudio quantized sparse higher_order inductor
@@ -85,8 +88,41 @@ def torch_alias(site: Site, edit: Edit) -> str:
     return "torch"
 
 
-def signature(parameters: Sequence[Parameter], torch: str) -> str:
-    return ", ".join(f"{p.name}: {annotation(p.annotation, torch)}" for p in parameters)
+def signature(
+    parameters: Sequence[Parameter], torch: str, function: cst.FunctionDef | None = None
+) -> str:
+    """Parameters with their types, and the defaults that they have in ``function``."""
+    has = {name: f" = {text}" for name, text in defaults(function).items()}
+    return ", ".join(
+        f"{p.name}: {annotation(p.annotation, torch)}{has.get(p.name, '')}" for p in parameters
+    )
+
+
+def register_fake(
+    name: str, parameters: Sequence[Parameter], fake: str, function: cst.FunctionDef | None = None
+) -> str:
+    """The lines that register a fake: an expression over the operator's parameters, which have
+    the defaults of the function that becomes the operator.
+    """
+    has = defaults(function)
+    names = ", ".join(f"{p.name}={has[p.name]}" if p.name in has else p.name for p in parameters)
+    text = f"lambda{' ' + names if names else ''}: {fake}"
+    if len(name) + len(text) <= _WIDTH - 16:
+        return f"{name}.register_fake({text})\n"
+    if len(text) <= _WIDTH - 4:
+        return f"{name}.register_fake(\n    {text}\n)\n"
+    return f"@{name}.register_fake\ndef _({names}):\n    return {fake}\n\n\n"
+
+
+def defaults(function: cst.FunctionDef | None) -> dict[str, str]:
+    """The default values of a function's parameters, as text."""
+    if function is None:
+        return {}
+    return {
+        parameter.name.value: code(parameter.default)
+        for parameter in params_of(function.params)
+        if parameter.default is not None
+    }
 
 
 def annotation(text: str, torch: str) -> str:

@@ -7,7 +7,9 @@ def unwrap_op(x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.unwrap(x.cumsum(0).numpy()))
 
 
-unwrap_op.register_fake(lambda x: torch.empty_like(x))
+unwrap_op.register_fake(
+    lambda x: x.new_empty(x.shape, dtype=x.dtype if x.is_floating_point() else torch.float64)
+)
 
 
 @torch.compile

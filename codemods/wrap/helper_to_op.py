@@ -1,0 +1,377 @@
+"""A helper that works on numpy, or on the values of its tensors, as a custom operator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import params_of
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Fact, Safety
+
+from .capture import Parameter, Refused, is_plain_tensor, is_region, may_be_none, schema_type
+from .custom_op import FOREIGN_NOTE, SIZE_NOTE
+from .fake import result_annotation
+from .function_to_op import decorated
+from .helper_body import Body, examine
+from .helper_cases import EXAMPLES, NEAR_MISSES
+from .helper_fake import helper_fake
+from .integer_helper import check_uses
+from .operator_text import annotation, define, namespace, register_fake, signature, torch_alias
+
+_FLOATS = words("torch.float32 torch.float64 torch.float16 torch.bfloat16")
+_WHOLE = words("torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64")
+
+
+class HelperToOp(Codemod):
+    """*What it does.*  Makes a helper function that must run as Python a custom operator.
+
+    ```python
+    @torch.library.custom_op("net::count", mutates_args=("counts",))
+    def count(counts: torch.Tensor, index: torch.Tensor) -> None:
+        np.add.at(counts.numpy(), index.numpy(), 1.0)
+
+
+    count.register_fake(lambda counts, index: None)
+    ```
+    Arguments that the helper writes to are declared, results that may share memory with an argument
+    are cloned, tensors that may be None are optional, and a size that the data decides becomes a
+    symbol (``new_dynamic_size``).  A helper that is itself differentiable torch code keeps its
+    gradient: the backward operator runs it again under ``torch.func.vjp``.  What goes through numpy
+    has no gradient, and is declared so.
+
+    *When it applies.*  The break is in an undecorated function at module level that a region calls,
+    which ends in its only ``return`` (or has none), takes tensors, lists of tensors, numbers and
+    strings, and only computes with torch, numpy and builtins.
+
+    *Fix safety.*  Unsafe: sizes, dtypes and what may be None are told from the recorded run, and
+    the operator holds later calls to it.
+
+    *Refuses.*  Effects, random numbers, globals that are changed, parameters that are bound anew,
+    changes of lists or of tensors that require a gradient, a differentiable helper that changes its
+    arguments, methods, nested functions, the region itself.
+    """
+
+    name = "helper-to-op"
+    codes = (
+        "GB0290",
+        "GB0294",
+        "GB0033",
+        "GB0036",
+        "GB0124",
+        "GB0007",
+        "GB0008",
+        "GB0170",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+    )
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        function = site.function
+        if function is None or site.top_level_statement(function) is not function:
+            return
+        if function.decorators or function.asynchronous is not None or is_region(site, function):
+            return
+        try:
+            yield _rewrite(site, _helper(site, function))
+        except Refused:
+            return
+
+
+@dataclasses.dataclass(frozen=True)
+class _Helper:
+    function: cst.FunctionDef
+    parameters: list[Parameter]
+    value: cst.BaseExpression | None
+    result: Fact | None
+    body: Body
+    #: Names of parameters that gradients are asked of.
+    learns: tuple[str, ...]
+
+    @property
+    def results(self) -> tuple[Fact, ...]:
+        if self.result is None:
+            return ()
+        return (self.result,) if self.result.is_tensor else self.result.items or ()
+
+    @property
+    def is_differentiable(self) -> bool:
+        return any(fact.requires_grad for fact in self.results)
+
+
+def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
+    check_uses(site, function.name.value)
+    value = _returned(function)
+    parameters = _parameters(site, function)
+    objects = frozenset(p.name for p in parameters if "Tensor" in p.annotation)
+    body = examine(site, function, objects)
+    facts = {parameter.name: parameter.fact for parameter in parameters}
+    if any(not facts[name].is_tensor or facts[name].requires_grad for name in body.changed):
+        raise Refused("it changes a list, or a tensor that requires a gradient")
+    result = None
+    if value is not None:
+        result = site.fact(value)
+        if result is None and isinstance(value, cst.Name):
+            result = site.locals_before(site.statement_of(value)).get(value.value)
+        _check_result(result)
+    elif not body.changed:
+        raise Refused("it does nothing")
+    learns = tuple(p.name for p in parameters if p.fact.is_tensor and p.fact.dtype in _FLOATS)
+    helper = _Helper(function, parameters, value, result, body, learns)
+    asked = [p for p in parameters if _requires_grad(p.fact)]
+    if helper.is_differentiable:
+        if body.changed or body.uses_numpy or body.foreign:
+            raise Refused("a gradient goes through what is no torch code, or changes arguments")
+        if not all(fact.dtype in _FLOATS for fact in helper.results):
+            raise Refused("only some of its results can have a gradient")
+        if any(not p.fact.is_tensor for p in asked):
+            raise Refused("a list of tensors requires gradients")
+    elif asked and not body.uses_numpy and not all(f.dtype in _WHOLE for f in helper.results):
+        raise Refused("nothing shows why its result needs no gradient")
+    return helper
+
+
+def _returned(function: cst.FunctionDef) -> cst.BaseExpression | None:
+    returns = [node for node in walk(function.body) if isinstance(node, cst.Return)]
+    if not returns:
+        return None
+    last = function.body.body[-1]
+    if len(returns) != 1 or not isinstance(last, cst.SimpleStatementLine):
+        raise Refused("it returns at several places")
+    if last.body[-1] is not returns[0] or returns[0].value is None:
+        raise Refused("it does not end with its return")
+    return returns[0].value
+
+
+def _check_result(result: Fact | None) -> None:
+    if result is None:
+        raise Refused("its result was not seen")
+    items = [result] if result.is_tensor else list(result.items or ())
+    if result.kind not in ("tensor", "tuple") or result.type not in ("tuple", "torch.Tensor"):
+        raise Refused("its result is no tensor and no tuple of tensors")
+    if not items or not all(item.is_tensor and is_plain_tensor(item) for item in items):
+        raise Refused("its result is not made of tensors")
+
+
+def _requires_grad(fact: Fact) -> bool:
+    return bool(fact.requires_grad) or any(bool(i.requires_grad) for i in fact.items or ())
+
+
+def _parameters(site: Site, function: cst.FunctionDef) -> list[Parameter]:
+    facts = site.locals_before(function.body.body[0] if _has_facts(site, function) else
+                               site.statement_of(site.node))  # fmt: skip
+    if function.params.star_kwarg is not None or isinstance(function.params.star_arg, cst.Param):
+        raise Refused("it takes any number of arguments")
+    found = []
+    for parameter in params_of(function.params):
+        name = parameter.name.value
+        fact = facts.get(name)
+        if parameter.default is not None and not (
+            isinstance(parameter.default, cst.BaseNumber | cst.SimpleString)
+            or code(parameter.default) in ("None", "True", "False")
+        ):
+            raise Refused("a default is no constant")
+        if fact is None:
+            raise Refused(f"`{name}` was not seen")
+        if may_be_none(function, parameter.name):
+            if not _is_optional_tensor(function, parameter, fact):
+                raise Refused(f"`{name}` may be None")
+            found.append(Parameter(name, "torch.Tensor | None", parameter.name, fact))
+            continue
+        passed = schema_type(fact, may_be_symbolic=False)
+        if passed is None or passed[1]:
+            raise Refused(f"`{name}` cannot be passed to an operator")
+        found.append(Parameter(name, passed[0], parameter.name, fact))
+    return found
+
+
+def _has_facts(site: Site, function: cst.FunctionDef) -> bool:
+    first = function.body.body[0]
+    return isinstance(first, cst.SimpleStatementLine | cst.BaseCompoundStatement) and bool(
+        site.locals_before(first)
+    )
+
+
+def _is_optional_tensor(function: cst.FunctionDef, parameter: cst.Param, fact: Fact) -> bool:
+    """Whether a parameter that may be None is a tensor otherwise: seen, annotated or used so."""
+    if fact.is_tensor:
+        return is_plain_tensor(fact) and not fact.requires_grad
+    note = code(parameter.annotation.annotation) if parameter.annotation is not None else ""
+    if note.replace(" ", "") in ("torch.Tensor|None", "Optional[torch.Tensor]", "Tensor|None"):
+        return fact.kind in ("none", "mixed")
+    used = any(
+        isinstance(node, cst.Attribute)
+        and isinstance(node.value, cst.Name)
+        and node.value.value == parameter.name.value
+        and node.attr.value in ("numpy", "detach")
+        for node in walk(function.body)
+    )
+    return used and fact.kind in ("none", "mixed")
+
+
+# -- the text --------------------------------------------------------------------------------------
+
+
+def _rewrite(site: Site, helper: _Helper) -> Rewrite:
+    function = helper.function
+    name = function.name.value
+    edit = site.edit()
+    torch = torch_alias(site, edit)
+    operator = f"{namespace(site)}::{name}"
+    if any(operator in text for text in site.sources.values()):
+        raise Refused("it is an operator already")
+    fake = "None"
+    if helper.value is not None:
+        fake = helper_fake(site, function, helper.value, helper.results, helper.parameters, torch)
+    notes = [
+        f"`{name}` runs as Python; a compiled graph calls it, and is not cut by it",
+        f"sizes, layouts and dtypes of results are told from the recorded run: `{fake}`",
+    ]
+    if "new_dynamic_size" in fake:
+        notes.append(SIZE_NOTE)
+    lines = register_fake(name, helper.parameters, fake, function)
+    if helper.is_differentiable:
+        if "new_dynamic_size" in fake:
+            raise Refused("a gradient of a size that the data decides")
+        notes.append("its backward runs it once more; a second derivative would raise")
+        edit.replace(function, function.with_changes(name=cst.Name(f"{name}_in_python")))
+        text = _differentiable(site, helper, operator, torch, lines)
+    else:
+        edit.replace(function, _operator(helper, operator, torch))
+        text = lines + _no_gradient(helper, torch)
+        if helper.body.foreign:
+            text += f"{name}.register_effect({torch}.library.EffectType.ORDERED)\n"
+            notes.append(FOREIGN_NOTE)
+    first, *rest = define(site, text)
+    blank = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
+    edit.insert_after(function, first.with_changes(leading_lines=blank), *rest)
+    for following in site.module.body[site.module.body.index(function) + 1 :][:1]:
+        edit.insert_before(following)  # before the blank lines or after: it is the same
+    return edit.rewrite(
+        f"make `{name}` a custom operator", rank=52, safety=Safety.UNSAFE, notes=notes
+    )
+
+
+def _operator(helper: _Helper, operator: str, torch: str) -> cst.FunctionDef:
+    new = decorated(
+        helper.function, helper.parameters, helper.result, operator, torch,
+        sorted(helper.body.changed),
+    )  # fmt: skip
+    if helper.value is None or not helper.body.returned:
+        return new
+    # An operator may not give back its argument, or a view of it.
+    parts = [helper.value]
+    if isinstance(helper.value, cst.Tuple):
+        parts = [element.value for element in helper.value.elements]
+    if not all(isinstance(part, cst.Name | cst.Call | cst.Attribute | cst.Subscript)
+               for part in parts):  # fmt: skip
+        raise Refused("its result may share memory with an argument")
+    cloned = {id(part): cst.Call(cst.Attribute(part, cst.Name("clone"))) for part in parts}
+
+    class Clone(cst.CSTTransformer):
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
+            return cloned.get(id(original_node), updated_node)
+
+    return new.with_changes(body=helper.function.body.visit(Clone()))
+
+
+def _no_gradient(helper: _Helper, torch: str) -> str:
+    """What goes through numpy comes out without a gradient, whatever went in."""
+    floats = [fact for fact in helper.results if fact.dtype in _FLOATS]
+    if not floats or not any(_requires_grad(p.fact) for p in helper.parameters):
+        return ""
+    star = "" if len(helper.results) == 1 else "*"
+    nones = ", ".join("None" for _ in helper.parameters)
+    nones = nones if len(helper.parameters) == 1 else f"({nones})"
+    return f"""{helper.function.name.value}.register_autograd(
+    lambda ctx, *gradients: {nones},
+    setup_context=lambda ctx, inputs, output: ctx.mark_non_differentiable({star}output),
+)
+"""
+
+
+def _differentiable(site: Site, helper: _Helper, operator: str, torch: str, fake: str) -> str:
+    assert helper.result is not None
+    name = helper.function.name.value
+    parameters = helper.parameters
+    plain = ", ".join(p.name for p in parameters)
+    tensors = [p.name for p in parameters if "Tensor" in p.annotation]
+    others = [p.name for p in parameters if "Tensor" not in p.annotation]
+    if any(p.annotation not in ("torch.Tensor",) for p in parameters if "Tensor" in p.annotation):
+        raise Refused("a differentiable helper takes lists, or tensors that may be None")
+    arrow = annotation(result_annotation(helper.result), torch)
+    several = len(helper.results) > 1
+    learned = ", ".join(helper.learns)
+    grads = [f"gradient_{n}" if several else "gradient" for n, _ in enumerate(helper.results)]
+    if len({*grads, *plain.split(", "), "ctx", "pull"}) != len(grads) + len(parameters) + 2:
+        raise Refused("a parameter has a name that is needed")
+    back = ", ".join([signature(parameters, torch),
+                      *(f"{grad}: {torch}.Tensor" for grad in grads)])  # fmt: skip
+    pulled = f"({', '.join(grads)})" if several else grads[0]
+    one = len(helper.learns) == 1
+    kind = f"{torch}.Tensor" if one else "tuple[" + ", ".join(
+        f"{torch}.Tensor" for _ in helper.learns) + "]"  # fmt: skip
+    like = [f"{torch}.empty_like({p}, memory_format={torch}.contiguous_format)"
+            for p in helper.learns]  # fmt: skip
+    given = ", ".join([*(p.name for p in parameters), *grads])
+    if one:
+        unpack, give = (
+            f"({learned}_grad,) = pull({pulled})",
+            f"{learned}_grad.clone(memory_format={torch}.contiguous_format)",
+        )
+        fakes = like[0]
+    else:
+        unpack = f"found = pull({pulled})"
+        give = f"tuple(each.clone(memory_format={torch}.contiguous_format) for each in found)"
+        fakes = f"({', '.join(like)})"
+    saved = ", ".join(tensors) + ("," if len(tensors) == 1 else "")
+    load = (
+        f"{saved.rstrip(',')} = ctx.saved_tensors"
+        if len(tensors) > 1
+        else f"({saved}) = ctx.saved_tensors"
+    )
+    keep = "".join(f"\n    ctx.{other} = {other}" for other in others)
+    restore = ", ".join(
+        [*(p.name if p.name in tensors else f"ctx.{p.name}" for p in parameters), *grads]
+    )
+    result = {p: (f"found[{n}]" if not one else "found") for n, p in enumerate(helper.learns)}
+    returns = ", ".join(result.get(p.name, "None") for p in parameters)
+    inputs = f"{plain}{',' if len(parameters) == 1 else ''}"
+    return f'''@{torch}.library.custom_op("{operator}", mutates_args=())
+def {name}({signature(parameters, torch, helper.function)}) -> {arrow}:
+    return {name}_in_python({plain})
+
+
+{fake}
+
+@{torch}.library.custom_op("{operator}_backward", mutates_args=())
+def {name}_backward({back}) -> {kind}:
+    # An operator's own code runs below autograd: this runs it again, for its gradient.
+    _, pull = {torch}.func.vjp(lambda {learned}: {name}_in_python({plain}), {learned})
+    {unpack}
+    return {give}
+
+
+{name}_backward.register_fake(
+    lambda {given}: {fakes}
+)
+
+
+def {name}_setup(ctx, inputs, output):
+    {inputs} = inputs
+    ctx.save_for_backward({", ".join(tensors)}){keep}
+
+
+def {name}_gradient(ctx, {", ".join(grads)}):
+    {load}
+    found = {name}_backward({restore})
+    return {returns}
+
+
+{name}.register_autograd({name}_gradient, setup_context={name}_setup)
+'''
