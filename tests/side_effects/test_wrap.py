@@ -6,6 +6,7 @@ import pytest
 import torch
 from effect_trials import check, proposals
 from gbfix_codemods.wrap.custom_op import WrapInCustomOp
+from gbfix_codemods.wrap.helper_to_op import HelperToOp
 from gbfix_codemods.wrap.nonstrict_trace import NonstrictTrace
 
 X = torch.arange(12.0).reshape(3, 4).sin()
@@ -136,3 +137,33 @@ def test_a_helper_that_decides_on_sizes() -> None:
         "torch._dynamo.graph_break()",
         [(torch.ones(n),) for n in (3, 6, 5, 4, 2)],
     )
+
+
+def test_a_helper_that_writes_through_another_name_of_its_argument() -> None:
+    """Not declared, the change would come too late, or never: what reads it is not ordered."""
+    patched = check(
+        HelperToOp(),
+        """
+        import numpy as np
+        import torch
+
+
+        def count(table, index):
+            rows = table.numpy()
+            flat = rows.reshape(-1)
+            np.add.at(flat, index.numpy(), 1.0)
+
+
+        def f(x):
+            table = x * 2
+            index = torch.arange(x.shape[0]) // 2
+            before = table.sum()
+            count(table, index)
+            between = table.clone()
+            count(table, index)
+            return before, between, table.cos()
+        """,
+        "np.add.at(flat, index.numpy(), 1.0)",
+        CALLS,
+    )
+    assert 'mutates_args=("table",)' in patched
