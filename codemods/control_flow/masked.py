@@ -166,8 +166,10 @@ class Line:
         if comments_in(node.body) or (node.orelse is not None and comments_in(node.orelse)):
             return None
         name, value = _only_binding(true)
+        if not name:
+            return None
         other_name, other = _only_binding(false) if false.statements else (name, cst.Name(name))
-        if not name or name != other_name or value is None or other is None:
+        if name != other_name or value is None or other is None:
             return None
         if name not in self._carries:
             return None

@@ -262,6 +262,42 @@ class WhileToLoop(Codemod):
             """
             import torch
 
+            def f(ids, k):
+                while (ids > 1).any():
+                    ids = ids - 1
+                    # Both at once.
+                    if ids.sum() > k:
+                        ids = ids - 2
+                        k = k - 1
+                return k
+            """,
+            """
+            import torch
+
+            def f(ids, k):
+
+                def step(ids, k):
+                    ids = ids - 1
+                    # Both at once.
+                    ids_sum_above_k = ids.sum() > k
+                    ids = torch.where(ids_sum_above_k, ids - 2, ids)
+                    k = torch.where(ids_sum_above_k, k - 1, k)
+                    return ids, k
+
+                _, k = torch.while_loop(lambda ids, k: (ids > 1).any(), step, (ids, k))
+                return k
+            """,
+            at="(ids > 1).any()",
+            facts={
+                "ids": tensor(3, dtype="torch.int64"),
+                "ids - 2": tensor(3, dtype="torch.int64"),
+                "k": tensor(dtype="torch.int64"),
+            },
+        ),
+        Example(
+            """
+            import torch
+
             def f(x, g):
                 rate = 1.0
                 while (x - rate * g).sum() < 0 and rate > 0.001:
