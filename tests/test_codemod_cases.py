@@ -145,7 +145,8 @@ def _allowed(line: int, text: str, spans: tuple[Span, ...]) -> bool:
     """
     if text.lstrip().startswith("#"):
         return True
-    return any(span.line - 1 <= line <= span.end_line + 1 for span in spans)
+    last = line + len(text) - len(text.lstrip("\n"))
+    return any(span.line - 1 <= last and line <= span.end_line + 1 for span in spans)
 
 
 # -- how files are written -------------------------------------------------------------------

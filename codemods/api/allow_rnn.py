@@ -16,8 +16,8 @@ from .splice import Splice
 
 _ADVICE = (
     "Dynamo traces nn.RNN, nn.GRU and nn.LSTM where `torch._dynamo.config.allow_rnn` is on while"
-    " the region is compiled. Training an LSTM through aot_autograd on CPU fails on torch 2.13:"
-    " keep it outside of the compiled part then."
+    " the region is compiled. On torch 2.13, training a compiled LSTM on CPU fails where its input"
+    " has no gradient: give it one (a layer before it does), or keep it outside of the region."
 )
 _LSTM_NOTE = (
     "an LSTM so compiled runs without gradients; training it on CPU raises an error in aot_autograd"

@@ -100,9 +100,12 @@ class Splice:
         return self._site.source[start : self._offset(span.end_line, span.end_column)]
 
     def text(self) -> str:
-        """The source with all replacements made; overlapping ones are an error."""
+        """The source with all replacements made; overlapping ones are an error.
+
+        What is inserted at one place stands in the order in which it was asked for.
+        """
         source, position, parts = self._site.source, 0, []
-        for start, end, new in sorted(self._edits):
+        for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
             if start < position:
                 if new:
                     raise ValueError("two replacements overlap")
