@@ -32,7 +32,7 @@ class Baseline:
     calls: Mapping[str, int]
     graphs: Mapping[tuple[str, int], int]
     breaks: Mapping[str, tuple[GraphBreak, ...]]
-    stdout: bytes
+    shown: bytes
     stable_output: bool
     ended_by_itself: bool
     unstable: Mapping[str, tuple[str, ...]]
@@ -336,7 +336,7 @@ def _user_rungs(
         for outcome, how in ((candidate, "uncompiled"), (user, "compiled")):
             # A slow run may be stopped once its regions had their calls.
             whole = any(not event.stopped for event in outcome.of(Finished))
-            if whole and outcome.stdout != baseline.stdout:
+            if whole and outcome.shown != baseline.shown:
                 detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
                 program = Rung("program", False, detail)
                 break
@@ -399,8 +399,8 @@ def _line(text: str) -> str:
 
 
 def _first_change(baseline: Baseline, outcome: Outcome) -> str:
-    old = baseline.stdout.decode("utf-8", "replace").splitlines()
-    new = outcome.stdout.decode("utf-8", "replace").splitlines()
+    old = baseline.shown.decode("utf-8", "replace").splitlines()
+    new = outcome.shown.decode("utf-8", "replace").splitlines()
     for before, after in zip(old, new, strict=False):
         if before != after:
             return f"{before[:80]!r} became {after[:80]!r}"

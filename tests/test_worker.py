@@ -18,7 +18,7 @@ import pytest
 from gbfix import engine
 from gbfix.runner import Runner
 from gbfix.schema import Options, Report, Target
-from gbfix.worker.protocol import Failed, Finished, Instrument, Job, RegionSeen
+from gbfix.worker.protocol import Failed, Finished, Instrument, Job, Outcome, RegionSeen
 
 Gbfix = Callable[..., Report]
 
@@ -590,3 +590,11 @@ def test_files_are_as_they_were_whatever_the_program_writes(
     assert {path.name: path.read_text() for path in tmp_path.glob("*.txt")} == before
     assert not (tmp_path / "weights.pt").exists()
     assert not (tmp_path / "made").exists()
+
+
+def test_the_names_of_gradient_functions_are_nobodys_output() -> None:
+    one = Outcome([], stdout=b"loss tensor(1.5, grad_fn=<AddBackward0>)\n")
+    other = Outcome([], stdout=b"loss tensor(1.5,\n       grad_fn=<CompiledFunctionBackward>)\n")
+    third = Outcome([], stdout=b"loss tensor(1.6, grad_fn=<AddBackward0>)\n")
+    assert one.shown == other.shown != third.shown
+    assert Outcome([], stdout=b"tensor(1.5)\n").shown != one.shown

@@ -65,7 +65,7 @@ class BreakToCond(Codemod):
     """
 
     name = "break-to-cond"
-    codes = ("GB0170", "data-dependent-guard")
+    codes = ("GB0170", "GB0033", "GB0124", "data-dependent-guard")
     examples = (
         Example(
             """

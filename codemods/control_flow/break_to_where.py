@@ -62,7 +62,7 @@ class BreakToWhere(Codemod):
     """
 
     name = "break-to-where"
-    codes = ("GB0170", "data-dependent-guard")
+    codes = ("GB0170", "GB0033", "GB0124", "data-dependent-guard")
     examples = (
         Example(
             """

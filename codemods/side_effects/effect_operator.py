@@ -103,6 +103,8 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
         edit.replace(old, call)
     else:
         line = cst.SimpleStatementLine([cst.Expr(call)])
+        if isinstance(old, cst.SimpleStatementLine):
+            line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
         edit.replace(old, with_leading_lines(line, like=old))
     notes = (OPERATOR_NOTE, *effect.notes)
     safety = Safety.SAFE

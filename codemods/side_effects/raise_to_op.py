@@ -1,4 +1,4 @@
-"""``if bad.any(): raise ValueError(...)``: the check, and what it raises, in an operator."""
+"""``if bad.any(): raise ValueError(...)`` or ``assert``: check and error in an operator."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _near_miss(before: str, why: str, at: str = _NAN) -> NearMiss:
 
 
 class RaiseToOp(Codemod):
-    """*What it does.*  Moves an ``if`` that does nothing but raise into an operator, test and all.
+    """*What it does.*  Moves an ``if`` that does nothing but raise, or an ``assert``, into an
+    operator, test and all.
 
     ```python
     if tokens.sum() != features:
@@ -68,7 +69,7 @@ class RaiseToOp(Codemod):
     ``if``.
 
     *When it applies.*  The test depends on a tensor's data; the body is one ``raise`` of an
-    exception class with a text; there is no ``else``.
+    exception class with a text; there is no ``else``.  An ``assert`` has a text or no message.
 
     *Fix safety.*  Safe: the same exception with the same message leaves the compiled function, on
     the same inputs, after the same effects.  Its traceback ends in the operator.  Both programs are
@@ -105,8 +106,21 @@ class RaiseToOp(Codemod):
             "x: torch.Tensor",
             f"if {_NAN}:\n        raise Odd",
         ),
+        _example(
+            "an assertion",
+            f"assert not {_NAN}, f'nan, {{n}}'  # early",
+            "check_f(x, n)  # early",
+            "x: torch.Tensor, n: torch.types.Number",
+            f"assert not {_NAN}, f'nan, {{n}}'",
+        ),
     )
     near_misses = (
+        _near_miss(f"assert not {_NAN}, make(x)", "a message of another kind"),
+        _near_miss(f"assert not {_NAN}; x = x + 1", "not alone on its line"),
+        _near_miss(
+            f"try:\n        assert not {_NAN}\n    except AssertionError: x = x * 2",
+            "a handler waits for it",
+        ),
         _near_miss(f"if {_NAN}:\n        x = x + 1\n        raise ValueError", "more than a raise"),
         _near_miss(f"if {_NAN}: raise ValueError\n    else: x = x + 1", "something else to do"),
         _near_miss(f"if n: pass\n    elif {_NAN}: raise ValueError", "a part of a chain"),
@@ -142,6 +156,12 @@ class RaiseToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        line = site.statement
+        if isinstance(line, cst.SimpleStatementLine) and site.function is not None:
+            effect = _asserted(line)
+            if effect is not None and not _may_be_handled(site, line):
+                yield effect_operator(site, line, effect)
+            return
         head = chain_tested_at(site)
         if head is None or site.function is None or head.orelse is not None:
             return
@@ -165,6 +185,26 @@ class RaiseToOp(Codemod):
                 decides=True,
             ),
         )
+
+
+def _asserted(line: cst.SimpleStatementLine) -> Effect | None:
+    """The effect of an ``assert`` with a line of its own."""
+    match line.body:
+        case [cst.Assert(test=test, msg=message) as small] if not comments_in(small):
+            pass
+        case _:
+            return None
+    if message is not None and not _is_text(message):
+        return None
+    return Effect(
+        "check",
+        [test] if message is None else [test, message],
+        {},
+        [] if message is None else [(message, False)],
+        "assert BODY0" if message is None else "assert BODY0, BODY1",
+        ("The traceback of the error ends in the operator.",),
+        decides=True,
+    )
 
 
 _Raised = tuple[cst.BaseExpression, list[cst.BaseExpression], dict[cst.CSTNode, cst.CSTNode]]
@@ -221,7 +261,7 @@ def _is_error(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _may_be_handled(site: Site, head: cst.If) -> bool:
+def _may_be_handled(site: Site, head: cst.CSTNode) -> bool:
     """Whether code that may be compiled together with the check handles errors.
 
     That is any ``try`` with a handler in a function on the way to the check, and any elsewhere in

@@ -270,8 +270,11 @@ class _Reader:
                 self._bind(target, kind if kind in (TENSOR, LIKELY) else UNKNOWN, scan, None)
                 self._blocks(scan, body, orelse)
             case ast.Assert(test=test):
-                # An assertion on a tensor compiles; what it calls may not.
-                self._kind(test, scan)
+                # An assertion on one tensor compiles; what it calls, negates or joins may not.
+                if isinstance(test, ast.BoolOp | ast.UnaryOp):
+                    self._test(test, scan)
+                else:
+                    self._kind(test, scan)
             case _:
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.stmt):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -186,6 +187,8 @@ class Finished:
 
 T = TypeVar("T")
 
+_GRAD_FN = re.compile(rb",\s+grad_fn=<\w+>")
+
 Event = (
     RegionSeen
     | RegionCalled
@@ -209,6 +212,15 @@ class Outcome:
     detail: str = ""
     stdout: bytes = b""
     stderr: bytes = b""
+
+    @property
+    def shown(self) -> bytes:
+        """What the program printed, but for the names of gradient functions.
+
+        A tensor that comes out of a compiled region prints another one than uncompiled, patched or
+        not, and which one says nothing of its value.
+        """
+        return _GRAD_FN.sub(b", grad_fn=<...>", self.stdout)
 
     def of(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
