@@ -30,7 +30,7 @@ def _source(body: str) -> str:
 
 class StackScalars(Codemod):
     """*What it does.*  Puts 0-dimensional tensors together with ``torch.stack``:
-    ``torch.Tensor([a, b])`` becomes ``torch.stack([a, b]).detach()``.
+    ``torch.Tensor([a, b])`` becomes ``torch.stack([a, b]).detach().to(torch.float32)``.
 
     The legacy constructors read a number out of every tensor, which Dynamo cannot do.
 
@@ -52,7 +52,7 @@ class StackScalars(Codemod):
             (
                 "two losses",
                 "return x * torch.Tensor([a, x.sum()]).mean()",
-                "return x * torch.stack([a, x.sum()]).detach().mean()",
+                "return x * torch.stack([a, x.sum()]).detach().to(torch.float32).mean()",
                 "torch.Tensor([a, x.sum()])",
                 {},
             ),
@@ -150,8 +150,9 @@ class StackScalars(Codemod):
                 return
             splice = Splice(site)
             named = isinstance(arg.value, cst.Name)
-            cast = f".to({torch}.float32)" if named or dtype in _FLOATS else ""
-            text = f"{torch}.stack({splice.source_of(arg.value)}).detach(){cast}"
+            # Other calls may come with other dtypes, of which the constructor makes this one, too.
+            stacked = f"{torch}.stack({splice.source_of(arg.value)})"
+            text = f"{stacked}.detach().to({torch}.float32)"
             if named:  # on other inputs it may be empty
                 text = f"({text} if {site.text(arg.value)} else {torch}.empty(0))"
             splice.replace_span(site.span(call), text)

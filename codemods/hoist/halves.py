@@ -259,7 +259,8 @@ class _Cutter:
         """``with open(path) as file:``: a block around what it opens has nothing to compile."""
         if not isinstance(statement, cst.With):
             return False
-        if not any(self.stays(node) for item in statement.items for node in walk(item)):
+        opening = [node for item in statement.items for node in walk(item)]
+        if not any(map(self.stays, [statement, *opening])):
             return False
         names = {
             node.value

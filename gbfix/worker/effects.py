@@ -26,10 +26,15 @@ _COMPILER_PARTS = (
     f"{os.sep}torch{os.sep}_dynamo{os.sep}",
     f"{os.sep}torch{os.sep}_inductor{os.sep}",
     f"{os.sep}torch{os.sep}_functorch{os.sep}",
+    # Copies of files that the program is about to change.
+    f"{os.sep}gbfix{os.sep}worker{os.sep}fileguard.py",
     f"{os.sep}torch{os.sep}fx{os.sep}",
     f"{os.sep}torch{os.sep}_logging{os.sep}",
     f"{os.sep}gbfix{os.sep}worker{os.sep}",
 )
+#: Torch's own word on a number that is read from a tensor, once a process: many a patch is there to
+#: do without the number.
+_ABOUT_READING = "Converting a tensor with requires_grad=True to a scalar may lead"
 _MAX_FILES = 2000
 _MAX_HASHED = 64 * 1024 * 1024
 
@@ -133,6 +138,8 @@ class EffectRecorder:
             return
         if f"{os.sep}torch{os.sep}" in filename and _raised_by_compiler():
             return
+        if str(message).startswith(_ABOUT_READING):
+            return
         effects.warnings.append((category.__name__, str(message)))
         self._note(effects, "warning")
 
@@ -183,7 +190,7 @@ def _raised_by_compiler() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if any(part in name for part in _COMPILER_PARTS[:4]):
+        if any(part in name for part in _COMPILER_PARTS[:5]):
             return True
         if f"{os.sep}torch{os.sep}" not in name and not name.startswith("<frozen"):
             ours = any(part in name for part in _COMPILER_PARTS)

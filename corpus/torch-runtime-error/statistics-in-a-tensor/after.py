@@ -4,7 +4,7 @@ import torch
 @torch.compile
 def standardise(x):
     with torch.no_grad():
-        stats = torch.stack([x.mean(), x.std()]).detach()
+        stats = torch.stack([x.mean(), x.std()]).detach().to(torch.float32)
     return (x - stats[0]) / stats[1]
 
 
