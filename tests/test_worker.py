@@ -557,6 +557,20 @@ def test_events_survive_a_crash(tmp_path: Path, runner: Runner) -> None:
 # -- the user's files ----------------------------------------------------------------------------
 
 
+def test_to_look_for_a_temporary_folder_is_not_to_write(tmp_path: Path, runner: Runner) -> None:
+    source = "import tempfile\ntempfile.tempdir = None\nprint(tempfile.gettempdir())\n"
+    (tmp_path / "main.py").write_text(source)
+    runner.begin()
+    for extra, writes in (("", False), ("tempfile.mkstemp()", True)):
+        (tmp_path / "main.py").write_text(source + extra)
+        target = Target("script", "main.py", cwd=str(tmp_path))
+        job = Job("golden", target, runner.new_directory("temporary"), str(tmp_path))
+        outcome = runner.run(job, 60)
+        assert outcome.stdout and not outcome.of(Failed)
+        assert runner.wrote_files() == writes
+    runner.restore_files()
+
+
 def test_files_are_as_they_were_whatever_the_program_writes(
     gbfix_run: Gbfix, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gbfix.worker import fileguard
+
 #: Audit events that change the world outside the process (see the table in Python's manual).
 _EVENTS = {
     "os.chmod", "os.chown", "os.exec", "os.fork", "os.kill", "os.link", "os.mkdir", "os.putenv",
@@ -161,6 +163,8 @@ class EffectRecorder:
         else:
             return
         if self._uninteresting(name) or _raised_by_compiler():
+            return
+        if fileguard.tries_temporary_folder(sys._getframe(1)):
             return
         effects.events.append((event, name))
         self._note(effects, event)

@@ -17,6 +17,8 @@ import os
 import shutil
 import stat
 import sys
+import time
+from types import FrameType
 from typing import Any
 
 _MANIFEST = "manifest"
@@ -24,6 +26,8 @@ _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _SYSTEM = ("/dev/", "/proc/", "/sys/")
 #: Copying more than this for one file would cost more than it saves.
 _MAX_BYTES = 4 * 2**30
+#: Seconds to wait for a copy that another process makes.
+_PATIENCE = 60.0
 
 
 class FileGuard:
@@ -48,14 +52,22 @@ class FileGuard:
         name = real.replace("%", "%25").replace(os.sep, "%2F")[-200:] + f".{len(real)}"
         copy = os.path.join(self._folder, name)
         claim = f"{copy}.claim"
+        done = f"{copy}.done"
         try:
             # Processes side by side: whoever makes this file makes the copy.
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL))
+            handle = os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
-            return
+            # The file must not change before the copy is whole.
+            if _is_there(done, claim):
+                return
+        else:
+            os.write(handle, str(os.getpid()).encode())
+            os.close(handle)
         kind = self._copy(real, copy)
         if kind:
             self._record({"path": real, "kind": kind, "copy": copy})
+        with open(done, "w"):
+            pass
 
     def _copy(self, real: str, copy: str) -> str:
         try:
@@ -78,6 +90,21 @@ class FileGuard:
             file.write(line.encode())
 
 
+def _is_there(done: str, claim: str) -> bool:
+    """Wait for another process that makes a copy; False where it has ended without."""
+    until = time.monotonic() + _PATIENCE
+    while not os.path.exists(done):
+        with contextlib.suppress(OSError, ValueError), open(claim) as file:
+            try:
+                os.kill(int(file.read()), 0)
+            except ProcessLookupError:
+                return os.path.exists(done)
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.001)
+    return True
+
+
 class Watch:
     """The audit hook of a process: tells every active guard of coming changes."""
 
@@ -92,7 +119,7 @@ class Watch:
         if self._busy or not self.guards:
             return
         paths = changed_paths(event, args)
-        if not paths:
+        if not paths or tries_temporary_folder(sys._getframe(1)):
             return
         self._busy = True
         try:
@@ -123,6 +150,12 @@ def changed_paths(event: str, args: tuple[Any, ...]) -> list[str]:
     if event in ("os.truncate", "os.chmod", "os.utime"):
         return _named(args[0], -1)
     return []
+
+
+def tries_temporary_folder(frame: FrameType | None) -> bool:
+    """Whether `tempfile` looks which folder it may write to: a file that is gone at once."""
+    code = frame.f_code if frame is not None else None
+    return code is not None and code.co_name == "_get_default_tempdir"
 
 
 def _named(path: Any, folder: Any) -> list[str]:

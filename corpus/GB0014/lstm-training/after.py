@@ -25,4 +25,4 @@ def encode(x):
 
 loss = encode(torch.randn(2, 3, 4)).sum()
 loss.backward()
-print(loss.item())
+print(round(loss.item(), 4))
