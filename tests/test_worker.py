@@ -419,7 +419,7 @@ def test_ctrl_c_ends_the_program_and_everything_it_started(tmp_path: Path) -> No
     else:
         pytest.fail("the program did not start")
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
     _assert_ends(mark)
