@@ -411,6 +411,8 @@ def test_ctrl_c_ends_the_program_and_everything_it_started(tmp_path: Path) -> No
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        # A suite that runs in the background has it ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for _ in range(600):
         if _running(mark):
