@@ -614,3 +614,34 @@ def test_the_names_of_gradient_functions_are_nobodys_output() -> None:
     third = Outcome([], stdout=b"loss tensor(1.6, grad_fn=<AddBackward0>)\n")
     assert one.shown == other.shown != third.shown
     assert Outcome([], stdout=b"tensor(1.5)\n").shown != one.shown
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="not warmed up where there is a GPU")
+def test_warming_up_leaves_nothing_that_a_program_could_see() -> None:
+    code = """
+        import os, random, warnings
+        warnings.simplefilter("error")
+        from gbfix.worker import zygote
+        zygote._preload(zygote.FIRST)
+        zygote._preload(zygote.SECOND)
+        import numpy, torch, torch._dynamo.trace_rules
+        def state():
+            numbers = torch.get_rng_state().tolist(), random.getstate()
+            settings = torch.is_grad_enabled(), torch.get_num_threads(), list(warnings.filters)
+            threads = len(os.listdir("/proc/self/task"))
+            return numbers, str(numpy.random.get_state()), settings, threads
+        table = torch._dynamo.trace_rules.get_tensor_method
+        before = state(), table.cache_info().currsize
+        zygote._warm_up()
+        assert (state(), 0) == before
+        print("filled:", table.cache_info().currsize)
+    """
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("TORCH")}
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "filled: 1" in result.stdout

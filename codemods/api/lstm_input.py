@@ -20,7 +20,7 @@ _CONSTRUCTORS = frozenset({"torch.nn.LSTM", "torch.nn.modules.rnn.LSTM", "torch.
 #: Where these are used, an LSTM may be given something else than a tensor, or the function that
 #: hands it its input may not be understood.
 _OTHERS = re.compile(
-    r"\b(?:PackedSequence|pack_\w*sequence|jit|vmap|functorch|torch\.func|quantiz\w*"
+    r"\b(?:PackedSequence|pack_\w*sequence|nn\.utils\.rnn|jit|vmap|functorch|torch\.func|quantiz\w*"
     r"|register_\w*forward\w*hook)\b"
 )
 _COMPILES = re.compile(r"\bcompile\s*\(|@\s*(?:\w+\.)*compile\b")
@@ -190,8 +190,6 @@ class LstmInputGradient(Codemod):
         if place is None or torch is None or "allow_rnn" in place.view.source:
             return
         if any(_OTHERS.search(text) for text in site.sources.values()) or not _is_refused(site):
-            return
-        if "from torch.nn.utils.rnn import *" in site.source:
             return
         calls = _calls(site)
         if not calls:

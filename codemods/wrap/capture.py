@@ -168,7 +168,7 @@ def has_loose_number(site: Site, arguments: Sequence[cst.BaseExpression]) -> boo
     return False
 
 
-def is_region(site: Site, function: cst.FunctionDef) -> bool:
+def _is_region(site: Site, function: cst.FunctionDef) -> bool:
     """Whether the function is the compiled region itself, and no helper that it calls."""
     name = function.name.value
     if site.region is not None and site.region.path == site.path:
@@ -176,6 +176,16 @@ def is_region(site: Site, function: cst.FunctionDef) -> bool:
         if span.line <= site.region.line <= span.end_line:
             return True
     return site.graph_break.region.rpartition(".")[2] == name
+
+
+def lone_helper(site: Site) -> cst.FunctionDef | None:
+    """The function of the break, if it is a plain one at module level that a region calls."""
+    function = site.function
+    if function is None or site.top_level_statement(function) is not function:
+        return None
+    if function.decorators or function.asynchronous is not None or _is_region(site, function):
+        return None
+    return function
 
 
 def is_global_object(site: Site, node: cst.CSTNode) -> bool:

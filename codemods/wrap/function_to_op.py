@@ -16,7 +16,7 @@ from .capture import (
     Parameter,
     Refused,
     is_global_object,
-    is_region,
+    lone_helper,
     may_be_none,
     schema_type,
 )
@@ -124,12 +124,8 @@ class FunctionToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        function = site.function
-        if function is None or site.top_level_statement(function) is not function:
-            return
-        if function.decorators or function.asynchronous is not None:
-            return
-        if is_region(site, function):
+        function = lone_helper(site)
+        if function is None:
             return
         name = function.name.value
         try:

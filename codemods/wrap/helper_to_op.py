@@ -12,7 +12,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
-from .capture import Parameter, Refused, is_plain_tensor, is_region, may_be_none, schema_type
+from .capture import Parameter, Refused, is_plain_tensor, lone_helper, may_be_none, schema_type
 from .custom_op import FOREIGN_NOTE, SIZE_NOTE
 from .fake import result_annotation
 from .function_to_op import decorated
@@ -72,10 +72,8 @@ class HelperToOp(Codemod):
     near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        function = site.function
-        if function is None or site.top_level_statement(function) is not function:
-            return
-        if function.decorators or function.asynchronous is not None or is_region(site, function):
+        function = lone_helper(site)
+        if function is None:
             return
         try:
             yield _rewrite(site, _helper(site, function))
@@ -250,8 +248,9 @@ def _rewrite(site: Site, helper: _Helper) -> Rewrite:
     first, *rest = define(site, text)
     blank = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
     edit.insert_after(function, first.with_changes(leading_lines=blank), *rest)
-    for following in site.module.body[site.module.body.index(function) + 1 :][:1]:
-        edit.insert_before(following)  # before the blank lines or after: it is the same
+    below = site.module.body[site.module.body.index(function) + 1 :]
+    if below:
+        edit.insert_before(below[0])  # a diff may show the new lines right above it
     return edit.rewrite(
         f"make `{name}` a custom operator", rank=52, safety=Safety.UNSAFE, notes=notes
     )

@@ -13,7 +13,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact, Safety
 
-from .capture import Parameter, Refused, is_region
+from .capture import Parameter, Refused, lone_helper
 from .function_to_op import decorated, parameters_to_pass
 from .operator_text import namespace, torch_alias
 
@@ -156,10 +156,8 @@ class IntegerHelperToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        function = site.function
-        if function is None or site.top_level_statement(function) is not function:
-            return
-        if function.decorators or function.asynchronous is not None or is_region(site, function):
+        function = lone_helper(site)
+        if function is None:
             return
         try:
             yield _rewrite(site, function)

@@ -12,7 +12,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
-from .capture import Refused, is_plain_tensor, is_region
+from .capture import Refused, is_plain_tensor, lone_helper
 from .operator_text import torch_alias
 from .pure import is_pure_function
 
@@ -141,10 +141,8 @@ class NonstrictTrace(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        function = site.function
-        if function is None or site.top_level_statement(function) is not function:
-            return
-        if function.decorators or function.asynchronous is not None or is_region(site, function):
+        function = lone_helper(site)
+        if function is None:
             return
         try:
             _check(site, function)

@@ -226,7 +226,7 @@ class Comparison:
             if isinstance(image, TensorImage) and isinstance(other, TensorImage):
                 _diff_tensors(
                     image, other, what, found, [], strict=False, tight=self._tight,
-                    slack=_slack(before.label) if self.compiled else 0.0,
+                    slack=_slack(before.label) if self.compiled else None,
                 )  # fmt: skip
             else:
                 _diff(image, other, what, found, [], strict=False, tight=self._tight)
@@ -323,7 +323,7 @@ def _slack(label: str) -> float:
 
     Where scaled inputs saturate a sigmoid, one rounding of its value is a gradient from nothing.
     """
-    return 1e-3 if label.endswith("scaled") else 1e-5
+    return 1e-3 if label.endswith("scaled") else 0.0
 
 
 def _close_for_their_size(old: torch.Tensor, new: torch.Tensor) -> bool:
@@ -362,7 +362,7 @@ def _diff_tensors(
     *,
     strict: bool,
     tight: bool | None,
-    slack: float = 0.0,
+    slack: float | None = None,
 ) -> None:
     """``slack``: terms were added up in another order, which shows in small results, too."""
     for what in ("shape", "dtype", "device", "kind", "requires_grad"):
@@ -375,10 +375,10 @@ def _diff_tensors(
         finite = old.data[torch.isfinite(old.data)]
         largest = float(finite.abs().max()) if finite.numel() else 0.0
         part = 1e-3 if old.data.dtype in (torch.float32, torch.float64) else 3e-2
-        rough = {"rtol": part, "atol": max(slack, part * max(largest, 1e-3))}
-    elif slack and old.data.dtype == torch.float32 and old.data.numel():
+        rough = {"rtol": part, "atol": max(slack or 0.0, part * max(largest, 1e-3))}
+    elif slack is not None and old.data.dtype == torch.float32 and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
-        rough = {"rtol": 1.3e-6, "atol": max(slack, 2e-5 * largest)}
+        rough = {"rtol": 1.3e-6, "atol": max(slack, 1e-5, 2e-5 * largest)}
     try:
         torch.testing.assert_close(new.data, old.data, equal_nan=True, check_stride=False, **rough)
     except AssertionError as error:

@@ -54,8 +54,12 @@ THIRD = (
     "torch._functorch._aot_autograd.subclass_codegen",
     "multiprocessing.synchronize",
 )
-#: With these set, a compilation writes logs, or may be another one than usual.
-_WATCHED = ("TORCH_TRACE", "TORCH_LOGS", "TORCH_COMPILE", "TORCHDYNAMO", "TORCHINDUCTOR")
+#: Whether a compilation writes logs, or may be another one than usual.  Asked before torch is
+#: imported, which sets such variables itself.
+_IS_WATCHED = any(
+    name.startswith(("TORCH_TRACE", "TORCH_LOGS", "TORCH_COMPILE", "TORCHDYNAMO", "TORCHINDUCTOR"))
+    for name in os.environ
+)
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -98,7 +102,7 @@ def _warm_up() -> None:
 
     import torch
 
-    if any(name.startswith(_WATCHED) for name in os.environ) or os.path.exists("/dev/nvidiactl"):
+    if _IS_WATCHED or os.path.exists("/dev/nvidiactl"):
         return
     if torch.accelerator.is_available():
         return
