@@ -220,6 +220,10 @@ class Verdict:
     def rung(self, name: str) -> Rung | None:
         return next((rung for rung in self.rungs if rung.name == name), None)
 
+    def with_rung(self, rung: Rung) -> Verdict:
+        """This verdict with one more rung."""
+        return dataclasses.replace(self, rungs=(*self.rungs, rung))
+
     @property
     def failure(self) -> str:
         """The first rung that failed, as one line; empty when none did."""

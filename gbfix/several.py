@@ -210,7 +210,7 @@ class _Merging:
                     titles=_joined(one.titles for one in same),
                     notes=_joined(one.notes for one in same),
                     safety=Safety.UNSAFE if unsafe else Safety.SAFE,
-                    verdict=dataclasses.replace(first.verdict, rungs=(*first.verdict.rungs, rung)),
+                    verdict=first.verdict.with_rung(rung),
                 )
             )
         return found

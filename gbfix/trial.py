@@ -47,6 +47,10 @@ class Trials:
         self.regions = regions
         self._options = options
         self._progress = progress
+        #: By texts, the place that must not break again, and whether state is constant.
+        self._under_inductor: dict[
+            tuple[frozenset[tuple[str, str]], tuple[str, frozenset[int], str], bool], Rung
+        ] = {}
 
     def keep(self, rewrite: Rewrite, region: str, judgement: ladder.Judgement) -> None:
         """Note what an accepted rewrite changes for all later ones."""
@@ -201,9 +205,16 @@ class Trials:
         where: tuple[str, frozenset[int], str],
         rewrite: Rewrite,
     ) -> None:
-        """A short look at the patched program under inductor, with gradients."""
-        self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
+        """A short look at the patched program under inductor, with gradients.
+
+        The final check of texts that were tried alone would repeat it to the letter.
+        """
         constant = "state-is-constant" in (*self.baseline.assumes, *rewrite.assumes)
+        tried = (frozenset(overlay.items()), where, constant)
+        if tried in self._under_inductor:
+            judgement.verdict = judgement.verdict.with_rung(self._under_inductor[tried])
+            return
+        self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
 
         def brief(texts: dict[str, str]) -> Outcome:
             job = self._bench.job(
@@ -222,9 +233,8 @@ class Trials:
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
             rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor")
-        judgement.verdict = dataclasses.replace(
-            judgement.verdict, rungs=(*judgement.verdict.rungs, rung)
-        )
+        self._under_inductor[tried] = rung
+        judgement.verdict = judgement.verdict.with_rung(rung)
 
     def _observers(self, overlay: dict[str, str]) -> list[Instrument]:
         """Watch functions that a rewrite no longer compiles (it compiles their halves)."""
@@ -276,7 +286,7 @@ class Trials:
         detail = failures[0] if failures else f"{seen} of {total} ran"
         rung = Rung("branches", not failures, detail, caveats)
         judgement.verdict = dataclasses.replace(
-            judgement.verdict, rungs=(*judgement.verdict.rungs, rung), branches=(seen, total)
+            judgement.verdict.with_rung(rung), branches=(seen, total)
         )
 
     def _force(

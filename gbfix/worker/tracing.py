@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import os
 import re
 import traceback
 from collections.abc import Callable, Iterator
@@ -233,11 +234,28 @@ def prepare_compiler(backend: str) -> None:
     if backend == "inductor":
         import torch._inductor.config as inductor
 
-        inductor.compile_threads = 1
+        _compile_in_threads(inductor)
         # Cached graphs hide lost effects; compiled C++ is known by its text, and may be kept.
         inductor.fx_graph_cache = False
         inductor.fx_graph_remote_cache = False
         inductor.fallback_random = True
+
+
+def _compile_in_threads(inductor: Any) -> None:
+    """Have C++ kernels compiled side by side: a C++ compiler takes most of the time.
+
+    Each is a process of its own that a thread waits for; inductor's own pool of Python processes
+    is for Triton, and would outlive us.
+    """
+    inductor.compile_threads = 1
+    try:
+        from torch._inductor.async_compile import AsyncCompile
+
+        pool: Any = AsyncCompile
+        pool.use_process_pool = classmethod(lambda cls: False)
+    except ImportError:
+        return
+    inductor.compile_threads = os.cpu_count() or 1
 
 
 def prepare_timing() -> None:
