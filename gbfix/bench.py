@@ -66,6 +66,7 @@ class Bench:
         constant_state: bool = False,
         backends: tuple[str, ...] | None = None,
         brief: bool = False,
+        rebind: tuple[str, ...] = (),
         residents: bool = False,
     ) -> Job:
         """A job on the given texts, with a directory of its own."""
@@ -91,6 +92,7 @@ class Bench:
             values_only=values_only,
             constant_state=constant_state,
             brief=brief,
+            rebind=rebind,
             residents=residents,
         )
 

@@ -3,7 +3,7 @@
 Pure bookkeeping: what was measured happened in the worker.  The rungs, in the order in which they
 are reported: ``source``, ``outputs``, ``gradients``, ``effects`` (patched eager against original
 eager, on recorded and varied inputs), one for each backend under ``fullgraph=True``, ``program``
-(the patched program as the user compiles it), ``recompiles``, ``branches``.
+(the patched program as the user compiles it), ``recompiles``, ``branches``, ``constants``.
 """
 
 from __future__ import annotations

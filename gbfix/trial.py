@@ -10,17 +10,21 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from gbfix import ladder, payoff
+from gbfix.analysis.lost_reads import lost_reads
 from gbfix.bench import Bench
 from gbfix.codemod import Rewrite, Site
 from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
-from gbfix.worker.protocol import Failed, Instrument, Outcome
+from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome
 
 #: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
     r"\b(?:cond|while_loop|scan|register_effect|custom_op|nonstrict_trace)\(|_higher_order_ops\."
     r"|\bcapture_\w+_outputs\b|\ballow_rnn\b"
 )
+
+#: What a rewrite says it has proved of state that it reads earlier than the original did.
+_PROVED = frozenset({"state-is-constant", "reads-once"})
 
 
 @dataclasses.dataclass
@@ -143,6 +147,8 @@ class Trials:
             self._inductor(judgement, overlay, where, rewrite)
         if judgement.verdict.passed:
             self._branches(judgement, rewrite, site, observed, accepted, overlay)
+        if judgement.verdict.passed:
+            self._constants(judgement, rewrite, site, before, accepted, overlay)
         return judgement
 
     def whole(self, edits: Mapping[str, str]) -> ladder.Judgement:
@@ -289,6 +295,39 @@ class Trials:
             judgement.verdict.with_rung(rung), branches=(seen, total)
         )
 
+    def _constants(
+        self,
+        judgement: ladder.Judgement,
+        rewrite: Rewrite,
+        site: Site,
+        before: Mapping[str, str],
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+    ) -> None:
+        """What the patch reads once, or wrote out as a value: would another value still be seen?
+
+        The program did not change it while it ran; whether it ever does, nobody here knows.
+        """
+        if _PROVED & {*self.baseline.assumes, *rewrite.assumes}:
+            return
+        names = lost_reads(before, rewrite.edits, {**site.sources, **accepted})
+        if not names:
+            return
+        self._progress("giving other values to what the patch reads no more")
+        golden = self._bench.job("golden", accepted, values_only=True, rebind=names)
+        first = self._bench.once(golden)
+        if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):
+            return
+        observers = self._observers(overlay)
+        second = self._bench.once(
+            self._bench.job(
+                "candidate", overlay, observers, golden=golden.directory, backends=(), rebind=names
+            )
+        )
+        judgement.verdict = judgement.verdict.with_rung(
+            _constants_rung(second, self._values(second))
+        )
+
     def _force(
         self,
         forced: ladder.Forced,
@@ -317,21 +356,41 @@ class Trials:
                 backends=self._options.backends[:2],
             )
         )
+        verdict = self._values(second, self._options.backends[:2])
+        return (verdict.failure and f"forced {forced.value}: {verdict.failure}") or None
+
+    def _values(self, candidate: Outcome, backends: Sequence[str] = ()) -> Verdict:
+        """What a candidate's run alone says, next to a golden run of its own."""
         baseline = dataclasses.replace(self.baseline, stable_output=False)
-        result = ladder.judge(
+        return ladder.judge(
             Rung("source", True),
-            second,
+            candidate,
             Outcome([]),
             baseline,
-            self._options.backends[:2],
+            backends,
             target="",
             avoid=frozenset(),
             avoid_path="",
             avoid_code="",
-        )
-        return (
-            result.verdict.failure and f"forced {forced.value}: {result.verdict.failure}"
-        ) or None
+        ).verdict
+
+
+def _constants_rung(outcome: Outcome, verdict: Verdict) -> Rung:
+    """What differs with other values is a caveat: the program itself did not change them."""
+    events = outcome.of(Compared)
+    found: dict[str, None] = {}
+    if verdict.failure or verdict.caveats:
+        texts = [text for event in events for text in (*event.differences, *event.caveats)]
+        found = dict.fromkeys(text.partition("(inputs: rebound ")[2].rstrip(")") for text in texts)
+    caveats = [
+        f"`{name}` may change between calls: the original reads it anew, the patch does not"
+        for name in found
+        if name
+    ]
+    if verdict.failure and not caveats:
+        caveats = [f"other values could not be tried: {verdict.failure}"]
+    count = sum(event.perturbed for event in events)
+    return Rung("constants", True, f"{count} comparisons", tuple(caveats))
 
 
 def _instrument(path: str, action: str, span: Span, value: bool) -> Instrument:

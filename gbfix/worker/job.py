@@ -600,6 +600,9 @@ class Worker:
 
     def _variations(self, mode: str, index: int) -> tuple[perturb.Variation, ...]:
         """All that the mode knows for the first call; later calls bring inputs of their own."""
+        if self.job.rebind:
+            names = self.job.rebind if index == 0 else ()
+            return tuple(perturb.Variation(f"rebound {name}", None, "rebound") for name in names)
         chosen = perturb.variations(mode)
         if index > 0:
             return tuple(item for item in chosen if item.label in ("base", "negated"))

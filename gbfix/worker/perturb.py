@@ -25,7 +25,8 @@ class Variation:
     """One way to vary a call.
 
     ``values`` variations keep shapes, dtypes and flags: a compiled region must serve them without
-    compiling again.  ``grad`` ones make floating-point inputs require gradients.
+    compiling again.  ``grad`` ones make floating-point inputs require gradients, ``rebound`` ones
+    give a global or an attribute another value (`gbfix.worker.rebind`).
     """
 
     label: str
@@ -184,7 +185,7 @@ class Inputs:
             args, kwargs, copier.changed = _aliased(args, kwargs)
         if variation.kind == "defaults":
             args, kwargs, copier.changed = self._without_defaults(args, kwargs)
-        if variation.kind not in ("values", "state", "mode") and not copier.changed:
+        if variation.kind not in ("values", "state", "mode", "rebound") and not copier.changed:
             return None
         if variation.kind == "values" and variation.change is not None and not copier.tensors:
             return None

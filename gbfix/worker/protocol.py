@@ -75,6 +75,8 @@ class Job:
     brief: bool = False
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
+    #: Only the first call, with each of these globals and attributes as another value.
+    rebind: tuple[str, ...] = ()
     #: Leave a process behind at each recorded call (see `gbfix.worker.resident`).
     residents: bool = False
     #: Of a ``measure`` job: the folder that it shares with the other, and which of the two it is.

@@ -20,6 +20,7 @@ import torch
 from gbfix.worker import reach, settings
 from gbfix.worker.effects import EffectRecorder, Effects
 from gbfix.worker.perturb import Inputs, Variation
+from gbfix.worker.rebind import rebind
 from gbfix.worker.values import (
     Imager,
     Project,
@@ -362,6 +363,11 @@ class Camera:
                     part.training = training
 
             return undo
+        if variation.kind == "rebound":
+            name = variation.label.partition(" ")[2]
+            back = rebind(name, self._call.target, self._roots, self._call.project)
+            # Where a patch reads it no more, it may not be found either: that shows in the values.
+            return back or (lambda: None)
         return lambda: None
 
     def _restore(self) -> None:
