@@ -71,6 +71,19 @@ CASES = [
         caveat=True,
     ),
     Wrong(
+        "strides that only rows in the same memory show",
+        _program(
+            _operator("return torch.from_numpy(np.array(x.numpy()))"),
+            "y = torch.from_numpy(np.array(x.numpy()))",
+            "f(torch.ones(3, 4))",
+        ).replace("@torch", "import numpy as np\n\n\n@torch", 1),
+        BREAK + "    y = torch.from_numpy(np.array(x.numpy()))",
+        "    y = work(x)",
+        "outputs",
+        "(inputs: expanded)",
+        caveat=True,
+    ),
+    Wrong(
         "a change that is not declared",
         _program(
             _operator("x.numpy()[:] += 1", fake="None", more=ORDERED), "y = x * 2\n    y.add_(1)"

@@ -15,7 +15,7 @@ from gbfix.schema import Fact, Safety
 
 from .capture import Captured, Parameter, Refused, capture, is_global_object, tensors
 from .fake import Fake, fakes, is_contiguous, result_annotation
-from .numpy_results import known_fake, selecting_fake
+from .numpy_results import dense_arguments, known_fake, selecting_fake
 from .operator_text import (
     annotation,
     define,
@@ -98,17 +98,21 @@ def _example(
     facts: dict[str, Fact],
     *,
     effect: bool = True,
+    body: str = "",
 ) -> Example:
     names = ", ".join(part.partition(":")[0] for part in parameters.split(", "))
     register = f"\n{name}.register_effect(torch.library.EffectType.ORDERED)" if effect else ""
+    fake = f"lambda {names}: {fake}"
+    if len(fake) > 80:
+        fake = f"\n    {fake}\n"
     operator = f"""
 
 @torch.library.custom_op("example::{name}", mutates_args=())
 def {name}({parameters}) -> {returns}:
-    return {before}
+    return {body or before}
 
 
-{name}.register_fake(lambda {names}: {fake}){register}
+{name}.register_fake({fake}){register}
 """
     return Example(
         _HEAD + _source(before),
@@ -189,6 +193,18 @@ class WrapInCustomOp(Codemod):
             effect=False,
         ),
         _example(
+            "a function of numpy whose result is known for all arguments",
+            "torch.from_numpy(np.unwrap(x.numpy(), axis=0))",
+            "unwrap_op(x)",
+            "unwrap_op",
+            "x: torch.Tensor",
+            "torch.Tensor",
+            "torch.empty_like(x, dtype=x.dtype if x.is_floating_point() else torch.float64)",
+            {"torch.from_numpy(np.unwrap(x.numpy(), axis=0))": _X},
+            effect=False,
+            body="torch.from_numpy(np.unwrap(x.clone().numpy(), axis=0))",
+        ),
+        _example(
             "a size that the data decides",
             "torch.from_numpy(np.setdiff1d(x.numpy(), x.numpy()))",
             "setdiff1d_op(x)",
@@ -267,6 +283,8 @@ def _wrap(site: Site, node: cst.Call) -> Iterator[Rewrite]:
     _check_aliases(result, captured)
     name = operator_name(site, _name(node, kept))
     known = known_fake(site, node, captured.parameters, torch)
+    if known is None:
+        check_layout(result)
     fake = (
         known
         or selecting_fake(site, node, result, captured.parameters, torch)
@@ -274,6 +292,8 @@ def _wrap(site: Site, node: cst.Call) -> Iterator[Rewrite]:
     )
     if fake is None:
         raise Refused("the shape of its result could not be told from its arguments")
+    if fake.dense:
+        captured = replace(captured, bodies=tuple(map(dense_arguments, captured.bodies)))
     place(site, edit, _definition(site, name, captured, result, fake, torch, is_pure))
     edit.replace(node, build_call(name, *map(_argument, captured.parameters)))
     notes = ["the compiler does not look into the operator; a backward pass through it would raise"]
@@ -306,8 +326,12 @@ def check_result(result: Fact) -> None:
             )
         if item.type.rpartition(".")[2] != "Tensor":
             raise Refused("its result is of a tensor subclass")
-        if not is_contiguous(item):
-            raise Refused("its result is not contiguous")
+
+
+def check_layout(result: Fact) -> None:
+    """Raise `Refused` unless what was seen of a result is contiguous, as guessed fakes are."""
+    if not all(is_contiguous(item) for item in (result, *(result.items or ()))):
+        raise Refused("its result is not contiguous")
 
 
 def _check_aliases(result: Fact, captured: Captured) -> None:

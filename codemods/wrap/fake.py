@@ -16,10 +16,15 @@ from .capture import Parameter
 
 @dataclasses.dataclass(frozen=True)
 class Fake:
-    """``text`` computes an empty result; ``certain`` is False where sizes had to be guessed."""
+    """``text`` computes an empty result; ``certain`` is False where sizes had to be guessed.
+
+    ``dense`` says that it holds for arguments whose elements each have memory of their own: others
+    (an expanded tensor) are to be copied first.
+    """
 
     text: str
     certain: bool
+    dense: bool = False
 
 
 def is_contiguous(fact: Fact) -> bool:

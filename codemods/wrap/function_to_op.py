@@ -20,7 +20,7 @@ from .capture import (
     may_be_none,
     schema_type,
 )
-from .custom_op import FOREIGN_NOTE, check_result
+from .custom_op import FOREIGN_NOTE, check_layout, check_result
 from .fake import Fake, fakes, result_annotation
 from .operator_text import annotation, define, namespace, register_fake, torch_alias
 from .pure import is_pure_function, is_pure_method, is_tensor_state
@@ -188,6 +188,7 @@ def _check(site: Site, function: cst.FunctionDef) -> Fact:
     if fact is None:
         raise Refused("its result was not seen")
     check_result(fact)
+    check_layout(fact)
     return fact
 
 

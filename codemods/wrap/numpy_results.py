@@ -51,8 +51,27 @@ def known_fake(
         dtype = f"{it}.dtype if {it}.is_floating_point() else {torch}.float64"
         if summed:  # A sum is contiguous.
             return Fake(f"{it}.new_empty({it}.shape, dtype={dtype})", True)
-        return Fake(f"{torch}.empty_like({it}, dtype={dtype})", True)
+        return Fake(f"{torch}.empty_like({it}, dtype={dtype})", True, dense=True)
     return None
+
+
+def dense_arguments(body: cst.BaseExpression) -> cst.BaseExpression:
+    """``x.clone().numpy()`` for ``x.numpy()``: numpy keeps the order of strides 0, torch does not.
+
+    The copy has the strides that ``torch.empty_like`` promises, and so has what numpy makes of it.
+    """
+    new = body.visit(_Clone())
+    assert isinstance(new, cst.BaseExpression)
+    return new
+
+
+class _Clone(cst.CSTTransformer):
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        match updated_node:
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("numpy")) as func, args=[]):
+                copy = cst.Call(cst.Attribute(value, cst.Name("clone")))
+                return updated_node.with_changes(func=func.with_changes(value=copy))
+        return updated_node
 
 
 def selecting_fake(

@@ -451,13 +451,14 @@ class Worker:
         camera = Camera(call, self.effects)
         comparison = Comparison("eager")
         before = {shot.label: shot for shot in _load(golden)}
+        operators: set[str] = set()
         for variation in self._variations("eager", index):
             shot = before.get(variation.label)
             if shot is None:
                 continue
             limit = 0.0 if variation.label == "base" else 20.0 + 20 * shot.seconds
             try:
-                with fakecheck.checked():
+                with fakecheck.checked() as called:
                     after = list(camera.shoot(call.target, [variation], seconds=limit))
             except TookTooLong:
                 comparison.differences.append(
@@ -469,6 +470,9 @@ class Worker:
                 comparison.differences.append(f"inputs {variation.label!r} could not be tried")
             for item in after:
                 comparison.add(shot, item)
+            operators |= called
+        if operators and not index:
+            comparison.caveats += fakecheck.expanded(camera, call.target)
         self._say(region, index, "eager", comparison)
 
     def _trace(self, region: Region, index: int, call: Call) -> None:

@@ -138,6 +138,9 @@ FLAGS = (
     Variation("defaults", None, "defaults"),
 )
 
+#: Rows that share memory: no part of the sequence, as results may come out in another layout.
+EXPANDED = Variation("expanded", None, "layout")
+
 
 def variations(mode: str) -> tuple[Variation, ...]:
     """Those that a run in this mode goes through (``eager`` sees all of them)."""
@@ -343,7 +346,11 @@ class _Copier:
             if kind == "dtype" and new.dtype == torch.float32:
                 new = _as_dtype(new, self._variation.label)
                 self.changed = True
-            if kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
+            if kind == "layout" and self._variation.label == EXPANDED.label:
+                if new.dim() > 1 and new.shape[0] > 1:
+                    new = new[:1].expand(new.shape)
+                    self.changed = True
+            elif kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
                 self.changed = True
             self._change(new)

@@ -32,6 +32,7 @@ NOT_SEEN = {
     "GB0170/numpy-of-a-size",
     "GB0208/numpy-maximum",
     "GB0294/numpy-unwrap",
+    "GB0294/unwrap-of-rows",
     "GB0811/zip-object",
     "GB4315/incorrect-code",
     "GB4347/iterator-used-afterwards",
