@@ -25,7 +25,7 @@ from types import TracebackType
 
 from gbfix.worker import fileguard
 from gbfix.worker import resident as resident_names
-from gbfix.worker.protocol import Failed, Finished, Job, Outcome, read_events
+from gbfix.worker.protocol import IN_VAIN, Apart, Failed, Finished, Job, Outcome, doing, read_events
 
 #: Output beyond this ends the program: a report is of no use to a flooded disk.
 OUTPUT_LIMIT = 256 * 1024 * 1024
@@ -73,6 +73,7 @@ class Runner:
         self._ready = threading.Event()
         self._broken = ""
         self._count = 0
+        self._wrote = False
         self.torch_version = ""
         self.directory = tempfile.mkdtemp(prefix="gbfix-")
         ours, theirs = socket.socketpair()
@@ -150,12 +151,19 @@ class Runner:
 
     def wrote_files(self) -> bool:
         """Whether jobs since the last `restore_files` changed files of the user."""
-        return fileguard.touched(self._guards[-1])
+        return self._wrote or fileguard.touched(self._guards[-1])
 
     def restore_files(self) -> None:
         """Take back what the jobs wrote.  Call it while no job runs."""
         for folder in reversed(self._guards):
             fileguard.restore(folder)
+        self._wrote = False
+
+    def _take_back_files(self) -> None:
+        """As `restore_files`, between two runs of one job, if it is the only one."""
+        if not self._running and fileguard.touched(self._guards[-1]):
+            self.restore_files()
+            self._wrote = True
 
     def begin(self) -> None:
         """Files that processes of earlier jobs still write do not count for the jobs to come."""
@@ -176,7 +184,49 @@ class Runner:
         *,
         stop_when: Callable[[], bool] | None = None,
     ) -> Outcome:
-        """Run one job to its end (see `Outcome.ended`: ok, stopped, timeout, crash, ...)."""
+        """Run one job to its end (see `Outcome.ended`: ok, stopped, timeout, crash, ...).
+
+        Work that could not be done in forks (`Apart`) is done here: the program runs once more for
+        each piece, one run after the other, as they share an accelerator.
+        """
+        outcome, _ = self._run(job, timeout, stop_when)
+        events: list[object] = []
+        goes_on = True
+        for event in outcome.events:
+            if not isinstance(event, Apart):
+                events.append(event)
+            elif goes_on:
+                if stop_when is not None and stop_when():
+                    return dataclasses.replace(outcome, events=events, ended="cancelled")
+                found, well = self._piece(job, event, timeout, stop_when)
+                events += found
+                # Nothing that the others could find would save a candidate.
+                goes_on = well or job.mode != "candidate"
+        return dataclasses.replace(outcome, events=events)
+
+    def _piece(
+        self, job: Job, piece: Apart, timeout: float, stop_when: Callable[[], bool] | None
+    ) -> tuple[list[object], bool]:
+        """Run the program up to a recorded call again, for one piece of work; what that found."""
+        folder = self.new_directory(f"{job.mode}-{piece.name}")
+        part = dataclasses.replace(job, directory=folder, only=piece, home=job.directory)
+        self._take_back_files()
+        outcome, status = self._run(part, timeout, stop_when)
+        reached = piece in outcome.events
+        events = outcome.events[outcome.events.index(piece) + 1 :] if reached else []
+        well = (outcome.ended, status) == ("exit", 0)
+        if not well and status != IN_VAIN and not any(isinstance(each, Failed) for each in events):
+            what = f"{outcome.ended} {outcome.detail} while {doing(piece.name)}"
+            if not reached:
+                what = f"run again for {doing(piece.name)}, the program did not come to this call"
+            kind = "crash" if outcome.ended == "crash" else "fork"
+            events.append(Failed(kind, what, key=piece.key))
+        return events, well
+
+    def _run(
+        self, job: Job, timeout: float, stop_when: Callable[[], bool] | None
+    ) -> tuple[Outcome, int]:
+        """One process of a job to its end; its exit status, too (below 0: a signal)."""
         self.wait_ready()
         job = dataclasses.replace(job, guard=self._guards[-1])
         Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
@@ -185,7 +235,7 @@ class Runner:
         self._send(f"fork {job.directory}")
         ended, detail = self._watch(job, running, timeout, stop_when)
         self._running.pop(job.directory, None)
-        return self._collect(job, running, ended, detail)
+        return self._collect(job, running, ended, detail), running.status or 0
 
     # -- jobs at a recorded call ---------------------------------------------------------------
 

@@ -1,7 +1,13 @@
-"""Work that is done in forks of a worker: whatever it changes, the user's program does not see."""
+"""Work that is done in forks of a worker: whatever it changes, the user's program does not see.
+
+Where a fork would not be what it was forked from (an accelerator is in use, or a process group),
+the program runs again for each piece of work, up to the same call, and ends with it: see
+`gbfix.runner.Runner.run`.
+"""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import signal
@@ -12,42 +18,61 @@ from typing import NoReturn
 import torch
 
 from gbfix.worker import fileguard
-from gbfix.worker.protocol import EventWriter, Failed
+from gbfix.worker.protocol import IN_VAIN, Apart, EventWriter, Failed, Job, doing
 from gbfix.worker.values import qualified
 from gbfix.worker.zygote import die_with_parent
 
-#: Exit status of a fork that found the break which the candidate was to remove.
-IN_VAIN = 3
-_DOING = {
-    "eager": "running it eagerly on varied inputs",
-    "trace": "tracing it",
-    "facts": "recording facts",
-    "aot_eager": "compiling it with aot_eager",
-    "inductor": "compiling it with inductor",
-}
+
+def cannot_fork() -> bool:
+    """Whether this process has what its forks would lack: a GPU in use, a process group."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return True
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return True
+    if torch.backends.mps.is_available():
+        return True
+    xpu = getattr(torch, "xpu", None)
+    return xpu is not None and bool(xpu.is_initialized())
 
 
 class Forks:
-    """Forks for one recorded call of the region ``key``; their output goes to ``directory``."""
+    """Forks of a job's process, or what stands in for them; their output goes to its folder."""
 
     def __init__(
-        self,
-        directory: str,
-        writer: EventWriter,
-        watch: fileguard.Watch,
-        ignored: tuple[str, ...],
-        key: str,
+        self, job: Job, writer: EventWriter, watch: fileguard.Watch, ignored: tuple[str, ...]
     ) -> None:
-        self._directory = directory
+        self._directory = job.directory
+        self._only = job.only
         self._writer = writer
         self._watch = watch
         self._ignored = ignored
-        self._key = key
+        self._asked: collections.Counter[tuple[str, int]] = collections.Counter()
+        self._key = ""
         #: Whether one ended with `IN_VAIN`.
         self.vain = False
+        #: Whether this process is one of them.
+        self.inside = False
 
-    def run(self, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
-        """Run each piece of work in a fork of its own, side by side; whether all ended well."""
+    def run(self, key: str, index: int, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+        """Run each piece of work at a recorded call in a process of its own; whether all went well.
+
+        What cannot be done in a fork is asked for (`Apart`), and taken to go well.
+        """
+        self._key = key
+        if cannot_fork():
+            for name, action in work:
+                number = self._asked[key, index]
+                self._asked[key, index] += 1
+                piece = Apart(key, index, number, name)
+                if self._only is None:
+                    self._writer.write(piece)
+                elif self._only == piece:
+                    self._writer.write(piece)
+                    self._in_fork(name, action)
+            return True
+        return self._forked(work)
+
+    def _forked(self, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
         children: dict[int, str] = {}
         for name, action in work:
             pid = os.fork()
@@ -68,7 +93,7 @@ class Forks:
                 for other in children:
                     os.kill(other, signal.SIGKILL)
             elif code < 0 and not self.vain:
-                what = f"{signal.Signals(-code).name} while {_DOING.get(name, name)}"
+                what = f"{signal.Signals(-code).name} while {doing(name)}"
                 self._writer.write(Failed("crash", what, key=self._key))
             well = well and code == 0
         # What was tried wrote files: the program, which goes on now, must not find them.
@@ -81,6 +106,7 @@ class Forks:
 
     def _in_fork(self, name: str, action: Callable[[], None]) -> NoReturn:
         """Runs the action and leaves the process at once."""
+        self.inside = True
         status = 1
         try:
             die_with_parent()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import dataclasses
 import hashlib
 import os
 import pickle
@@ -38,8 +37,9 @@ from gbfix.worker import (
 )
 from gbfix.worker.compare import Comparison
 from gbfix.worker.effects import EffectRecorder
-from gbfix.worker.forks import IN_VAIN, Forks
+from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
+    IN_VAIN,
     Compared,
     EventWriter,
     Failed,
@@ -85,6 +85,7 @@ class Worker:
         self.watch = fileguard.Watch()
         self._ignored = (job.directory, os.path.dirname(job.directory))
         self.watch.guards.append(fileguard.FileGuard(job.guard, self._ignored))
+        self.forks = Forks(job, self.writer, self.watch, self._ignored)
         self.overlay = overlay.Overlay(job.overlay, job.instruments, instrument.transform)
         handlers = {
             "golden": self._golden,
@@ -103,7 +104,6 @@ class Worker:
         )
         self._started = time.monotonic()
         self._recorded = 0
-        self._vain = False
         self._compiled: dict[tuple[int, str], Any] = {}
         self._loaded = dict(sys.modules)
 
@@ -174,6 +174,8 @@ class Worker:
         return prepare.failure(error, self.project)
 
     def _satisfied(self, satisfied: bool) -> None:
+        if self.job.only is not None:
+            return  # it ends by itself
         marker = os.path.join(self.job.directory, "satisfied")
         if satisfied:
             with open(marker, "w"):
@@ -212,6 +214,8 @@ class Worker:
 
     def _count(self) -> None:
         self._recorded += 1
+        if self.forks.inside:
+            return
         if self.job.stop_after and self._recorded >= self.job.stop_after:
             self._flush()
             self._finish(stopped=True)
@@ -227,7 +231,7 @@ class Worker:
         ]
         if not self.job.values_only:
             work.append(("trace", lambda: self._trace(region, index, call)))
-        self._fork_all(region, work)
+        self._fork_all(region, index, work)
         if self.job.residents:
             self._settle(region, index, call, after)
         return self._go_on(region, index, target, args, kwargs)
@@ -237,7 +241,7 @@ class Worker:
     ) -> Any:
         """Like golden, instrumented: where the two differ, the program is not deterministic."""
         call = self._call(target, args, kwargs)
-        self._fork_all(region, [("facts", lambda: self._repeat_shots(region, index, call))])
+        self._fork_all(region, index, [("facts", lambda: self._repeat_shots(region, index, call))])
         self.facts.recording = True
         return self._go_on(region, index, target, args, kwargs)
 
@@ -246,7 +250,7 @@ class Worker:
     ) -> Any:
         if not (self.job.brief and index):
             self._try_candidate(region, index, self._call(target, args, kwargs))
-            if self._vain:
+            if self.forks.vain:
                 self._finish(stopped=True)
                 os._exit(0)
         return self._go_on(region, index, target, args, kwargs)
@@ -256,7 +260,7 @@ class Worker:
         if not os.path.exists(golden):
             # A region that the patch made (the halves of a split): it must be one graph, and its
             # values are judged where the original function is observed.
-            self._fork_all(region, [("trace", lambda: self._trace(region, index, call))])
+            self._fork_all(region, index, [("trace", lambda: self._trace(region, index, call))])
             return
         first: list[tuple[str, Callable[[], None]]] = [
             ("eager", lambda: self._compare_eager(region, index, call, golden))
@@ -273,15 +277,15 @@ class Worker:
             # Side by side they would write the same files, and see each other do it.
             groups = [[item] for item in first + rest]
         for group in groups:
-            if group and not self._fork_all(region, group):
+            if group and not self._fork_all(region, index, group):
                 break
 
     # -- jobs that are done at a recorded call -------------------------------------------------
 
     def _settle(self, region: Region, index: int, call: Call, after: float) -> None:
         """Leave a resident here (`gbfix.worker.resident`)."""
-        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            return  # CUDA does not survive a fork
+        if cannot_fork():
+            return
         if self._recorded >= resident.MOST:
             return
         self._flush()
@@ -306,6 +310,7 @@ class Worker:
         """One job, with its texts swapped in; in a process of its own."""
         self.job = job = read_job(directory)
         self.writer = EventWriter(os.path.join(directory, "events"))
+        self.forks = Forks(job, self.writer, self.watch, self._ignored)
         try:
             self.overlay.replace(job.overlay, job.instruments)
             loaded.swap(self.overlay)
@@ -316,12 +321,14 @@ class Worker:
         self.writer.write(RegionCalled(region.key, index))
         if job.mode == "facts":
             work = [("facts", lambda: self._repeat_shots(region, index, call))]
-            self._fork_all(region, work)
+            self._fork_all(region, index, work)
         elif job.mode == "golden":
-            self._fork_all(region, [("eager", lambda: self._keep_shots(region, index, call))])
+            self._fork_all(
+                region, index, [("eager", lambda: self._keep_shots(region, index, call))]
+            )
         elif job.mode == "user":
             if index == 0:  # what a later call recompiles, only one process with all calls knows
-                self._fork_all(region, [("user", lambda: self._user_here(region, call))])
+                self._fork_all(region, index, [("user", lambda: self._user_here(region, call))])
         elif not (job.brief and index):
             self._try_candidate(region, index, call)
 
@@ -388,10 +395,10 @@ class Worker:
         # What the original does not have, it does not wait for.
         if index == 0 and os.path.exists(self._golden_path(region.key, 0, self.job.golden)):
             work = [("measure", lambda: self._take_turns(region, target, args, kwargs))]
-            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-                work[0][1]()  # CUDA does not survive a fork
+            if cannot_fork():
+                work[0][1]()
             else:
-                self._fork_all(region, work)
+                self._fork_all(region, index, work)
         return self._go_on(region, index, target, args, kwargs)
 
     def _take_turns(
@@ -422,7 +429,9 @@ class Worker:
                     break
             if not limit and shots:
                 limit = max(_SHOT_SECONDS, 30 * shots[0].seconds)
-        with open(self._golden_path(region.key, index, self.job.directory), "wb") as file:
+        with open(
+            self._golden_path(region.key, index, self.job.home or self.job.directory), "wb"
+        ) as file:
             torch.save(shots, file)
 
     def _repeat_shots(self, region: Region, index: int, call: Call) -> None:
@@ -620,22 +629,12 @@ class Worker:
 
     # -- forks -------------------------------------------------------------------------------
 
-    def _fork_all(self, region: Region, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
-        """Run each piece of work in a fork of its own, side by side; whether all ended well."""
+    def _fork_all(
+        self, region: Region, index: int, work: Sequence[tuple[str, Callable[[], None]]]
+    ) -> bool:
+        """Run each piece of work in a process of its own; whether all ended well."""
         self._flush()
-        forks = Forks(self.job.directory, self.writer, self.watch, self._ignored, region.key)
-        well = forks.run([(name, self._without_end(action)) for name, action in work])
-        self._vain = self._vain or forks.vain
-        return well
-
-    def _without_end(self, action: Callable[[], None]) -> Callable[[], None]:
-        """The action, in a process that does not end after so many calls."""
-
-        def act() -> None:
-            self.job = dataclasses.replace(self.job, stop_after=0)
-            action()
-
-        return act
+        return self.forks.run(region.key, index, work)
 
     def _in_vain(self, found: GraphBreak) -> bool:
         """Whether the break that a candidate was to remove is still there."""

@@ -16,6 +16,23 @@ from typing import BinaryIO, TypeVar
 
 from gbfix.schema import FrameFacts, GraphBreak, Rung, Target
 
+_DOING = {
+    "eager": "running it eagerly on varied inputs",
+    "trace": "tracing it",
+    "facts": "recording facts",
+    "aot_eager": "compiling it with aot_eager",
+    "inductor": "compiling it with inductor",
+}
+
+
+def doing(name: str) -> str:
+    """What a piece of work is, in words."""
+    return _DOING.get(name, name)
+
+
+#: Exit status of a process that found the break which the candidate was to remove.
+IN_VAIN = 3
+
 
 @dataclasses.dataclass(frozen=True)
 class Instrument:
@@ -82,6 +99,22 @@ class Job:
     #: Of a ``measure`` job: the folder that it shares with the other, and which of the two it is.
     turns: str = ""
     side: int = 0
+    #: Do this piece of the work alone, and end; what it keeps goes to the folder ``home``.
+    only: Apart | None = None
+    home: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Apart:
+    """A piece of a job's work that needs a run of its own, up to this call (see `forks`).
+
+    ``number`` counts the pieces at one call; ``name`` says which it is.
+    """
+
+    key: str
+    index: int
+    number: int
+    name: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +235,7 @@ Event = (
     | Failed
     | Satisfied
     | Finished
+    | Apart
 )
 
 

@@ -91,6 +91,9 @@ def random_state() -> dict[str, str]:
         "random": repr(random.getstate()).encode(),
         "numpy": np.asarray(keys).tobytes() + repr((name, rest)).encode(),
     }
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        for number, state in enumerate(torch.cuda.get_rng_state_all()):
+            parts[f"cuda:{number}"] = state.numpy().tobytes()
     return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in parts.items()}
 
 

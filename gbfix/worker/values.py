@@ -460,7 +460,9 @@ class Imager:
             kind = f"{kind} ({value.layout})"
             strides = None
         else:
-            dense = value.detach().clone()
+            # Kept in main memory: a process may look at it that has no accelerator in use.
+            away = value.device.type not in ("cpu", "meta")
+            dense = value.detach().cpu() if away else value.detach().clone()
             strides = tuple(value.stride())
         if type(dense) is not torch.Tensor:
             try:
