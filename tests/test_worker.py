@@ -616,6 +616,14 @@ def test_the_names_of_gradient_functions_are_nobodys_output() -> None:
     assert Outcome([], stdout=b"tensor(1.5)\n").shown != one.shown
 
 
+def test_the_seconds_that_pytest_prints_are_nobodys_output() -> None:
+    one, other, third = (
+        Outcome([], stdout=text) for text in (b"1 passed in 0.31s", b"1 passed in 0.32s", b"1.31s")
+    )
+    assert one.shown == other.shown
+    assert third.shown == third.stdout
+
+
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="not warmed up where there is a GPU")
 def test_warming_up_leaves_nothing_that_a_program_could_see() -> None:
     code = """

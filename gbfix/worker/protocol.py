@@ -223,6 +223,8 @@ class Finished:
 T = TypeVar("T")
 
 _GRAD_FN = re.compile(rb",\s+grad_fn=<\w+>")
+#: How pytest says how long it took: two runs may agree in that by chance.
+_TOOK = re.compile(rb"\bin \d+\.\d\ds\b")
 
 Event = (
     RegionSeen
@@ -251,12 +253,12 @@ class Outcome:
 
     @property
     def shown(self) -> bytes:
-        """What the program printed, but for the names of gradient functions.
+        """What the program printed, but for the names of gradient functions and pytest's seconds.
 
         A tensor that comes out of a compiled region prints another one than uncompiled, patched or
         not, and which one says nothing of its value.
         """
-        return _GRAD_FN.sub(b", grad_fn=<...>", self.stdout)
+        return _TOOK.sub(b"in <...>s", _GRAD_FN.sub(b", grad_fn=<...>", self.stdout))
 
     def of(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
