@@ -139,7 +139,7 @@ class StateToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        statement = _simple_statement(site)
+        statement = simple_statement(site)
         if statement is None or site.function is None:
             return
         effect = _state_effect(site, statement)
@@ -150,7 +150,7 @@ class StateToOp(Codemod):
             yield effect_operator(site, line, effect)
 
 
-def _simple_statement(site: Site) -> cst.BaseSmallStatement | None:
+def simple_statement(site: Site) -> cst.BaseSmallStatement | None:
     for node in (site.node, *site.ancestors(site.node)):
         if isinstance(node, cst.Lambda | cst.BaseComp | cst.BaseStatement):
             return None
@@ -192,7 +192,7 @@ def _state_effect(site: Site, statement: cst.BaseSmallStatement) -> Effect | Non
             return None
     if not isinstance(holder, cst.Name) or not is_global_object(site, holder):
         return None
-    if not all(_keeps_no_tensor(site, value) for value in values):
+    if not all(keeps_no_tensor(site, value) for value in values):
         return None
     if not all(
         isinstance(key, cst.SimpleString | cst.Integer | cst.List | cst.Dict) for key in keys
@@ -201,15 +201,15 @@ def _state_effect(site: Site, statement: cst.BaseSmallStatement) -> Effect | Non
     fact = site.fact(holder)
     if fact is None or fact.is_tensor or fact.kind not in ("list", "dict", "set", "object"):
         return None
-    if fact.kind == "object" and not _is_own_class(site, fact):
+    if fact.kind == "object" and not is_own_class(site, fact):
         return None
     texts = {site.source, *site.sources.values()}
-    if _mentions(site, holder.value) != 1 or any(_escapes(text, holder.value) for text in texts):
+    if mentions(site, holder.value) != 1 or any(escapes(text, holder.value) for text in texts):
         return None
     return Effect("keep", expressions, kept, (), template)
 
 
-def _is_own_class(site: Site, fact: Fact) -> bool:
+def is_own_class(site: Site, fact: Fact) -> bool:
     """Whether the class is written out in the project, without a base to inherit from."""
     name = fact.type.rpartition(".")[2]
     pattern = re.compile(rf"^class {re.escape(name)}(\(object\))?:", re.MULTILINE)
@@ -228,14 +228,14 @@ def _holder(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.Base
     return node, []
 
 
-def _keeps_no_tensor(site: Site, node: cst.BaseExpression) -> bool:
+def keeps_no_tensor(site: Site, node: cst.BaseExpression) -> bool:
     """Whether the value is made of numbers and strings alone."""
     match node:
         case cst.Tuple() | cst.List():
-            return all(_keeps_no_tensor(site, element.value) for element in node.elements)
+            return all(keeps_no_tensor(site, element.value) for element in node.elements)
         case cst.Dict():
             return all(
-                isinstance(element, cst.DictElement) and _keeps_no_tensor(site, element.value)
+                isinstance(element, cst.DictElement) and keeps_no_tensor(site, element.value)
                 for element in node.elements
             )
     fact = site.fact(node)
@@ -245,7 +245,7 @@ def _keeps_no_tensor(site: Site, node: cst.BaseExpression) -> bool:
 # -- who else looks at the object ------------------------------------------------------------------
 
 
-def _mentions(site: Site, name: str) -> int:
+def mentions(site: Site, name: str) -> int:
     """How often functions that the region may reach mention a global name."""
     functions: dict[str, list[tuple[int, frozenset[str]]]] = {}
     for text in {site.source, *site.sources.values()}:
@@ -271,7 +271,7 @@ _SHOWS = words("print len sum min max list dict sorted set str repr any all enum
 
 
 @functools.lru_cache(maxsize=256)
-def _escapes(text: str, name: str) -> bool:
+def escapes(text: str, name: str) -> bool:
     """Whether the object may get another name, under which somebody could read it."""
     try:
         tree = ast.parse(text)
@@ -279,7 +279,9 @@ def _escapes(text: str, name: str) -> bool:
         return True
     for parent in ast.walk(tree):
         for node in ast.iter_child_nodes(parent):
-            if not isinstance(node, ast.Name) or node.id != name:
+            if name not in (getattr(node, "id", ""), getattr(node, "attr", "")):
+                continue
+            if not isinstance(node, ast.Name | ast.Attribute):
                 continue
             if not isinstance(node.ctx, ast.Load) or isinstance(parent, ast.FormattedValue):
                 continue
@@ -309,7 +311,13 @@ def _functions(text: str, name: str) -> tuple[tuple[str, int, frozenset[str]], .
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
-            fields = [item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+            # What `__init__` binds belongs to an object that is new.
+            fields = [
+                item.attr
+                for item in ast.walk(node)
+                if isinstance(item, ast.Attribute)
+                and not (node.name == "__init__" and isinstance(item.ctx, ast.Store))
+            ]
             count = names.count(name) + fields.count(name)
             found.append((node.name, count, frozenset(names + fields)))
         elif isinstance(node, ast.ClassDef):
