@@ -308,7 +308,7 @@ class Trials:
 
         The program did not change it while it ran; whether it ever does, nobody here knows.
         """
-        if _PROVED & {*self.baseline.assumes, *rewrite.assumes}:
+        if _PROVED & {*rewrite.assumes}:
             return
         names = lost_reads(before, rewrite.edits, {**site.sources, **accepted})
         if not names:

@@ -20,6 +20,7 @@ NOT_SEEN = {
     "GB0007/graph-components",
     "GB0007/method-split",
     "GB0007/saved-inside-a-with",
+    "GB0007/size-of-a-record",
     "GB0124/arange-in-a-loop",
     "GB0124/running-total",
     "GB0170/match-guard",

@@ -1,0 +1,409 @@
+"""Numbers and texts that come out the same in every call, computed when the object is made."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.names import fresh, names_in, telling_name
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Fact, Safety
+
+from ..wrap.capture import own_parameters
+from ..wrap.pure import is_pure_function
+
+#: Give the same for the same arguments, keep nothing, draw nothing, read no file and no clock.
+_FUNCTIONS = words(
+    """base64.b64decode base64.b64encode binascii.crc32 binascii.hexlify datetime.timedelta
+    decimal.Decimal fractions.Fraction hashlib.blake2b hashlib.md5 hashlib.sha1 hashlib.sha256
+    hashlib.sha512 json.dumps json.loads string.Template struct.Struct struct.calcsize struct.pack
+    struct.unpack zlib.adler32 zlib.crc32"""
+)
+_METHODS = words(
+    """capitalize count decode digest encode endswith format get hex hexdigest index join lower
+    lstrip removeprefix removesuffix replace rstrip split startswith strip substitute title
+    total_seconds upper zfill"""
+)
+_ATTRIBUTES = words("days denominator imag numerator real seconds size")
+_RAISES = "where it fails, it fails when the object is made, no longer when it is called"
+
+_SET = "an attribute without an underscore may be set from outside, where nothing here can see it"
+_PICKLED = "an object that the old program pickled as a whole lacks the new attribute"
+
+
+def _source(value: str, setup: str = "self._key = 'a'", more: str = "") -> str:
+    return f"""import hashlib
+import struct
+
+import torch
+
+SALT = b"salt"
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        {setup}
+
+    def forward(self, x, n):
+        return x * {value}
+{more}"""
+
+
+_DIGEST = "hashlib.md5(self._key.encode()).digest()[0]"
+_FACTS = {
+    "x": tensor(3),
+    "n": scalar(3),
+    "self._key": scalar("a"),
+    _DIGEST: scalar(12),
+    "struct.calcsize('if')": scalar(8),
+    "hashlib.md5(SALT).digest()[0]": scalar(12),
+    "hashlib.md5(n).digest()[0]": scalar(12),
+    "struct.calcsize(self.text)": scalar(8),
+    "self.text": scalar("if"),
+}
+
+
+def _near_miss(source: str, at: str, why: str, **facts: Fact) -> NearMiss:
+    return NearMiss(source, at=at, why=why, facts={**_FACTS, **facts})
+
+
+class OnceInInit(Codemod):
+    """*What it does.*  Moves what gives the same number or text in every call to where it is
+    computed once: ``struct.calcsize("if")`` above the function, and what depends on attributes
+    that only ``__init__`` binds to the end of ``__init__``.
+
+    ```python
+    return x * hashlib.md5(self._key.encode()).digest()[0]
+    ```
+    becomes ``return x * self._hashlib_md5_digest_item``.
+
+    *When it applies.*  The break is in an expression made of literals, constants of the module,
+    attributes of ``self`` that hold a number or a text, and functions of the standard library that
+    are known to depend on their arguments alone; its value is a number, a bool or a text, which
+    nobody can change in place.
+
+    *Fix safety.*  Safe where every part is written out in the file: the value is then the same for
+    all objects.  Unsafe where an attribute comes from an argument of ``__init__`` (an expression
+    that fails then fails earlier), or has a public name.
+
+    *Refuses.*  Attributes (and constants) that anything in the project binds in another place, that
+    are asked for by ``setattr``, or that are public and not written out; anything but numbers and
+    texts (a list could be changed by who gets it); random numbers, clocks, files, the environment;
+    modules with parameters, which would appear in ``state_dict``.
+    """
+
+    name = "once-in-init"
+    codes = ("GB0007", "GB0059", "GB0109", "GB0147", "GB0156")
+
+    examples = (
+        Example(
+            _source(_DIGEST),
+            _source(
+                "self._hashlib_md5_digest_item",
+                f"self._key = 'a'\n        self._hashlib_md5_digest_item = {_DIGEST}",
+            ),
+            at=_DIGEST,
+            facts=_FACTS,
+            title="an attribute that only `__init__` binds",
+        ),
+        Example(
+            _source("struct.calcsize('if')"),
+            _source("struct_calcsize").replace(
+                "\n\nclass Net", "\n\nstruct_calcsize = struct.calcsize('if')\n\n\nclass Net"
+            ),
+            at="struct.calcsize('if')",
+            facts=_FACTS,
+            title="written out",
+        ),
+    )
+    near_misses = (
+        _near_miss(_source("hashlib.md5(n).digest()[0]"), "hashlib.md5(n).digest()[0]", "given"),
+        _near_miss(
+            _source(_DIGEST, more="\n\nnet = Net(3)\nnet._key = 'b'\n"), _DIGEST, "bound elsewhere"
+        ),
+        _near_miss(
+            _source(_DIGEST, more="\n    def rename(self, key):\n        self._key = key\n"),
+            _DIGEST,
+            "bound by another method",
+        ),
+        _near_miss(
+            _source(_DIGEST, more="\n\nnet = Net(3)\nsetattr(net, '_key', 'b')\n"),
+            _DIGEST,
+            "bound by `setattr`",
+        ),
+        _near_miss(
+            _source(_DIGEST, more="\n\nfor key in 'ab':\n    setattr(Net, key, 1)\n"),
+            _DIGEST,
+            "bound by `setattr`, perhaps",
+        ),
+        _near_miss(
+            _source(_DIGEST, "if width:\n            return\n        self._key = 'a'"),
+            _DIGEST,
+            "`__init__` may end earlier",
+        ),
+        _near_miss(_source(_DIGEST, "self._key = ['a']"), _DIGEST, "a list",
+                   **{"self._key": Fact("list", "list")}),
+        _near_miss(
+            _source("struct.calcsize(self.text)", "self.text = width"),
+            "struct.calcsize(self.text)",
+            "public, and from an argument",
+        ),
+        _near_miss(
+            _source("struct.unpack('i', SALT)"),
+            "struct.unpack('i', SALT)",
+            "no number and no text",
+            **{"struct.unpack('i', SALT)": Fact("tuple", "tuple")},
+        ),
+        _near_miss(
+            _source(
+                "hashlib.md5(SALT).digest()[0]",
+                more="\n\ndef new():\n    global SALT\n    SALT = b''\n",
+            ),
+            "hashlib.md5(SALT).digest()[0]",
+            "a constant that changes",
+        ),
+        _near_miss(_source("hash(self._key)"), "hash(self._key)", "not among the known",
+                   **{"hash(self._key)": scalar(3)}),
+        _near_miss(
+            _source(_DIGEST).replace("        return x", "        hashlib = n\n        return x"),
+            _DIGEST,
+            "another `hashlib`",
+        ),
+    )  # fmt: skip
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        node = _whole(site)
+        if node is None or site.function is None:
+            return
+        parts = _Parts(site)
+        if not parts.take(node) or not parts.calls:
+            return
+        if parts.attributes:
+            yield from _in_init(site, node, parts)
+        else:
+            yield from _at_module_level(site, node)
+
+
+def _whole(site: Site) -> cst.BaseExpression | None:
+    """The smallest expression around the break whose value is a number, a bool or a text."""
+    for node in (site.node, *site.ancestors(site.node)):
+        if isinstance(node, cst.BaseStatement | cst.Lambda | cst.BaseComp):
+            return None
+        if isinstance(node, cst.BaseExpression) and _is_number_or_text(site.fact(node)):
+            return node
+    return None
+
+
+def _is_number_or_text(fact: Fact | None) -> bool:
+    kinds = ("bool", "int", "float", "str")
+    return fact is not None and fact.kind in kinds and fact.type == fact.kind
+
+
+@dataclasses.dataclass
+class _Parts:
+    """What an expression is made of; `take` is False for what may come out differently."""
+
+    site: Site
+    attributes: dict[str, None] = dataclasses.field(default_factory=dict)
+    calls: int = 0
+
+    def take(self, node: cst.CSTNode) -> bool:
+        match node:
+            case cst.BaseNumber() | cst.SimpleString() | cst.ConcatenatedString():
+                return True
+            case cst.Name(value="True" | "False" | "None"):
+                return True
+            case cst.Name(value=name):
+                return self._is_constant(name)
+            case cst.Attribute(value=cst.Name(value=me), attr=attr) if self._is_self(me):
+                self.attributes[attr.value] = None
+                return _is_number_or_text(self.site.fact(node))
+            case cst.Attribute(value=value, attr=attr):
+                return attr.value in _ATTRIBUTES and self.take(value)
+            case cst.Call(func=func, args=args):
+                self.calls += 1
+                if any(arg.star for arg in args) or not all(self.take(arg.value) for arg in args):
+                    return False
+                name = resolve(self.site.module, func) or ""
+                if name in _FUNCTIONS or is_pure_function(name):
+                    return True
+                return (
+                    isinstance(func, cst.Attribute)
+                    and func.attr.value in _METHODS
+                    and self.take(func.value)
+                )
+            case cst.BinaryOperation(left=left, right=right):
+                return self.take(left) and self.take(right)
+            case cst.UnaryOperation(expression=inner):
+                return self.take(inner)
+            case cst.Subscript(
+                value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]
+            ):
+                return self.take(value) and self.take(index)
+        return False
+
+    def _is_self(self, name: str) -> bool:
+        function = self.site.function
+        if function is None or not function.params.params or function.decorators:
+            return False
+        first = function.params.params[0].name.value
+        holder = self.site.class_of(function)
+        return (
+            name == first
+            and name in own_parameters(self.site, self.site.node)
+            and holder is not None
+            and function in holder.body.body
+        )
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether a name is bound once in the project's file, to a literal."""
+        if resolve(self.site.module, cst.Name(name), at=self.site.node) is not None:
+            return False
+        others = (t for path, t in self.site.sources.items() if path != self.site.path)
+        return _bound_once(self.site.source, name) and not any(_sets(t, name) for t in others)
+
+
+@functools.lru_cache(maxsize=64)
+def _bound_once(text: str, name: str) -> bool:
+    tree = ast.parse(text)
+    stores = [
+        node
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.arg) and node.arg == name)
+        or (isinstance(node, ast.alias) and (node.asname or node.name) == name)
+        or (isinstance(node, ast.Global) and name in node.names)
+    ]
+    literal = any(
+        isinstance(item, ast.Assign)
+        and isinstance(item.value, ast.Constant)
+        and [getattr(target, "id", "") for target in item.targets] == [name]
+        for item in tree.body
+    )
+    return literal and len(stores) == 1 and not _sets(text, name)
+
+
+@functools.lru_cache(maxsize=64)
+def _sets(text: str, name: str) -> bool:
+    """Whether a text binds an attribute of that name, or may (`setattr`, `vars`, `__dict__`)."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if attr == name:
+                return True
+        if _may_set(node, name):
+            return True
+    return False
+
+
+def _may_set(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Call(
+            func=ast.Name(id="setattr" | "delattr"), args=[_, ast.Constant(value=it), *_]
+        ):
+            return bool(it == name)
+        case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars" | "globals" | "exec")):
+            return True
+        case ast.Attribute(attr="__dict__" | "__setattr__"):
+            return True
+    return False
+
+
+# -- where it goes -------------------------------------------------------------------------------
+
+
+def _at_module_level(site: Site, node: cst.BaseExpression) -> Iterator[Rewrite]:
+    top = site.top_level_statement(site.node)
+    imports = [item for item in site.module.body if _imports(item)]
+    if any(site.span(item).line > site.span(top).line for item in imports):
+        return
+    name = fresh(telling_name(node), names_in(site.module))
+    edit = site.edit()
+    edit.replace(node, cst.Name(name))
+    blank = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
+    line = cst.parse_statement(f"{name} = {code(node)}")
+    assert isinstance(line, cst.SimpleStatementLine)
+    edit.insert_before(top, line.with_changes(leading_lines=blank))
+    yield edit.rewrite(f"compute `{code(node)}` once, at import", rank=30, assumes=("reads-once",))
+
+
+def _imports(item: cst.CSTNode) -> bool:
+    return isinstance(item, cst.SimpleStatementLine) and isinstance(
+        item.body[0], cst.Import | cst.ImportFrom
+    )
+
+
+def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Rewrite]:
+    assert site.function is not None
+    holder = site.class_of(site.function)
+    assert holder is not None
+    inits = [
+        item
+        for item in holder.body.body
+        if isinstance(item, cst.FunctionDef) and item.name.value == "__init__"
+    ]
+    if len(inits) != 1 or site.function is inits[0] or inits[0].decorators:
+        return
+    (init,) = inits
+    me = init.params.params[0].name.value if init.params.params else ""
+    mine = site.function.params.params[0].name.value
+    if me != mine or not isinstance(init.body, cst.IndentedBlock):
+        return
+    if any(isinstance(part, cst.Return | cst.FunctionDef | cst.Lambda) for part in walk(init.body)):
+        return
+    written = private = True
+    for attribute in parts.attributes:
+        value = _bound_in(init.body.body, me, attribute)
+        if value is None or not _only_there(site, attribute):
+            return
+        is_literal = isinstance(value, cst.BaseNumber | cst.SimpleString)
+        if not is_literal and not attribute.startswith("_"):
+            return
+        written = written and is_literal
+        private = private and attribute.startswith("_")
+    name = fresh(telling_name(node), names_in(site.module))
+    edit = site.edit()
+    edit.replace(node, cst.parse_expression(f"{me}._{name}"))
+    edit.insert_after(init.body.body[-1], cst.parse_statement(f"{me}._{name} = {code(node)}"))
+    yield edit.rewrite(
+        f"compute `{code(node)}` once, in `__init__`",
+        rank=30,
+        safety=Safety.SAFE if written and private else Safety.UNSAFE,
+        notes=(*(() if written else (_RAISES,)), *(() if private else (_SET,)), _PICKLED),
+        assumes=("reads-once",),
+    )
+
+
+def _bound_in(
+    body: Sequence[cst.BaseStatement], me: str, attribute: str
+) -> cst.BaseExpression | None:
+    """The value that a statement of ``__init__`` itself gives to the attribute."""
+    for item in body:
+        match item:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
+            ) if code(target) == f"{me}.{attribute}":
+                return value
+    return None
+
+
+def _only_there(site: Site, attribute: str) -> bool:
+    """Whether the project binds an attribute of that name in one place, and has no such method."""
+    count = 0
+    for text in {site.source, *site.sources.values()}:
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if name == attribute:
+                    count += 1
+                case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                    if name == attribute:
+                        return False
+            if _may_set(node, attribute):
+                return False
+    return count == 1
