@@ -27,6 +27,7 @@ from .operator_text import (
     torch_alias,
 )
 from .pure import is_pure_function, is_pure_method
+from .triton_kernel import triton_advice
 
 #: Packages whose functions neither keep state nor change their arguments (with few exceptions).
 _PURE_PACKAGES = ("numpy.", "scipy.", "math.", "sklearn.metrics.", "skimage.", "cv2.")
@@ -157,7 +158,8 @@ class WrapInCustomOp(Codemod):
     (``np.setdiff1d``).  A callee that is not known to be pure is registered with ordered effects,
     so that no call of it is dropped, merged or moved.
 
-    *Refuses.*  Results that require a gradient (the operator would have no formula), that alias an
+    *Refuses.*  Launches of triton kernels (``torch.library.triton_op`` is for them, and advised);
+    results that require a gradient (the operator would have no formula), that alias an
     argument, or are no tensors; arguments that cannot be passed; random numbers, clocks and files;
     in-place functions.
     """
@@ -247,6 +249,10 @@ class WrapInCustomOp(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         if site.function is None:
+            return
+        kernels = list(triton_advice(site))
+        if kernels:
+            yield from kernels
             return
         reason = ""
         for node in _candidates(site):
