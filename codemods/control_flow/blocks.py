@@ -11,7 +11,7 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import code, walk
 
 from .branches import Branch, branch_of, has_comment
-from .predicates import Refusal
+from .refusal import Refusal
 
 
 def rebound(blocks: Sequence[Sequence[cst.CSTNode]]) -> set[str]:

@@ -20,7 +20,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.schema import Fact
 
 from .by_hand import instead
-from .predicates import Refusal
+from .refusal import Refusal
 from .values import Share, Values
 
 Env = dict[str, Share]
@@ -94,7 +94,9 @@ def check_movable(nodes: Sequence[cst.CSTNode], *, returns: bool) -> None:
     """Refuse statements that cannot be the body of a function, or not of a branch of torch.cond."""
     found = exits(nodes)
     if found.yields or found.awaits:
-        raise Refusal("a branch suspends the function (yield or await)")
+        raise Refusal(
+            "a branch suspends the function (yield or await); choose first, and yield or await once"
+        )
     if found.raises:
         raise Refusal("a branch raises: torch.cond cannot")
     if found.breaks or found.continues:

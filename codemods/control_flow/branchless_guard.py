@@ -14,7 +14,8 @@ from gbfix.schema import Fact
 
 from .branches import leading
 from .layout import first_of_block, wrap_in_if
-from .predicates import Refusal, split
+from .predicates import split
+from .refusal import Refusal
 from .sites import if_at, without_gradients
 from .surroundings import check_later_changes
 from .values import Values

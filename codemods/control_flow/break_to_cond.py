@@ -29,7 +29,8 @@ from .closures import captured_for_later
 from .if_to_where import is_point
 from .layout import first_of_block, spaced, statement_line
 from .lowering import Lowering
-from .predicates import Refusal, split
+from .predicates import split
+from .refusal import Refusal
 from .sites import depth_of, if_at, rest_of, without_gradients
 from .surroundings import check_later_changes
 from .values import Values

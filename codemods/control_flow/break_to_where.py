@@ -20,7 +20,7 @@ from .branches import branch_of, holds_comment, leading, without_blank_start
 from .break_to_cond import carried_tensors, check_loop
 from .layout import statement_line
 from .masked import Line
-from .predicates import Refusal
+from .refusal import Refusal
 from .sites import depth_of, if_at, rest_of
 from .steady import cannot_fail
 from .surroundings import check_later_changes

@@ -17,7 +17,7 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.tree import code
 
 from .branches import Branch
-from .predicates import Refusal
+from .refusal import Refusal
 from .values import Values
 
 _CONSTANTS = cst.Integer | cst.Float | cst.SimpleString

@@ -18,7 +18,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact
 
-from .predicates import Refusal
+from .refusal import Refusal
 from .sites import if_at
 from .uses import only_computes
 from .values import SHARING

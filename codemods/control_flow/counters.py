@@ -20,7 +20,8 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site, tensor
 from gbfix.schema import Fact
 
-from .predicates import Refusal, number_of
+from .refusal import Refusal
+from .texts import number_of
 from .values import Values
 
 _ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply
@@ -75,7 +76,7 @@ def check_counter(
         if form is not None:
             values.named[name] = form
         try:
-            _check_inside(site, name, loop, tests, values, fact)
+            check_inside(site, name, loop, tests, values, is_float=fact.kind == "float")
             if used:
                 _check_later_uses(site, name, loop, values)
         except Refusal:
@@ -85,14 +86,16 @@ def check_counter(
         return
 
 
-def _check_inside(
+def check_inside(
     site: Site,
     name: str,
     loop: cst.CSTNode,
     tests: Collection[cst.CSTNode],
     values: Values,
-    fact: Fact,
+    *,
+    is_float: bool = False,
 ) -> None:
+    """Refuse where the loop uses the number for more than counting."""
     for node in walk(loop):
         if isinstance(node, cst.Name) and node.value == name:
             holder = site.parent(node)
@@ -101,11 +104,16 @@ def _check_inside(
             if isinstance(holder, cst.Arg) and holder.keyword is node:
                 continue
             if not _is_binding(site, node, values) and not _is_use(site, node, tests, values):
-                what = (
-                    "a Python float; start it as a tensor" if fact.kind == "float" else "a number"
-                )
+                what = "a Python float; start it as a tensor" if is_float else "a number"
+                advice = ""
+                if isinstance(holder, cst.Index):
+                    advice = (
+                        "; where all can be compared at once, `(t == x).int().argmax()` finds the"
+                        " first, and `t.index_select(0, i)` takes a tensor as its index"
+                    )
                 raise Refusal(
                     f"`{name}` is {what}, and `{_around(site, node)}` may treat a tensor otherwise"
+                    + advice
                 )
 
 
@@ -138,7 +146,8 @@ def _around(site: Site, node: cst.CSTNode) -> str:
     """The expression or line around the name, for a message."""
     found: cst.CSTNode = node
     for parent in site.ancestors(node):
-        if not isinstance(parent, cst.BaseExpression | cst.BaseSmallStatement | cst.Arg):
+        inner = cst.Arg | cst.Index | cst.SubscriptElement | cst.ComparisonTarget
+        if not isinstance(parent, cst.BaseExpression | cst.BaseSmallStatement | inner):
             break
         found = parent
     return code(found).strip()
@@ -329,7 +338,9 @@ def _is_use(
             other = holder.left if holder.right is node else holder.right
             fact = values.fact(other)
             if fact is not None and fact.is_tensor:
-                # Beside a floating tensor neither an int nor an int64 tensor changes the dtype.
+                # Beside these tensors neither an int nor an int64 tensor changes the dtype.
+                if fact.dtype == "torch.int64":
+                    return isinstance(operator, _ARITHMETIC)
                 return fact.dtype in _EXACT and isinstance(
                     operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide
                 )

@@ -11,12 +11,12 @@ from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
 from .branches import holds_comment
-from .by_hand import elsewhere
+from .by_hand import IN_COROUTINE, elsewhere
 from .if_to_cond_examples import EXAMPLES
 from .if_to_cond_near_misses import NEAR_MISSES
 from .layout import first_of_block
 from .lowering import Lowering
-from .predicates import Refusal
+from .refusal import Refusal
 from .scalars import read_inside, reads_inside, scalars
 from .sites import depth_of, if_at, rest_of, without_gradients
 from .surroundings import SEVERAL, check_later_changes, is_one_of_several
@@ -75,7 +75,9 @@ class IfToCond(Codemod):
         try:
             first, unknown = _rewrite(site, node, clone_unknown=False)
         except Refusal as refusal:
-            if str(refusal):
+            if site.function is not None and site.function.asynchronous is not None:
+                yield Advice(IN_COROUTINE)
+            elif str(refusal):
                 yield Advice(
                     f"torch.cond does not fit the `if` on line {site.span(node).line}: {refusal}."
                 )

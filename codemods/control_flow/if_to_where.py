@@ -17,7 +17,8 @@ from gbfix.schema import Fact
 
 from .branches import branch_of, leading
 from .layout import first_of_block, statement_line, wrap_in_if
-from .predicates import Refusal, split
+from .predicates import split
+from .refusal import Refusal
 from .sites import depth_of, if_at, rest_of, without_gradients
 from .surroundings import check_later_changes
 from .values import Values

@@ -42,7 +42,8 @@ from .closures import captured_for_later
 from .common_call import CommonCall, common_call
 from .layout import first_of_block, spaced, statement_line, wrap_in_if
 from .places import Place, places_of, with_names, with_texts
-from .predicates import Condition, Refusal, is_data_dependent, split
+from .predicates import is_data_dependent, split
+from .refusal import Condition, Refusal
 from .sites import depth_of
 from .uses import is_private
 from .values import Values
@@ -347,7 +348,7 @@ class Lowering:
         results = [name for name in names if name in live]
         for name in results:
             if name in self._declared:
-                raise Refusal(f"`{name}` is global or nonlocal")
+                raise Refusal(f"`{name}` is global or nonlocal; return it, and bind it outside")
             if name not in before and not all(
                 surely_binds(branch.statements, name) for branch in branches
             ):

@@ -21,8 +21,10 @@ from gbfix.analysis.tree import code
 from .blocks import ends_round, ends_with_break, without_continue
 from .branches import Branch, branch_of, leading
 from .if_to_where import is_point
-from .predicates import Refusal, is_data_dependent, operand, split
+from .predicates import is_data_dependent, split
+from .refusal import Refusal
 from .steady import cannot_fail
+from .texts import operand
 from .values import Values
 
 

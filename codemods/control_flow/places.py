@@ -17,7 +17,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .predicates import Refusal
+from .refusal import Refusal
 from .values import Values
 
 

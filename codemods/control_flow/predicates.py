@@ -13,26 +13,10 @@ import libcst as cst
 
 from gbfix.analysis.tree import code, walk
 
+from .membership import WHOLE, alternatives, among, membership
+from .refusal import Condition, Refusal
+from .texts import elements, number_of, operand, primary, with_name
 from .values import Values
-
-
-class Refusal(Exception):
-    """Why a codemod does not apply, in words for the user (or empty: nothing worth saying)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Condition:
-    """A test, split: ``if python: <test tensor> else: <as if tensor were python's value>``.
-
-    ``joint`` is ``and`` or ``or`` where there is a Python part: with ``and`` the branch is decided
-    by ``tensor`` when ``python`` is true (else it is the false one), with ``or`` when it is false.
-    ``node`` is the tensor part as it was written, where that is one expression.
-    """
-
-    tensor: str
-    python: str = ""
-    joint: str = ""
-    node: cst.BaseExpression | None = None
 
 
 def is_data_dependent(test: cst.BaseExpression, values: Values) -> bool:
@@ -46,7 +30,7 @@ def is_data_dependent(test: cst.BaseExpression, values: Values) -> bool:
             if any(isinstance(t.operator, cst.Is | cst.IsNot) for t in targets):
                 return False
             if isinstance(targets[0].operator, cst.In | cst.NotIn):
-                if _alternatives(test, values) is not None:
+                if alternatives(test, values) is not None or among(test, values) is not None:
                     return True
                 return len(targets) == 1 and values.is_tensor(targets[0].comparator)
             sides = [test.left, *(target.comparator for target in targets)]
@@ -55,7 +39,7 @@ def is_data_dependent(test: cst.BaseExpression, values: Values) -> bool:
             )
         case cst.Call() if _quantified(test) is not None:
             return any(is_data_dependent(part, values) for part in _quantified(test) or ())
-        case cst.Call() if _each_of(test, values) is not None:
+        case cst.Call() if _each_of(test, values) is not None or _row(test, values) is not None:
             return True
         case cst.Call() if _asked_of_torch(test, values) or _equality(test, values):
             return True
@@ -67,7 +51,7 @@ def split(test: cst.BaseExpression, values: Values) -> Condition:
     if isinstance(test, cst.BooleanOperation):
         return _split_boolean(test, values)
     each = _each_of(test, values)
-    found = each or _equality(test, values)
+    found = each or _equality(test, values) or among(test, values)
     if found is not None:
         return found
     return Condition(predicate(test, values), node=test)
@@ -83,7 +67,7 @@ def predicate(test: cst.BaseExpression, values: Values) -> str:
         case cst.Comparison(comparisons=[_, _, *_]):
             return _chained(test, values)
         case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.In() | cst.NotIn())]):
-            return _membership(test, values)
+            return membership(test, values)
         case cst.Call():
             quantified = _quantified(test)
             if quantified is not None:
@@ -93,6 +77,10 @@ def predicate(test: cst.BaseExpression, values: Values) -> str:
             asked = _asked_of_torch(test, values)
             if asked:
                 return asked
+            row = _row(test, values)
+            if row is not None:
+                whole = primary(row) if values.is_bool_tensor(row) else f"({primary(row)} != 0)"
+                return f"{whole}.{code(test.func)}()"
     read = scalar_read(test, values)
     if read is not None:
         return _truth(read.tensor, values, read.text)
@@ -112,7 +100,7 @@ def _quantified(node: cst.Call) -> list[cst.BaseExpression] | None:
             func=cst.Name(value="any" | "all"),
             args=[cst.Arg(keyword=None, star="", value=cst.Tuple() | cst.List() as parts)],
         ):
-            return _elements(parts)
+            return elements(parts)
         case cst.Call(
             func=cst.Name(value="any" | "all"),
             args=[
@@ -130,10 +118,10 @@ def _quantified(node: cst.Call) -> list[cst.BaseExpression] | None:
                 )
             ],
         ):
-            found = _elements(parts) or []
+            found = elements(parts) or []
             inner = any(isinstance(n, cst.Lambda | cst.BaseComp) for n in walk(elt))
             if found and not inner and all(isinstance(part, cst.Name) for part in found):
-                return [_with_name(elt, name, code(part)) for part in found]
+                return [with_name(elt, name, code(part)) for part in found]
     return None
 
 
@@ -183,78 +171,15 @@ def _each_of(node: cst.BaseExpression, values: Values) -> Condition | None:
     return Condition(f"{values.torch}.stack({listed}).{question}()", python, joint)
 
 
-def _elements(node: cst.Tuple | cst.List) -> list[cst.BaseExpression] | None:
-    plain = all(isinstance(element, cst.Element) for element in node.elements)
-    return [element.value for element in node.elements] if node.elements and plain else None
-
-
-def _with_name(node: cst.BaseExpression, name: str, new: str) -> cst.BaseExpression:
-    """The expression with one name in place of another."""
-    renamed = node.visit(_Rename(name, new))
-    assert isinstance(renamed, cst.BaseExpression)
-    return renamed
-
-
-class _Rename(cst.CSTTransformer):
-    def __init__(self, name: str, new: str) -> None:
-        super().__init__()
-        self._name = name
-        self._new = new
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        mine = original_node.value == self._name
-        return updated_node.with_changes(value=self._new) if mine else updated_node
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-
-def _membership(node: cst.Comparison, values: Values) -> str:
-    """``0.0 in t`` as ``(t == 0.0).any()``: what a tensor does when it is asked."""
-    (target,) = node.comparisons
-    negated = isinstance(target.operator, cst.NotIn)
-    alternatives = _alternatives(node, values)
-    if alternatives is not None:
-        symbol, operator = ("&", "!=") if negated else ("|", "==")
-        if not values.one_element(node.left):
-            raise Refusal(f"`{code(node.left)}` is not known to have exactly one element")
-        left = _primary(node.left)
-        return f" {symbol} ".join(f"({left} {operator} {code(item)})" for item in alternatives)
-    item, whole = values.fact(node.left), values.fact(target.comparator)
-    if whole is None or not whole.is_tensor:
-        raise Refusal(f"it is not known whether `{code(target.comparator)}` is a tensor")
-    if item is None or item.kind not in ("int", "float", "bool", "tensor"):
-        raise Refusal(f"it is not known what `{code(node.left)}` is")
-    if not values.effects(node).pure:
-        raise Refusal(f"`{code(node)}` may have an effect")
-    text = f"({_primary(target.comparator)} == {_primary(node.left)}).any()"
-    return f"{values.torch}.logical_not({text})" if negated else text
-
-
-def _alternatives(node: cst.Comparison, values: Values) -> list[cst.BaseExpression] | None:
-    """The numbers of ``t in (1, 2)``: a tensor of integers is compared with each of them."""
+def _row(node: cst.Call, values: Values) -> cst.BaseExpression | None:
+    """The tensor of ``any(t)`` or ``all(t)``, if it has one dimension: Python asks each number."""
     match node:
-        case cst.Comparison(
-            left=left,
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.In() | cst.NotIn(), comparator=cst.Tuple() | cst.List() as parts
-                )
-            ],
-        ) if values.is_tensor(left):
-            fact, found = values.fact(left), _elements(parts) or []
-            if fact is None or fact.dtype not in _WHOLE or not values.is_total(left):
-                return None
-            numbers = [number_of(item) for item in found]
-            exact = all(isinstance(number, int) and abs(number) < 128 for number in numbers)
-            if fact.dtype in ("torch.int32", "torch.int64"):
-                exact = all(isinstance(number, int) and abs(number) < 2**31 for number in numbers)
-            return found if found and exact else None
+        case cst.Call(
+            func=cst.Name(value="any" | "all"), args=[cst.Arg(keyword=None, star="", value=row)]
+        ):
+            fact = values.fact(row)
+            if fact is not None and fact.is_tensor and fact.shape and len(fact.shape) == 1:
+                return row
     return None
 
 
@@ -316,21 +241,17 @@ def scalar_read(node: cst.BaseExpression, values: Values) -> ScalarRead | None:
     """
     match node:
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
-            return ScalarRead(inner, _primary(inner)) if values.is_tensor(inner) else None
+            return ScalarRead(inner, primary(inner)) if values.is_tensor(inner) else None
         case cst.Call(func=cst.Name(value="bool" | "float" | "int" as kind), args=[arg]):
             if arg.keyword is None and not arg.star and values.is_tensor(arg.value):
                 fact = values.fact(arg.value)
                 dtype = None if fact is None else fact.dtype
-                if kind == "bool" or dtype in (_EXACT_UP_TO if kind == "float" else _WHOLE):
-                    return ScalarRead(arg.value, _primary(arg.value))
+                if kind == "bool" or dtype in (_EXACT_UP_TO if kind == "float" else WHOLE):
+                    return ScalarRead(arg.value, primary(arg.value))
         case cst.Name(value=name) if name in values.scalars:
             tensor, text = values.scalars[name]
             return ScalarRead(tensor, text)
     return None
-
-
-def _primary(node: cst.BaseExpression) -> str:
-    return code(node) if _is_primary(node) else f"({code(node)})"
 
 
 # -- the parts -------------------------------------------------------------------------------
@@ -383,7 +304,7 @@ def _combine(
 ) -> str:
     """One predicate for all operands; ``lazy`` says that Python evaluates them one by one."""
     for part in operands[1:]:
-        if lazy and not values.is_total(part):
+        if lazy and not _is_total_after(part, operands[0], values):
             raise Refusal(
                 f"`{code(part)}` may fail or have an effect where Python's `{joint}` skips it"
             )
@@ -394,9 +315,25 @@ def _combine(
     return f" {symbol} ".join(texts)
 
 
-def operand(text: str) -> str:
-    """The text of an expression, fit to stand beside any operator."""
-    return text if _is_primary(cst.parse_expression(text)) else f"({text})"
+def _is_total_after(node: cst.BaseExpression, first: cst.BaseExpression, values: Values) -> bool:
+    """Whether the expression cannot fail once the first one has been evaluated.
+
+    ``x.max()`` fails where ``x`` is empty; but then ``x.min()`` has failed before.
+    """
+    filled, before = set(), values.filled
+    skipped = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp | cst.NamedExpr
+    if not any(isinstance(inner, skipped) for inner in walk(first)):
+        for inner in walk(first):
+            match inner:
+                case cst.Call(func=cst.Attribute(attr=cst.Name(value="max" | "min"))):
+                    taken = values.operand(inner)
+                    if isinstance(taken, cst.Name) and values.is_tensor(taken):
+                        filled.add(taken.value)
+    values.filled = before | filled
+    try:
+        return values.is_total(node)
+    finally:
+        values.filled = before
 
 
 def _operands(
@@ -418,7 +355,7 @@ def _truth(node: cst.BaseExpression, values: Values, text: str = "") -> str:
         raise Refusal(f"`{code(node)}` is not known to have exactly one element")
     if values.is_bool_tensor(node):
         return text or code(node)
-    return f"{text or _primary(node)} != 0"
+    return f"{text or primary(node)} != 0"
 
 
 def _chained(node: cst.Comparison, values: Values) -> str:
@@ -492,9 +429,6 @@ _EXACT_UP_TO = {
     "torch.float32": 2**24,
     "torch.float64": 2**53,
 }
-_WHOLE = frozenset(
-    {"torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.bool"}
-)
 _INTEGERS = {"torch.uint8": 8, "torch.int8": 7, "torch.int16": 15, "torch.int32": 31}
 
 
@@ -534,21 +468,3 @@ def _is_exact(literal: cst.BaseExpression, dtype: str) -> bool | None:
     if dtype in ("torch.int8", "torch.int16", "torch.int32", "torch.uint8"):
         return False
     return None
-
-
-def number_of(node: cst.BaseExpression) -> int | float | None:
-    """The value of a literal number; None for anything else."""
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = number_of(node.expression)
-        return -inner if inner is not None else None
-    if isinstance(node, cst.Integer | cst.Float):
-        value: int | float = node.evaluated_value
-        return value if abs(value) < float("inf") else None
-    return None
-
-
-def _is_primary(node: cst.BaseExpression) -> bool:
-    """Whether the expression can be an operand of any operator as it stands."""
-    return bool(node.lpar) or isinstance(
-        node, cst.Name | cst.Attribute | cst.Call | cst.Subscript | cst.BaseNumber
-    )

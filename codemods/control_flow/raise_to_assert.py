@@ -13,7 +13,8 @@ from gbfix.schema import Safety
 
 from .branches import leading
 from .layout import first_of_block, statement_line, wrap_in_if
-from .predicates import Refusal, split
+from .predicates import split
+from .refusal import Refusal
 from .sites import depth_of, if_at
 from .values import Values
 

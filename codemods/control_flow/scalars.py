@@ -12,12 +12,13 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
+from .membership import WHOLE
 from .values import Share, Values
 
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """``n = t.item()`` or ``n = bool(t)``: its line, and the name under which the tensor is kept.
+    """``n = t.item()`` and the like: its line, and the name under which the tensor is kept.
 
     That name is ``n`` itself where nothing but the test uses the number.
     """
@@ -46,9 +47,9 @@ class Read:
 
 
 def scalars(
-    site: Site, statement: cst.If, values: Values, inside_branches: dict[str, str]
+    site: Site, statement: cst.If | cst.For, values: Values, inside_branches: dict[str, str]
 ) -> list[Read]:
-    """The numbers in the test of an ``if`` that were read from tensors in the same function.
+    """The numbers in the test of an ``if``, or the bound of a ``for``, that the same function read.
 
     `Values.scalars` learns what stands for them, ``inside_branches`` what to write for them there:
     torch.cond takes no float from outside.  A name counts if its only binding is one
@@ -63,7 +64,7 @@ def scalars(
         for node in walk(function.body)
         if isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1
     ]
-    test = statement.test
+    test = statement.test if isinstance(statement, cst.If) else statement.iter
     inside, around = set(walk(test)), set(walk(statement))
     for name in sorted(activity(test).reads):
         lines = [line for line in bound_once if name in activity(line).bound]
@@ -75,6 +76,9 @@ def scalars(
         tensor, reader = _read(lines[0], name)
         if tensor is None or not values.is_tensor(tensor):
             continue
+        fact = values.fact(tensor)
+        if reader.startswith("int") and (fact is None or fact.dtype not in WHOLE):
+            continue  # `int` cuts off what stands behind the point
         if values.share(tensor, frozenset()) is not Share.FRESH and others.mutates:
             continue  # the tensor may be changed before the test, the number was not
         uses = [
@@ -96,7 +100,7 @@ def scalars(
 
 
 def _read(line: cst.SimpleStatementLine, name: str) -> tuple[cst.BaseExpression | None, str]:
-    """The tensor of ``name = t.item()`` or ``name = bool(t)``, and how it is read."""
+    """The tensor of ``name = t.item()``, ``int(t)`` or ``bool(t)``, and how it is read."""
     match line.body[0]:
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Name(value=target))],
@@ -106,10 +110,11 @@ def _read(line: cst.SimpleStatementLine, name: str) -> tuple[cst.BaseExpression 
         case cst.Assign(
             targets=[cst.AssignTarget(target=cst.Name(value=target))],
             value=cst.Call(
-                func=cst.Name(value="bool"), args=[cst.Arg(keyword=None, star="") as arg]
+                func=cst.Name(value="bool" | "int" as reader),
+                args=[cst.Arg(keyword=None, star="") as arg],
             ),
         ) if target == name:
-            return arg.value, "bool({})"
+            return arg.value, f"{reader}({{}})"
     return None, ""
 
 

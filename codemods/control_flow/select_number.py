@@ -16,8 +16,10 @@ from gbfix.schema import Fact
 from .branches import branch_of, leading
 from .if_to_where import is_point
 from .layout import first_of_block
-from .predicates import Refusal, number_of, split
+from .predicates import split
+from .refusal import Refusal
 from .sites import if_at, ternary_at
+from .texts import number_of
 from .values import Values
 
 _F32, _F16, _F64, _I32 = "torch.float32", "torch.float16", "torch.float64", "torch.int32"

@@ -14,10 +14,12 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
 from .if_to_where import is_point
-from .predicates import Refusal, number_of, split
+from .predicates import split
+from .refusal import Refusal
 from .select_number import check_name, uses_after
 from .sites import without_gradients
 from .surroundings import check_later_changes
+from .texts import number_of
 from .values import Values
 
 

@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from gbfix.analysis.scopes import resolve
 from gbfix.codemod import Site
 
 
@@ -58,6 +59,31 @@ def without_gradients(site: Site, node: cst.CSTNode) -> bool:
         ):
             return True
     return False
+
+
+def surely_without_gradients(site: Site, node: cst.CSTNode) -> bool:
+    """Whether no gradient can come to what the node computes, whoever calls the function."""
+    for parent in site.ancestors(node):
+        if isinstance(parent, cst.With):
+            found = [_turns_off(site, item.item) for item in parent.items]
+            if any(off is not None for off in found):
+                return all(off for off in found if off is not None)
+        if parent is site.function:
+            decorators = [_turns_off(site, d.decorator) for d in parent.decorators]
+            return any(decorators) and all(off is not False for off in decorators)
+        if isinstance(parent, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            return False
+    return False
+
+
+def _turns_off(site: Site, node: cst.BaseExpression) -> bool | None:
+    """Whether a context manager of torch turns gradients off; None where it is another."""
+    match node:
+        case cst.Call(func=func, args=[]):
+            called = resolve(site.module, func) or ""
+            if called in ("torch.no_grad", "torch.inference_mode"):
+                return True
+    return False if re.search(r"grad|inference_mode", site.text(node)) else None
 
 
 def ternary_at(site: Site) -> cst.IfExp | None:

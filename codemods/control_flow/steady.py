@@ -12,7 +12,7 @@ import libcst as cst
 from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import words
 
-from .predicates import number_of
+from .texts import number_of
 from .values import Values
 
 _STEADY = words(

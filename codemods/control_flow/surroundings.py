@@ -8,7 +8,8 @@ from gbfix.analysis.activity import Activity, activity
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
 
-from .predicates import Refusal
+from .refusal import Refusal
+from .sites import surely_without_gradients
 from .uses import is_private
 from .values import Values
 
@@ -20,6 +21,8 @@ def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
     a graph with two or more conds or while_loops can be silently wrong, where their gradients are
     added up.
     """
+    if surely_without_gradients(site, node):
+        return False
     if any(isinstance(parent, cst.For | cst.While) for parent in site.ancestors(node)):
         return True
     assert site.function is not None

@@ -16,7 +16,8 @@ from gbfix.schema import Safety
 from .branches import Branch, check_structures, finish
 from .if_to_where import MOST_OPERATIONS, arm_of, is_point
 from .layout import statement_line
-from .predicates import Condition, Refusal, split
+from .predicates import split
+from .refusal import Condition, Refusal
 from .sites import depth_of, ternary_at, without_gradients
 from .surroundings import SEVERAL, check_later_changes, is_one_of_several
 from .values import Values
@@ -113,6 +114,24 @@ class TernaryToCond(Codemod):
             """,
             at="mask.any()",
             facts={"hidden": tensor(3), "mask": tensor(3, dtype="torch.bool")},
+        ),
+        Example(
+            """
+            import torch
+
+            def f(xs):
+                flip = lambda t: t if t.sum() > 0 else -t
+                return [flip(x) for x in xs]
+            """,
+            """
+            import torch
+
+            def f(xs):
+                flip = lambda t: torch.where(t.sum() > 0, t, -t)
+                return [flip(x) for x in xs]
+            """,
+            at="t.sum() > 0",
+            facts={"t": tensor(3)},
         ),
         Example(
             """
@@ -222,6 +241,27 @@ class TernaryToCond(Codemod):
         NearMiss(
             """
             def f(x):
+                flip = lambda t: t if t.sum() > 0 else -t
+                flip(x).mul_(2)
+                return x
+            """,
+            at="t.sum() > 0",
+            why="what the lambda hands on is changed",
+            facts={"t": tensor(3), "x": tensor(3)},
+        ),
+        NearMiss(
+            """
+            def f(x):
+                flip = lambda t, u: u if t > 0 else -t
+                return flip(x.sum(), 1)
+            """,
+            at="t > 0",
+            why="the lambda is given a number, too",
+            facts={"t": tensor(), "u": scalar(1)},
+        ),
+        NearMiss(
+            """
+            def f(x):
                 return None if x.sum() > 0 else x
             """,
             at="x.sum() > 0",
@@ -232,7 +272,7 @@ class TernaryToCond(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         node = ternary_at(site)
-        if node is None or site.function is None or comments_in(node):
+        if node is None or comments_in(node):
             return
         try:
             condition, values = _checked(site, node)
@@ -254,12 +294,30 @@ def _checked(site: Site, node: cst.IfExp) -> tuple[Condition, Values]:
         raise Refusal("")
     if leaves.any or activity(site.statement).mutates:
         raise Refusal("")
+    if site.function is None:
+        _check_lambda(site, node)
     effects = values.effects(*arms)
     if effects.rng or effects.io:
         raise Refusal("")
     names = set(activity(arms).reads) | set(activity(site.statement).writes)
-    check_later_changes(site, site.statement, values, names)
+    if site.function is not None:
+        check_later_changes(site, site.statement, values, names)
     return split(node.test, values), values
+
+
+def _check_lambda(site: Site, node: cst.CSTNode) -> None:
+    """Refuse a conditional expression in no lambda, or beside code that may change its results."""
+    around = list(site.ancestors(node))
+    if not any(isinstance(parent, cst.Lambda) for parent in around):
+        raise Refusal("")
+    for parent in around:
+        if isinstance(parent, cst.FunctionDef):
+            does = activity(parent.body)
+            # What `__init__` keeps the lambda in is none of its results.
+            kept = {"self"} if parent.name.value == "__init__" else set()
+            if does.mutates - kept or does.mutates_unknown:
+                raise Refusal("")
+            return
 
 
 def _where(site: Site, node: cst.IfExp, condition: Condition, values: Values) -> Rewrite:
@@ -310,7 +368,11 @@ def _cond(
     if kept:
         names = ", ".join(f"`{name}`" for name in kept)
         notes.append(f"Where an arm hands on {names} itself, the result is now a copy.")
-    several = values.needs_gradients() and is_one_of_several(site, site.statement)
+    several = (
+        site.function is not None
+        and values.needs_gradients()
+        and is_one_of_several(site, site.statement)
+    )
     if several:
         notes.append(SEVERAL)
     return _rewrite(

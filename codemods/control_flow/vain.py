@@ -15,8 +15,8 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import walk, words
 
-from .predicates import number_of
 from .steady import is_constant_index
+from .texts import number_of
 from .values import Values
 
 #: Operations whose derivative is finite for every input, NaN and infinities included.
@@ -33,17 +33,18 @@ def zero_stays_zero(nodes: Iterable[cst.CSTNode], values: Values) -> bool:
         for inner in walk(node):
             match inner:
                 case cst.Assign(value=value) | cst.AugAssign(value=value):
-                    if not _stays(value, values):
+                    if not stays(value, values):
                         return False
                 case cst.AnnAssign(value=cst.BaseExpression() as value):
-                    if not _stays(value, values):
+                    if not stays(value, values):
                         return False
                 case cst.For() | cst.With() | cst.NamedExpr():
                     return False
     return True
 
 
-def _stays(node: cst.BaseExpression, values: Values) -> bool:
+def stays(node: cst.BaseExpression, values: Values) -> bool:
+    """Whether a gradient of zero that goes back through the expression is still zero."""
     fact = values.fact(node)
     if fact is not None and fact.is_tensor and fact.dtype and fact.dtype not in FLOAT_DTYPES:
         return "complex" not in fact.dtype
@@ -51,24 +52,24 @@ def _stays(node: cst.BaseExpression, values: Values) -> bool:
         case cst.Name() | cst.BaseNumber() | cst.Comparison():
             return True
         case cst.Tuple():
-            return all(_stays(element.value, values) for element in node.elements)
+            return all(stays(element.value, values) for element in node.elements)
         case cst.UnaryOperation(operator=cst.Minus()):
-            return _stays(node.expression, values)
+            return stays(node.expression, values)
         case cst.Subscript(value=inner):
-            return is_constant_index(node) and _stays(inner, values)
+            return is_constant_index(node) and stays(inner, values)
         case cst.BinaryOperation(operator=cst.Add() | cst.Subtract()):
-            return _stays(node.left, values) and _stays(node.right, values)
+            return stays(node.left, values) and stays(node.right, values)
         case cst.BinaryOperation(operator=cst.Multiply()):
-            return (_is_finite(node.left, values) and _stays(node.right, values)) or (
-                _is_finite(node.right, values) and _stays(node.left, values)
+            return (_is_finite(node.left, values) and stays(node.right, values)) or (
+                _is_finite(node.right, values) and stays(node.left, values)
             )
         case cst.BinaryOperation(operator=cst.Divide()):
-            return bool(number_of(node.right)) and _stays(node.left, values)
+            return bool(number_of(node.right)) and stays(node.left, values)
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=name), value=receiver)):
             arguments = [arg.value for arg in node.args]
             if values.of_torch(node):
                 if name == "where" and len(arguments) == 3:
-                    return all(_stays(argument, values) for argument in arguments[1:])
+                    return all(stays(argument, values) for argument in arguments[1:])
                 if not arguments:
                     return False
                 receiver = arguments.pop(0)
@@ -77,7 +78,7 @@ def _stays(node: cst.BaseExpression, values: Values) -> bool:
             plain = name in _OF_ONE or (
                 name in _WITH_NUMBERS and all(number_of(arg) is not None for arg in arguments)
             )
-            return plain and values.is_tensor(receiver) and _stays(receiver, values)
+            return plain and values.is_tensor(receiver) and stays(receiver, values)
     return False
 
 

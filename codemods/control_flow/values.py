@@ -74,6 +74,8 @@ class Values:
         self.named: dict[str, Fact] = {}
         #: Names that a codemod has found to be Python numbers.
         self.numbers: set[str] = set()
+        #: Names of tensors that surely have elements, where the question is asked.
+        self.filled: frozenset[str] = frozenset()
 
     # -- names of torch ----------------------------------------------------------------------
 
@@ -124,6 +126,8 @@ class Values:
             return None  # `()` has no text without its parentheses, and no need of a record
         try:
             fact = self._site.fact(node)
+            if fact is None and isinstance(node, cst.Name) and self._is_of_inner_scope(node):
+                return self._as_tested(node)
             if fact is None and isinstance(node, cst.Name):
                 fact = self._site.locals_before(self._site.statement_of(node)).get(node.value)
         except (KeyError, SiteError):  # a node that codemods made
@@ -152,6 +156,22 @@ class Values:
             if node.value in names:
                 return True
         return False
+
+    def _as_tested(self, node: cst.Name) -> Fact | None:
+        """What the test of a conditional expression saw under the name that its arm reads."""
+        child: cst.CSTNode = node
+        for parent in self._site.ancestors(node):
+            match parent:
+                case cst.Lambda() | cst.BaseComp() | cst.FunctionDef():
+                    return None
+                case cst.IfExp() if child is not parent.test:
+                    for inner in walk(parent.test):
+                        if isinstance(inner, cst.Lambda | cst.BaseComp | cst.NamedExpr):
+                            return None
+                        if isinstance(inner, cst.Name) and inner.value == node.value:
+                            return self._site.fact(inner)
+            child = parent
+        return None
 
     def _still(self, node: cst.Name) -> Fact | None:
         """What the name held before the statement that broke, if it holds that here, inside it.
@@ -315,12 +335,11 @@ class Values:
                 return self.is_total(node.left) and self.is_total(node.right)
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
                 operand = self.operand(node)
-                return (
-                    operand is not None
-                    and (name in _TOTAL or (name in _OF_FLOATS and self._is_floating(operand)))
-                    and self.is_tensor(operand)
-                    and self.is_total(operand)
-                )
+                if operand is None or not self.is_tensor(operand) or not self.is_total(operand):
+                    return False
+                if name in ("max", "min"):
+                    return isinstance(operand, cst.Name) and operand.value in self.filled
+                return name in _TOTAL or (name in _OF_FLOATS and self._is_floating(operand))
         return False
 
     def _is_floating(self, node: cst.BaseExpression) -> bool:

@@ -1,4 +1,4 @@
-"""What a ``while`` does in one round, and how it may end."""
+"""What a loop does in one round, and how it may end."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from gbfix.analysis.exits import constant_test, exits
 
 from .branches import branch_of
 from .masked import tests_in
-from .predicates import Refusal
+from .refusal import Refusal
 
 
 @dataclasses.dataclass
 class Round:
-    """A loop's test (None for ``while True``), the statements of one round, and whether a
-    ``break`` may end it."""
+    """A loop's test (None for ``while True`` and ``for``), the statements of one round, and whether
+    a ``break`` may end it.
+
+    Of a ``for`` over numbers, ``counter`` is their name, and ``start`` and ``stop`` are the texts
+    of a number and of a tensor.
+    """
 
     test: cst.BaseExpression | None
     statements: list[cst.BaseStatement]
     breaks: bool
+    counter: str = ""
+    start: str = ""
+    stop: str = ""
 
     @property
     def tests(self) -> list[cst.BaseExpression]:
@@ -28,9 +35,10 @@ class Round:
         return [*([] if self.test is None else [self.test]), *tests_in(self.statements)]
 
 
-def round_of(node: cst.While) -> Round:
+def round_of(node: cst.While | cst.For) -> Round:
     """One round of the loop, or `Refusal`."""
-    forever = constant_test(node.test) is True
+    test = node.test if isinstance(node, cst.While) else None
+    forever = test is not None and constant_test(test) is True
     statements = list(branch_of(node.body).statements)
     found = exits(statements)
     if found.returns or found.yields or found.awaits or found.raises:
@@ -41,4 +49,4 @@ def round_of(node: cst.While) -> Round:
         raise Refusal("it has an `else` beside its `break`")
     if found.breaks > 1:
         raise Refusal("it has more than one `break`; make their reasons one condition")
-    return Round(None if forever else node.test, statements, found.breaks > 0)
+    return Round(None if forever else test, statements, found.breaks > 0)

@@ -14,7 +14,7 @@ from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
-from .predicates import Refusal
+from .refusal import Refusal
 from .values import Values
 
 

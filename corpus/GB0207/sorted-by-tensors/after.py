@@ -1,13 +1,13 @@
 import torch
 
 
-def f(a, b):
-    first, second = sorted([a, b], key=lambda t: t.sum())
-    return f_after(first, second)
-
-
 @torch.compile
-def f_after(first, second):
+def f(a, b):
+    first, second = torch.cond(
+        b.sum() < a.sum(),
+        lambda: (b.clone(), a.clone()),
+        lambda: (a.clone(), b.clone()),
+    )
     return first - second
 
 

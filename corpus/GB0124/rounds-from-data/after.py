@@ -1,0 +1,20 @@
+import torch
+
+
+@torch.compile
+def advance(state, n):
+
+    def step(i, state):
+        state = (state * 5 + 3) % 16
+        return i + 1, state
+
+    _, state = torch.while_loop(
+        lambda i, state: i < n,
+        step,
+        (torch.tensor(0, device=state.device), state),
+    )
+    return state + 1
+
+
+print(advance(torch.arange(4), torch.tensor(2)))
+print(advance(torch.arange(4), torch.tensor(3)))

@@ -1,0 +1,14 @@
+import torch
+
+
+def shorter(xs):
+    first, *_ = sorted(xs, key=lambda t: t.norm())
+    return shorter_after(first)
+
+
+@torch.compile
+def shorter_after(first):
+    return first * 2
+
+
+print(shorter([torch.ones(3), 2 * torch.ones(3)]), shorter([torch.ones(3), torch.zeros(3)]))
