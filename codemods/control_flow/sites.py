@@ -63,6 +63,8 @@ def without_gradients(site: Site, node: cst.CSTNode) -> bool:
 
 def surely_without_gradients(site: Site, node: cst.CSTNode) -> bool:
     """Whether no gradient can come to what the node computes, whoever calls the function."""
+    if re.search(r"enable_grad|grad_enabled|inference_mode", site.text(node)):
+        return False  # it may turn them on again
     for parent in site.ancestors(node):
         if isinstance(parent, cst.With):
             found = [_turns_off(site, item.item) for item in parent.items]

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from branch_programs import check, rewritten
+from branch_programs import check, proposals, rewritten
 from gbfix_codemods.control_flow.if_to_cond import IfToCond
 from gbfix_codemods.control_flow.order_two import OrderTwo
 from gbfix_codemods.control_flow.range_to_loop import RangeToLoop
 from gbfix_codemods.control_flow.ternary_to_cond import TernaryToCond
 from gbfix_codemods.control_flow.while_to_loop import WhileToLoop
 
-from gbfix.codemod import Codemod, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.codemod import Codemod, Rewrite, scalar, tensor
+from gbfix.schema import Fact, Safety
 
 Inputs = Callable[[], tuple[Any, ...]]
 NAN = float("nan")
@@ -232,3 +232,30 @@ PROGRAMS = [
 def test_the_rewrite_does_what_the_program_did(program: Program) -> None:
     after = rewritten(program.codemod(), program.source, program.at, program.facts)
     check(program.source, after, program.inputs, grads=program.grads)
+
+
+@pytest.mark.parametrize(
+    ("around", "inside", "safety"),
+    [
+        ("torch.no_grad()", "torch.no_grad()", Safety.SAFE),
+        ("torch.no_grad()", "torch.enable_grad()", Safety.UNSAFE),
+        ("torch.enable_grad()", "torch.no_grad()", Safety.UNSAFE),
+        ("torch.set_grad_enabled(flag)", "torch.no_grad()", Safety.UNSAFE),
+    ],
+)
+def test_a_loop_is_unguarded_only_where_gradients_are_surely_off(
+    around: str, inside: str, safety: Safety
+) -> None:
+    source = f"""
+    def f(x, w, flag):
+        with {around}:
+            v = x * 2
+            while v.sum() > 1:
+                with {inside}:
+                    v = v.sqrt() * w
+        return v.sum()
+    """
+    facts = {"x": tensor(3), "w": tensor(3), "v": tensor(3), "flag": scalar(True)}
+    found = list(proposals(WhileToLoop(), source, "v.sum() > 1", facts))
+    assert all(item.safety is safety for item in found if isinstance(item, Rewrite)), found
+    assert safety is Safety.UNSAFE or isinstance(found[0], Rewrite), found
