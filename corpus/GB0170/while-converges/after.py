@@ -14,10 +14,8 @@ def eigenvalue(a, v):
         return change, v.clone()
 
     runs = change > 1e-3
-    first_change = change
     first_v = v
     _, v = torch.while_loop(lambda change, v: change > 1e-3, step, (change, v))
-    change = torch.where(runs, change, first_change)
     v = torch.where(runs, v, first_v)
     return v @ a @ v
 
