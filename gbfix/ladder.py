@@ -168,6 +168,8 @@ def judge(
         rungs += _eager_rungs(candidate, baseline)
         rungs += _backend_rungs(candidate, baseline, backends, next_breaks, target)
         rungs += _user_rungs(candidate, user, baseline, user_breaks, next_breaks)
+        if fresh and user_traces(user) and not graphs.get(baseline.parts.get(fresh[0], target)):
+            rungs.append(Rung("parts", False, "no part of the function becomes a graph"))
     perturbed = max((event.perturbed for event in candidate.of(Compared)), default=0)
     return Judgement(
         Verdict(tuple(rungs), perturbed=max(perturbed - 1, 0)),

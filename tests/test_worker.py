@@ -653,3 +653,52 @@ def test_warming_up_leaves_nothing_that_a_program_could_see() -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "filled: 1" in result.stdout
+
+
+def test_what_only_tracing_raises_is_a_break(gbfix_run: Gbfix) -> None:
+    source = """
+        import torch
+
+        class Rows:
+            def __init__(self, x):
+                self.x = x
+
+            def __getitem__(self, index):
+                return self.x[index]
+
+        @torch.compile
+        def total(x):
+            out = torch.zeros(3)
+            for row in Rows(x):
+                out = out + row
+            return out
+
+        @torch.compile
+        def third(x):
+            return x[3]
+
+        print(total(torch.ones(2, 3)))
+        try:
+            third(torch.ones(2))
+        except IndexError:
+            print("too short")
+    """
+    report = gbfix_run(source)
+    (found,) = report.breaks
+    assert found.graph_break.code == "internal-error"
+    assert found.graph_break.region.endswith("::total")
+
+
+def test_a_compiled_function_in_an_eager_vmap_is_not_clean(gbfix_run: Gbfix) -> None:
+    source = """
+        import torch
+
+        @torch.compile
+        def energy(x):
+            return (x * x).sum()
+
+        print(torch.func.vmap(energy)(torch.ones(2, 3)))
+    """
+    report = gbfix_run(source)
+    assert [item.graph_break.code for item in report.breaks] == ["GB0149"]
+    assert not report.patches

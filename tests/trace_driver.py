@@ -77,8 +77,29 @@ def _forked(path: Path, fullgraph: bool | None) -> dict[str, Any]:
     return json.loads(said) if said else {"error": "ended", "codes": [], "printed": ""}
 
 
+class _Told(logging.Handler):
+    """Codes in what Dynamo logs of graph breaks: those that another break brought with it, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.codes += [f"GB{number}" for number in _CODE.findall(record.getMessage())]
+
+
+def _listen() -> _Told:
+    told = _Told()
+    torch._logging.set_logs(graph_breaks=True)
+    log = logging.getLogger("torch._dynamo.symbolic_convert.__graph_breaks")
+    log.handlers, log.propagate = [told], False
+    return told
+
+
 def _run(path: Path, fullgraph: bool | None) -> dict[str, Any]:
-    logging.disable(logging.CRITICAL)
+    told = _listen() if fullgraph is False else None
+    if told is None:
+        logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     output = os.memfd_create("stdout")
     os.dup2(output, 1)
@@ -99,6 +120,7 @@ def _run(path: Path, fullgraph: bool | None) -> dict[str, Any]:
         registry = Registry.load()
         titles = [text.split("\n")[0].strip() for text in counters["graph_break"]]
         codes += [code for title in titles if (code := registry.code_for(title))]
+    codes += told.codes if told else []
     sys.stdout.flush()
     printed = os.pread(output, 100_000, 0).decode("utf-8", "replace")
     return {"error": error, "codes": codes, "printed": printed}
@@ -115,7 +137,9 @@ def _compile_as(fullgraph: bool | None) -> None:
         if fullgraph is None:
             return model
         dynamic = options.get("dynamic")
-        return real(model, fullgraph=fullgraph, dynamic=dynamic, backend="eager")
+        # Some codes show under the backend that the program asks for alone.
+        backend = "aot_eager" if options.get("backend") == "aot_eager" else "eager"
+        return real(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend)
 
     torch.compile = compile  # type: ignore[assignment]
 

@@ -369,9 +369,10 @@ class Worker:
                 return compiled(*args, **kwargs)
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
-            if tracing.is_break(failure):
+            if tracing.is_from_tracing(failure):
+                result = target(*args, **kwargs)  # raises where the program does so by itself
                 found.append(failure)
-                return target(*args, **kwargs)
+                return result
             raise
         finally:
             breaks = [tracing.extract(item, region.key, self.project) for item in found]
@@ -488,10 +489,18 @@ class Worker:
         """One call under ``fullgraph=True``: one graph, or the first break."""
         tracing.prepare_compiler("eager")
         compiled = self._compile(call.target, region, "eager", fullgraph=True)
+        camera, base = Camera(call, self.effects), perturb.VALUES[:1]
+        met: list[BaseException] = []
+
+        def fatal(error: BaseException) -> bool:
+            met.append(error)
+            return tracing.is_break(error)
+
         try:
-            list(Camera(call, self.effects).shoot(
-                compiled, perturb.VALUES[:1], fatal=tracing.is_break
-            ))  # fmt: skip
+            list(camera.shoot(compiled, base, fatal=fatal))
+            plain = camera.shoot(call.target, base)
+            if met and tracing.is_from_tracing(met[0]) and not any(one.error for one in plain):
+                raise met[0]
         except Exception as error:
             found = tracing.extract(error, region.key, self.project)
             self.writer.write(Traced(region.key, index, "eager", (found,), error=str(error)[:2000]))
@@ -529,7 +538,7 @@ class Worker:
             try:
                 self._sequence(region, index, call, backend, before, comparison, fullgraph=False)
             except Exception as again:
-                comparison.differences.append(f"fails to compile: {_first_line(again)}")
+                comparison.differences.append(f"fails to compile: {tracing.first_line(again)}")
         else:
             self.writer.write(Traced(region.key, index, backend, (), graphs=1))
         self._say(region, index, rung, comparison)
@@ -588,7 +597,7 @@ class Worker:
                 if variation.kind not in ("shape", "grad", "alias") or not tracing.is_break(error):
                     raise
                 text = f"does not compile for varied inputs ({variation.label})"
-                comparison.caveats.append(f"{text}: {_first_line(error)}")
+                comparison.caveats.append(f"{text}: {tracing.first_line(error)}")
 
     def _compile(self, target: Any, region: Region, backend: str, *, fullgraph: bool) -> Any:
         key = (id(target), f"{region.key}/{backend}/{fullgraph}")
@@ -652,13 +661,6 @@ _SHOT_SECONDS = 3.0
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
 _ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # "backend='aot_eager' raised:" says nothing without what follows.
-    count = 2 if lines and lines[0].endswith(":") else 1
-    return f"{type(error).__name__}: {' '.join(lines[:count])}"[:300]
 
 
 def _load(path: str) -> list[Shot]:

@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +35,15 @@ def is_break(error: BaseException) -> bool:
     )
 
 
+def is_from_tracing(error: BaseException) -> bool:
+    """Whether an exception left the compiler: its own, or one of the program that Dynamo met.
+
+    Where the program raises nothing uncompiled, that is a break, too: an operator that fails on
+    fake tensors, or Dynamo's form of a protocol that differs from Python's.
+    """
+    return is_break(error) or "\nfrom user code:" in str(error)
+
+
 def extract(error: BaseException, region: str, project: Project) -> GraphBreak:
     """The break that an exception of the compiler describes."""
     message = _strip(str(error))
@@ -48,7 +57,7 @@ def extract(error: BaseException, region: str, project: Project) -> GraphBreak:
     if not code and gb_type:
         code = registry.code_for(gb_type) or ""
     if not code:
-        code = family_for(kind, message)
+        code = family_for(kind if is_break(error) else "InternalTorchDynamoError", message)
     site = next((frame for frame in reversed(frames) if frame.in_project), None)
     return GraphBreak(
         code=code,
@@ -268,8 +277,28 @@ def prepare_timing() -> None:
     inductor.fx_graph_remote_cache = False
 
 
+def _as_eager(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+    return module.forward
+
+
 def make_compiled(
-    target: Any, backend: str, *, fullgraph: bool, dynamic: bool | None, compile_: Any
+    target: Any,
+    backend: str | Callable[..., Any],
+    *,
+    fullgraph: bool,
+    dynamic: bool | None,
+    compile_: Any,
 ) -> Any:
     """``target`` compiled by the real `torch.compile` with the given backend."""
+    if backend == "eager" and torch._C._functorch.peek_interpreter_stack() is not None:
+        # Inside `torch.func.vmap` and its like Dynamo lets only this backend through, by name.
+        backend = _as_eager
     return compile_(target, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in a line: for a list of differences."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # "backend='aot_eager' raised:" says nothing without what follows.
+    count = 2 if lines and lines[0].endswith(":") else 1
+    return f"{type(error).__name__}: {' '.join(lines[:count])}"[:300]

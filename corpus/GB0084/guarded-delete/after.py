@@ -1,0 +1,21 @@
+import torch
+
+
+class Scratch:
+    def __delattr__(self, name):
+        super().__delattr__(name)
+
+
+def scaled(x, scratch):
+    scratch.row_3 = 2.0
+    scratch.__delattr__("row_{}".format(x.shape[0]))
+    return scaled_after(x)
+
+
+@torch.compile(dynamic=True)
+def scaled_after(x):
+    return x * 2.0
+
+
+scratch = Scratch()
+print(scaled(torch.ones(3), scratch), vars(scratch))

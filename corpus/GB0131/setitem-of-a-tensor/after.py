@@ -1,0 +1,27 @@
+import torch
+
+
+class Store:
+    """Writes into whatever holds the rows."""
+
+    def __setitem__(self, key, value):
+        self.rows[key] = value
+
+
+class Rows:
+    rows = None
+
+
+def put(x, key):
+    Store.__setitem__(x, key, 2.0)
+    return put_after(x)
+
+
+@torch.compile
+def put_after(x):
+    return x * 1
+
+
+x = torch.zeros(3)
+x.rows = x
+print(put(x, 1))
