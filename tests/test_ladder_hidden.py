@@ -19,6 +19,18 @@ def _f(body: str, call: str = "f(torch.ones(3))", before: str = "", signature: s
 
 CASES = [
     Wrong(
+        "a number that is cut off only where it is no whole one",
+        _f(
+            "return x + (n.clamp(max=int(n)))",
+            "f(torch.ones(3), torch.tensor(2))",
+            signature="x, n",
+        ),
+        BREAK + "    return x + (n.clamp(max=int(n)))\n",
+        "    return x + n\n",
+        "outputs",
+        "(inputs: fraction)",
+    ),
+    Wrong(
         "a private attribute of a module",
         """
         class Net(torch.nn.Module):

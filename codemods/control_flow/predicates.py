@@ -15,7 +15,7 @@ from gbfix.analysis.tree import code, walk
 
 from .membership import WHOLE, alternatives, among, membership
 from .refusal import Condition, Refusal
-from .texts import elements, number_of, operand, primary, with_name
+from .texts import as_whole, elements, number_of, operand, primary, with_name
 from .values import Values
 
 
@@ -246,7 +246,9 @@ def scalar_read(node: cst.BaseExpression, values: Values) -> ScalarRead | None:
             if arg.keyword is None and not arg.star and values.is_tensor(arg.value):
                 fact = values.fact(arg.value)
                 dtype = None if fact is None else fact.dtype
-                if kind == "bool" or dtype in (_EXACT_UP_TO if kind == "float" else WHOLE):
+                if kind == "int" and dtype in WHOLE:
+                    return ScalarRead(arg.value, as_whole(arg.value, values.torch))
+                if kind == "bool" or (kind == "float" and dtype in _EXACT_UP_TO):
                     return ScalarRead(arg.value, primary(arg.value))
         case cst.Name(value=name) if name in values.scalars:
             tensor, text = values.scalars[name]

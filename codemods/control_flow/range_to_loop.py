@@ -68,6 +68,7 @@ class RangeToLoop(Codemod):
             import torch
 
             def f(ids, n):
+                rounds = torch.as_tensor(n, dtype=torch.int64)
 
                 # As often as it says.
                 def step(i, ids):
@@ -75,7 +76,7 @@ class RangeToLoop(Codemod):
                     return i + 1, ids
 
                 _, ids = torch.while_loop(
-                    lambda i, ids: i < n,
+                    lambda i, ids: i < rounds,
                     step,
                     (torch.tensor(0, device=ids.device), ids),
                 )

@@ -13,6 +13,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
 from .membership import WHOLE
+from .texts import as_whole
 from .values import Share, Values
 
 
@@ -95,6 +96,8 @@ def scalars(
         if uses:
             exact = all(_as_tensor(site, use, tensor, values) for use in uses if use in around)
             inside_branches[name] = f"{kept}.detach()" if exact else reader.format(kept)
+        if reader.startswith("int"):
+            tensor = cst.parse_expression(as_whole(tensor, values.torch))
         found.append(Read(lines[0], tensor, name, kept, reader, elsewhere))
     return found
 

@@ -28,6 +28,16 @@ def primary(node: cst.BaseExpression) -> str:
     return code(node) if _is_primary(node) else f"({code(node)})"
 
 
+def as_whole(node: cst.BaseExpression, torch: str) -> str:
+    """The text of a tensor that ``int`` reads.
+
+    What a name stands for may be a float or a Python number another time; ``int`` takes both, and
+    cuts off what ``<`` does not.
+    """
+    named = isinstance(node, cst.Name | cst.Attribute | cst.Subscript)
+    return f"{torch}.as_tensor({code(node)}, dtype={torch}.int64)" if named else primary(node)
+
+
 def elements(node: cst.Tuple | cst.List) -> list[cst.BaseExpression] | None:
     """The elements of a display; None where it is empty, or one is starred."""
     plain = all(isinstance(element, cst.Element) for element in node.elements)

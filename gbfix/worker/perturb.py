@@ -132,6 +132,7 @@ FLAGS = (
     Variation("double", None, "dtype"),
     Variation("half", None, "dtype"),
     Variation("integer", None, "dtype"),
+    Variation("fraction", None, "dtype"),
     Variation("plain", None, "plain"),
     Variation("strided", None, "layout"),
     Variation("numbers", None, "numbers"),
@@ -222,7 +223,17 @@ class Inputs:
         return collections.Counter(sizes).most_common(1)[0][0] if sizes else -1
 
 
+def _takes(value: torch.Tensor, label: str) -> bool:
+    """Whether a tensor gets another dtype: floats, and single numbers that `int` may cut off."""
+    if label != "fraction":
+        return value.dtype == torch.float32
+    whole = value.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    return whole and value.dim() == 0
+
+
 def _as_dtype(value: torch.Tensor, label: str) -> torch.Tensor:
+    if label == "fraction":
+        return value.float() + 0.75
     if label == "double":
         return value.double()
     if label == "half":
@@ -343,7 +354,7 @@ class _Copier:
             new = self._fresh(value)
             if kind == "shape":
                 new = self._resized(new)
-            if kind == "dtype" and new.dtype == torch.float32:
+            if kind == "dtype" and _takes(new, self._variation.label):
                 new = _as_dtype(new, self._variation.label)
                 self.changed = True
             if kind == "layout" and self._variation.label == EXPANDED.label:

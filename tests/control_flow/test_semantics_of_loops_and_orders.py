@@ -42,8 +42,8 @@ def rows() -> list[Inputs]:
     return [pair(a, b) for a, b in itertools.product((0.5, 0.0, 3.0, NAN), repeat=2)]
 
 
-def counted(*numbers: int, dtype: torch.dtype = torch.int64) -> list[Inputs]:
-    def given(n: int) -> Inputs:
+def counted(*numbers: float, dtype: torch.dtype = torch.int64) -> list[Inputs]:
+    def given(n: float) -> Inputs:
         return lambda: (torch.arange(4), torch.tensor(n, dtype=dtype))
 
     return [given(n) for n in numbers]
@@ -112,7 +112,7 @@ PROGRAMS = [
         "    for _ in range(int(n)):\n        ids = ids * 2 + 1\n    return ids - 1\n",
         "int(n)",
         {"ids": IDS, "n": N},
-        counted(2, 0, -3, 1, 5),
+        [*counted(2, 0, -3, 1, 5), *counted(2.75, -0.5, dtype=torch.float32)],
         RangeToLoop,
     ),
     Program(
