@@ -23,7 +23,7 @@ import socket
 import sys
 import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 #: Loaded before the first fork: what every run needs.
@@ -106,7 +106,12 @@ def _warm_up() -> None:
         return
     if torch.accelerator.is_available():
         return
-    with contextlib.suppress(Exception), warnings.catch_warnings(), torch.no_grad():
+    with (
+        contextlib.suppress(Exception),
+        warnings.catch_warnings(),
+        _no_monitor(),
+        torch.no_grad(),
+    ):
         warnings.simplefilter("ignore")
         try:
             for backend in ("eager", "aot_eager"):
@@ -114,6 +119,24 @@ def _warm_up() -> None:
                 torch._dynamo.reset()
         finally:
             torch._dynamo.reset()
+
+
+@contextlib.contextmanager
+def _no_monitor() -> Iterator[None]:
+    """Within, a progress bar (AOTAutograd shows one, if tqdm is there) starts no thread."""
+    import importlib
+
+    try:
+        bar: Any = importlib.import_module("tqdm.std").tqdm
+    except ImportError:
+        yield
+        return
+    before = bar.monitor_interval
+    bar.monitor_interval = 0
+    try:
+        yield
+    finally:
+        bar.monitor_interval = before
 
 
 def _small(x: Any) -> Any:
