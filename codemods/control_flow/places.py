@@ -18,6 +18,7 @@ from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 from .refusal import Refusal
+from .texts import NamesOnly
 from .values import Values
 
 
@@ -226,7 +227,7 @@ def with_texts(node: cst.BaseStatement, places: Sequence[Place]) -> cst.BaseStat
     return new
 
 
-class _ToTexts(cst.CSTTransformer):
+class _ToTexts(NamesOnly):
     def __init__(self, by_name: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()
         self._by_name = by_name
@@ -234,11 +235,3 @@ class _ToTexts(cst.CSTTransformer):
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         new = self._by_name.get(original_node.value)
         return updated_node if new is None else new.deep_clone()
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)

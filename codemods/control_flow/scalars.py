@@ -13,7 +13,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
 from .membership import WHOLE
-from .texts import as_whole
+from .texts import NamesOnly, as_whole
 from .values import Share, Values
 
 
@@ -184,7 +184,7 @@ def read_inside(node: cst.BaseStatement, texts: Mapping[str, str]) -> cst.BaseSt
     return new
 
 
-class _ReadInside(cst.CSTTransformer):
+class _ReadInside(NamesOnly):
     def __init__(self, texts: Mapping[str, str]) -> None:
         super().__init__()
         self._texts = texts
@@ -205,14 +205,6 @@ class _ReadInside(cst.CSTTransformer):
     ) -> cst.FunctionDef:
         self._depth -= 1
         return updated_node
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         if self._depth and original_node.value in self._texts:

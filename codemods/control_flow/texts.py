@@ -51,15 +51,8 @@ def with_name(node: cst.BaseExpression, name: str, new: str) -> cst.BaseExpressi
     return renamed
 
 
-class _Rename(cst.CSTTransformer):
-    def __init__(self, name: str, new: str) -> None:
-        super().__init__()
-        self._name = name
-        self._new = new
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        mine = original_node.value == self._name
-        return updated_node.with_changes(value=self._new) if mine else updated_node
+class NamesOnly(cst.CSTTransformer):
+    """Leaves alone what looks like a name and is none: attributes and keywords of calls."""
 
     def leave_Attribute(
         self, original_node: cst.Attribute, updated_node: cst.Attribute
@@ -68,6 +61,17 @@ class _Rename(cst.CSTTransformer):
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
         return updated_node.with_changes(keyword=original_node.keyword)
+
+
+class _Rename(NamesOnly):
+    def __init__(self, name: str, new: str) -> None:
+        super().__init__()
+        self._name = name
+        self._new = new
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+        mine = original_node.value == self._name
+        return updated_node.with_changes(value=self._new) if mine else updated_node
 
 
 def _is_primary(node: cst.BaseExpression) -> bool:
