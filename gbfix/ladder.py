@@ -36,7 +36,7 @@ class Baseline:
     stable_output: bool
     ended_by_itself: bool
     unstable: Mapping[str, tuple[str, ...]]
-    raising: frozenset[str] = frozenset()
+    raising: frozenset[tuple[str, int]] = frozenset()
     refused: frozenset[str] = frozenset()
     #: What the unpatched program, compiled with its graph breaks, does differently from eager (a
     #: tensor prints another ``grad_fn``, say): no fault of a patch that leaves breaks behind.
@@ -143,6 +143,7 @@ def judge(
     candidate = dataclasses.replace(
         candidate, events=[_assuming(event, assumes) for event in candidate.events]
     )
+    candidate, user = (run.without_traces(baseline.raising) for run in (candidate, user))
     next_breaks = first_breaks(candidate)
     user_breaks = all_breaks(user)
     graphs = region_graphs(user)
@@ -220,7 +221,7 @@ def _program_failure(outcome: Outcome, baseline: Baseline) -> str:
     """What went wrong with the patched program as a whole, or an empty string."""
     for event in outcome.of(Failed):
         if event.kind == "region-error":
-            if event.key in baseline.raising:
+            if (event.key, event.index) in baseline.raising:
                 continue
             return f"the patched program raises {event.message}"
         if event.kind == "fork":
@@ -366,17 +367,21 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
     right where a third call shows it.
     """
     graphs = {(event.key, event.index): event.graphs for event in user_traces(user)}
+    first: dict[str, int] = {}
+    for key, index in graphs:
+        first.setdefault(key, index)
     settled = []
     for (key, index), made in graphs.items():
         before = baseline.graphs.get((key, index), 0)
         # Where nothing at all was compiled before, there was nothing to recompile.
-        if index == 0 or key not in baseline.calls or not baseline.graphs.get((key, 0), 0):
+        begun = key in baseline.calls and baseline.graphs.get((key, first[key]), 0)
+        if index == first[key] or not begun:
             continue
         if made <= before:
             continue
         later = [n for (name, i), n in graphs.items() if name == key and i > index]
         known = [n for (name, i), n in baseline.graphs.items() if name == key and i > index]
-        if index == 1 and later and sum(later) <= sum(known) and made - before == 1:
+        if index == first[key] + 1 and later and sum(later) <= sum(known) and made - before == 1:
             settled.append(key.rpartition("::")[2])
             continue
         name = key.rpartition("::")[2]
@@ -512,19 +517,17 @@ def user_traces(outcome: Outcome) -> list[Traced]:
 
 def region_graphs(outcome: Outcome) -> dict[str, int]:
     """By region: graphs made for its first call under the user's own options."""
-    return {
-        event.key: event.graphs
-        for event in outcome.of(Traced)
-        if event.backend == "user" and event.index == 0
-    }
+    return {event.key: event.graphs for event in reversed(user_traces(outcome))}
 
 
 def later_graphs(outcome: Outcome) -> dict[str, int]:
     """By region: graphs made for its recorded calls after the first, where there were any."""
     found: dict[str, int] = {}
+    first: set[str] = set()
     for event in user_traces(outcome):
-        if event.index > 0:
+        if event.key in first:
             found[event.key] = found.get(event.key, 0) + event.graphs
+        first.add(event.key)
     return found
 
 

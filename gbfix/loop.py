@@ -142,6 +142,7 @@ class Loop:
             golden, user = bench.together(golden_job, bench.job("user", {}))
         bench.golden = golden_job.directory
         self._recorded = recording.read(golden, user, self._options.timeout)
+        user = user.without_traces(self._recorded.raising)
         bench.stop_after = self._recorded.stop_after
         if user.ended == "stopped" or self._recorded.stop_after:
             bench.user_stop_after = len(user.of(RegionCalled))

@@ -25,7 +25,8 @@ class Recording:
     user_breaks: dict[str, tuple[GraphBreak, ...]]
     graphs: dict[str, int]
     errors: list[ErrorReport]
-    raising: frozenset[str]
+    #: Calls of regions that raise without torch.compile, in a program that goes on.
+    raising: frozenset[tuple[str, int]]
 
     def breaks(self, key: str) -> tuple[GraphBreak, ...]:
         """All breaks of a region, each once: what ``fullgraph=True`` refuses comes first."""
@@ -81,8 +82,13 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
             )
         )
     raising = _region_errors(golden, regions, errors)
+    raising |= {(event.key, event.index) for event in ladder.user_traces(user) if event.raised}
+    # What ends in an exception of the program's own is never one graph: its breaks tell nothing,
+    # next to those of calls that come to an end.
+    aside = frozenset((k, i) for k, i in raising if k in regions and regions[k].status != "error")
+    golden, user = golden.without_traces(aside), user.without_traces(aside)
     for key, region in regions.items():
-        if not calls.get(key) and key not in raising:
+        if not calls.get(key):
             region.status = "error"
             region.note = "never called"
             errors.append(
@@ -168,18 +174,25 @@ def _program_error(event: Failed) -> ErrorReport:
 
 def _region_errors(
     golden: Outcome, regions: Mapping[str, Region], errors: list[ErrorReport]
-) -> frozenset[str]:
-    """Regions whose own code raises in eager, in a program that catches it and goes on."""
-    raising: set[str] = set()
+) -> frozenset[tuple[str, int]]:
+    """Calls whose own code raises in eager, in a program that catches it and goes on.
+
+    A region is only given up where all its calls do.
+    """
+    raising: dict[str, dict[int, Failed]] = {}
     for event in golden.of(Failed):
-        if event.kind != "region-error" or event.key in raising:
+        if event.kind == "region-error" and event.key in regions:
+            raising.setdefault(event.key, {})[event.index] = event
+    for key, failures in raising.items():
+        region, event = regions[key], next(iter(failures.values()))
+        name = key.rpartition("::")[2]
+        if len(failures) < region.calls:
+            share = f"{len(failures)} of {region.calls} calls"
+            each = "raises" if len(failures) == 1 else "raise"
+            region.note = f"{share} {each} without torch.compile too"
             continue
-        raising.add(event.key)
-        region = regions.get(event.key)
-        name = event.key.rpartition("::")[2]
-        if region is not None:
-            region.status = "error"
-            region.note = "raises without torch.compile too"
+        region.status = "error"
+        region.note = "raises without torch.compile too"
         errors.append(
             ErrorReport(
                 "eager-error",
@@ -190,4 +203,4 @@ def _region_errors(
                 fatal=False,
             )
         )
-    return frozenset(raising)
+    return frozenset((key, index) for key, failures in raising.items() for index in failures)

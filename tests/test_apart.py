@@ -57,4 +57,4 @@ def test_a_program_that_does_something_else_next_time_is_told_so(gbfix_run: Gbfi
     report = gbfix_run(f"{HEAD}{REGION}\n{call}")
     assert not report.patches
     said = " ".join(error.message for error in report.errors)
-    assert "did not come to this call" in said or "compiled" in said, report.errors
+    assert "did not come to this call" in said, report.errors

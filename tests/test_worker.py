@@ -315,6 +315,48 @@ def test_a_region_that_raises_in_eager_is_told_apart(gbfix_run: Gbfix) -> None:
     assert {region.name: region.status for region in report.regions} == {"f": "clean", "g": "error"}
 
 
+SOMETIMES = """
+import torch
+
+
+@torch.compile
+def f(x):
+    if x.shape[0] > 3:
+        raise ValueError("too long")
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+for x in (%s):
+    try:
+        print(f(x))
+    except ValueError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("long", [0, 1, 2])
+def test_a_region_of_which_only_one_call_raises_is_fixed(long: int, gbfix_run: Gbfix) -> None:
+    calls = ["torch.ones(3)", "-torch.ones(3)"]
+    calls.insert(long, "torch.ones(4)")
+    report = gbfix_run(SOMETIMES % ", ".join(calls))
+    (region,) = report.regions
+    assert not report.errors
+    assert region.status == "fixed"
+    assert region.note == ("1 of 2 calls raises without torch.compile too" if long < 2 else "")
+    (patch,) = report.patches
+    assert {"recompiles", "branches", "aot_eager"} <= {rung.name for rung in patch.verdict.rungs}
+
+
+def test_a_break_of_a_call_that_raises_is_no_break_of_the_region(gbfix_run: Gbfix) -> None:
+    source = SOMETIMES.replace("if x.sum() > 0", "if x.shape[0] > 3 and x.sum() > 0")
+    source = source.replace('raise ValueError("too long")', "raise ValueError(x.sum().item())")
+    report = gbfix_run(source % "torch.ones(3), torch.ones(4)")
+    assert [region.status for region in report.regions] == ["clean"], report
+    assert not report.breaks
+
+
 def test_a_hanging_program_ends_at_the_timeout_with_all_its_children(gbfix_run: Gbfix) -> None:
     # Files that the program wrote are gone afterwards: its child is known by what it was told.
     mark = f"600.{os.getpid()}"

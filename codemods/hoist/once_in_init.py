@@ -77,7 +77,7 @@ def _near_miss(source: str, at: str, why: str, **facts: Fact) -> NearMiss:
 class OnceInInit(Codemod):
     """*What it does.*  Moves what gives the same number or text in every call to where it is
     computed once: ``struct.calcsize("if")`` above the function, and what depends on attributes
-    that only ``__init__`` binds to the end of ``__init__``.
+    that only ``__init__`` binds to ``__init__``, right below where it binds them.
 
     ```python
     return x * hashlib.md5(self._key.encode()).digest()[0]
@@ -144,6 +144,23 @@ class OnceInInit(Codemod):
             "bound by `setattr`, perhaps",
         ),
         _near_miss(
+            _source(_DIGEST).replace("(self, width)", "(self, hashlib)"),
+            _DIGEST,
+            "`__init__` calls something else `hashlib`",
+        ),
+        _near_miss(
+            _source(_DIGEST, "self._key = 'a'\n        import md5 as hashlib"),
+            _DIGEST,
+            "`__init__` imports something else as `hashlib`",
+        ),
+        _near_miss(
+            _source("struct.calcsize('if')")
+            .replace("import struct\n", "")
+            .replace("        return x", "        import struct\n        return x"),
+            "struct.calcsize('if')",
+            "`struct` is imported in the function alone",
+        ),
+        _near_miss(
             _source(_DIGEST, "if width:\n            return\n        self._key = 'a'"),
             _DIGEST,
             "`__init__` may end earlier",
@@ -188,7 +205,7 @@ class OnceInInit(Codemod):
         if parts.attributes:
             yield from _in_init(site, node, parts)
         else:
-            yield from _at_module_level(site, node)
+            yield from _at_module_level(site, node, parts)
 
 
 def _whole(site: Site) -> cst.BaseExpression | None:
@@ -212,6 +229,7 @@ class _Parts:
 
     site: Site
     attributes: dict[str, None] = dataclasses.field(default_factory=dict)
+    functions: dict[str, cst.BaseExpression] = dataclasses.field(default_factory=dict)
     calls: int = 0
 
     def take(self, node: cst.CSTNode) -> bool:
@@ -233,6 +251,7 @@ class _Parts:
                     return False
                 name = resolve(self.site.module, func) or ""
                 if name in _FUNCTIONS or is_pure_function(name):
+                    self.functions[name] = func
                     return True
                 return (
                     isinstance(func, cst.Attribute)
@@ -248,6 +267,11 @@ class _Parts:
             ):
                 return self.take(value) and self.take(index)
         return False
+
+    def mean_the_same(self, at: cst.CSTNode) -> bool:
+        """Whether the names stand for the same things at another place of the file."""
+        module = self.site.module
+        return all(resolve(module, func, at=at) == name for name, func in self.functions.items())
 
     def _is_self(self, name: str) -> bool:
         function = self.site.function
@@ -318,10 +342,12 @@ def _may_set(node: ast.AST, name: str) -> bool:
 # -- where it goes -------------------------------------------------------------------------------
 
 
-def _at_module_level(site: Site, node: cst.BaseExpression) -> Iterator[Rewrite]:
+def _at_module_level(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Rewrite]:
     top = site.top_level_statement(site.node)
     imports = [item for item in site.module.body if _imports(item)]
     if any(site.span(item).line > site.span(top).line for item in imports):
+        return
+    if not parts.mean_the_same(top):
         return
     name = fresh(telling_name(node), names_in(site.module))
     edit = site.edit()
@@ -355,13 +381,17 @@ def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Re
     mine = site.function.params.params[0].name.value
     if me != mine or not isinstance(init.body, cst.IndentedBlock):
         return
+    if not parts.mean_the_same(init.body.body[-1]):
+        return
     if any(isinstance(part, cst.Return | cst.FunctionDef | cst.Lambda) for part in walk(init.body)):
         return
     written = private = True
+    last = 0
     for attribute in parts.attributes:
-        value = _bound_in(init.body.body, me, attribute)
+        place, value = _bound_in(init.body.body, me, attribute)
         if value is None or not _only_there(site, attribute):
             return
+        last = max(last, place)
         is_literal = isinstance(value, cst.BaseNumber | cst.SimpleString)
         if not is_literal and not attribute.startswith("_"):
             return
@@ -370,7 +400,8 @@ def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Re
     name = fresh(telling_name(node), names_in(site.module))
     edit = site.edit()
     edit.replace(node, cst.parse_expression(f"{me}._{name}"))
-    edit.insert_after(init.body.body[-1], cst.parse_statement(f"{me}._{name} = {code(node)}"))
+    # Not at the end: what follows may call the function already.
+    edit.insert_after(init.body.body[last], cst.parse_statement(f"{me}._{name} = {code(node)}"))
     yield edit.rewrite(
         f"compute `{code(node)}` once, in `__init__`",
         rank=30,
@@ -382,15 +413,15 @@ def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Re
 
 def _bound_in(
     body: Sequence[cst.BaseStatement], me: str, attribute: str
-) -> cst.BaseExpression | None:
-    """The value that a statement of ``__init__`` itself gives to the attribute."""
-    for item in body:
+) -> tuple[int, cst.BaseExpression | None]:
+    """Which statement of ``__init__`` itself binds the attribute, and to what."""
+    for place, item in enumerate(body):
         match item:
             case cst.SimpleStatementLine(
                 body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
             ) if code(target) == f"{me}.{attribute}":
-                return value
-    return None
+                return place, value
+    return 0, None
 
 
 def _only_there(site: Site, attribute: str) -> bool:

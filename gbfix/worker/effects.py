@@ -24,16 +24,17 @@ _EVENTS = {
     "socket.sendto", "sqlite3.connect", "subprocess.Popen", "urllib.Request", "webbrowser.open",
 }  # fmt: skip
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_COMPILER_PARTS = (
+#: What is done below one of these is not the program's, whoever called it.
+_NEVER_THE_PROGRAM = (
     f"{os.sep}torch{os.sep}_dynamo{os.sep}",
     f"{os.sep}torch{os.sep}_inductor{os.sep}",
     f"{os.sep}torch{os.sep}_functorch{os.sep}",
+    f"{os.sep}torch{os.sep}fx{os.sep}",
     # Copies of files that the program is about to change.
     f"{os.sep}gbfix{os.sep}worker{os.sep}fileguard.py",
-    f"{os.sep}torch{os.sep}fx{os.sep}",
-    f"{os.sep}torch{os.sep}_logging{os.sep}",
-    f"{os.sep}gbfix{os.sep}worker{os.sep}",
 )
+#: What this does by itself is not the program's either, but it calls the program.
+_AROUND_THE_PROGRAM = f"{os.sep}gbfix{os.sep}worker{os.sep}"
 #: Torch's own word on a number that is read from a tensor, once a process: many a patch is there to
 #: do without the number.
 _ABOUT_READING = "Converting a tensor with requires_grad=True to a scalar may lead"
@@ -194,12 +195,12 @@ def _raised_by_compiler() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if any(part in name for part in _COMPILER_PARTS[:5]):
+        if any(part in name for part in _NEVER_THE_PROGRAM):
             return True
-        if f"{os.sep}torch{os.sep}" not in name and not name.startswith("<frozen"):
-            ours = any(part in name for part in _COMPILER_PARTS)
-            if not ours and not _is_stdlib(name):
-                return False
+        if f"{os.sep}torch{os.sep}" in name or name.startswith("<frozen"):
+            pass  # torch calls the program in many ways
+        elif _AROUND_THE_PROGRAM not in name and not _is_stdlib(name):
+            return False
         frame = frame.f_back  # type: ignore[assignment]
     return False
 

@@ -73,12 +73,10 @@ def expanded(camera: Camera, target: Any) -> list[str]:
         return isinstance(error, BrokenPromise)
 
     try:
-        with checked():
+        with checked(), contextlib.suppress(TookTooLong):
             list(camera.shoot(target, [EXPANDED], seconds=20.0, fatal=broken))
     except BrokenPromise as error:
         return [f"{error} (inputs: {EXPANDED.label})"]
-    except TookTooLong:
-        return []
     return []
 
 

@@ -205,7 +205,7 @@ class Worker:
             failure = self._failure(error)
             self.writer.write(
                 Failed("region-error", failure.message, failure.path, failure.line,
-                       failure.traceback, region.key)
+                       failure.traceback, region.key, index)
             )  # fmt: skip
             raise
         finally:
@@ -362,18 +362,23 @@ class Worker:
             )
         counter, compiled, _ = self._compiled[key]
         before = counter.graphs
-        error = ""
+        error, raised = "", True
         self.writer.write(RegionCalled(region.key, index))
         try:
-            with tracing.all_breaks(found.append):
-                return compiled(*args, **kwargs)
-        except Exception as failure:
-            error = f"{type(failure).__name__}: {failure}"
-            if tracing.is_from_tracing(failure):
-                result = target(*args, **kwargs)  # raises where the program does so by itself
-                found.append(failure)
-                return result
-            raise
+            try:
+                with tracing.all_breaks(found.append):
+                    result = compiled(*args, **kwargs)
+            except Exception as failure:
+                error = f"{type(failure).__name__}: {failure}"
+                if tracing.is_break(failure):
+                    found.append(failure)
+                elif not tracing.is_from_tracing(failure):
+                    raise
+                result = target(*args, **kwargs)  # may raise by itself
+                if failure not in found:
+                    found.append(failure)
+            raised = False
+            return result
         finally:
             breaks = [tracing.extract(item, region.key, self.project) for item in found]
             self.writer.write(
@@ -386,6 +391,7 @@ class Worker:
                     fullgraph=bool(region.options.get("fullgraph")),
                     error=error[:2000],
                     conditionals=counter.conditionals,
+                    raised=raised,
                 )
             )
             self._count()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -152,6 +152,8 @@ class Traced:
     error: str = ""
     #: The most control-flow operators in one graph that was made with gradients enabled.
     conditionals: int = 0
+    #: The call raised an exception of the program's own (``user`` mode).
+    raised: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +206,8 @@ class Failed:
     line: int = 0
     traceback: str = ""
     key: str = ""
+    #: Which recorded call of the region, where it is one of a region.
+    index: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,6 +266,15 @@ class Outcome:
 
     def of(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
+
+    def without_traces(self, calls: Collection[tuple[str, int]]) -> Outcome:
+        """The same, but for what tracing these calls of regions found."""
+        events = [
+            event
+            for event in self.events
+            if not (isinstance(event, Traced) and (event.key, event.index) in calls)
+        ]
+        return dataclasses.replace(self, events=events)
 
 
 class EventWriter:

@@ -264,7 +264,9 @@ def _compile_in_threads(inductor: Any) -> None:
         pool.use_process_pool = classmethod(lambda cls: False)
     except ImportError:
         return
-    inductor.compile_threads = os.cpu_count() or 1
+    # Torch's own count heeds the cores that this process may use, and the user's variable.
+    decide = getattr(inductor, "decide_compile_threads", os.cpu_count)
+    inductor.compile_threads = decide() or 1
 
 
 def prepare_timing() -> None:

@@ -7,10 +7,10 @@ class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self._settings = '{"scale": 2.5}'
+        self._json_loads_item = json.loads(self._settings)["scale"]
         self.layer = torch.nn.Linear(2, 1)
         torch.nn.init.ones_(self.layer.weight)
         torch.nn.init.zeros_(self.layer.bias)
-        self._json_loads_item = json.loads(self._settings)["scale"]
 
     def forward(self, x):
         return self.layer(x) * self._json_loads_item
