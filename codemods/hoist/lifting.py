@@ -7,20 +7,24 @@
     return report_x_sin + 1
 
 in which `halves.cut` finds something to compile on both sides of the call.  What Python evaluated
-before the expression is lifted before it, in the same order; names and constants stay where they
-are, since nothing in the expression can bind another value to a local name.
+before the expression is lifted before it, in the same order; local names and constants stay where
+they are, since nothing in the expression can bind another value to them.  A global that some
+function binds is read where it was read.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from gbfix.analysis.build import assign
 from gbfix.analysis.names import fresh, names_in, telling_name
+from gbfix.analysis.purity import effects_of
+from gbfix.analysis.scopes import function_scope, module_bindings
 from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Facts, Site
 from gbfix.schema import Fact, Frame, Span
@@ -72,7 +76,7 @@ def lift(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> Lifted:
     _check(root)
     places = [place for place in path if _always_runs(path, place)]
     outer = next((place for place in places if passable(site.fact(place))), places[0])
-    lifter = _Lifter(site)
+    lifter = _Lifter(site, function)
     lifter.all_before(path, outer)
     if outer is node:
         lifter.arguments(node)
@@ -145,9 +149,10 @@ def _computes_tensors(site: Site, node: cst.CSTNode) -> bool:
 
 
 class _Lifter:
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, function: cst.FunctionDef) -> None:
         self.site = site
         self.taken = names_in(site.module)
+        self.locals = function_scope(function).locals
         self.statements: list[cst.BaseStatement] = []
         self.replace: dict[cst.CSTNode, cst.BaseExpression] = {}
 
@@ -160,15 +165,27 @@ class _Lifter:
 
     def settle(self, node: cst.BaseExpression) -> None:
         """See to it that the expression may as well be evaluated later: lift it if need be."""
-        if isinstance(node, _CONSTANT):
+        if isinstance(node, _CONSTANT) and not self.may_be_bound_anew(node):
             return
         if isinstance(node, cst.Attribute) and self.is_callee(node):
-            if dotted(node) is None:
+            # The method of a module or class stays; one of a value is bound to that value.
+            if dotted(node) is None or passable(self.site.fact(node.value)):
                 self.settle(node.value)
             return
         if not passable(self.site.fact(node)):
             raise CannotSplit("what is evaluated before it cannot be handed on")
         self.replace[node] = cst.Name(self.named(node, node))
+
+    def may_be_bound_anew(self, node: cst.CSTNode) -> bool:
+        """Whether the node is a global name that what is called may bind to something else."""
+        if not isinstance(node, cst.Name) or node.value in self.locals:
+            return False
+        bound = module_bindings(self.site.module).get(node.value, ())
+        if len(bound) > 1:
+            return True
+        stored = re.compile(rf"\.{node.value}\s*(:[^=\n]*)?[-+*/%@&|^<>]*=[^=]")
+        is_value = any(isinstance(item, cst.Assign | cst.AnnAssign) for item in bound)
+        return is_value and any(map(stored.search, self.site.sources.values()))
 
     def is_callee(self, node: cst.Attribute) -> bool:
         holder = self.site.parent(node)
@@ -176,11 +193,15 @@ class _Lifter:
 
     def arguments(self, node: cst.BaseExpression) -> None:
         """Lift what the expression computes of tensors before it does its own work."""
+        left = False
         for part in _operands(node):
             if isinstance(part, _CONSTANT) or (
                 isinstance(part, cst.Attribute) and dotted(part) is not None
             ):
+                left = left or isinstance(part, cst.Attribute) or self.may_be_bound_anew(part)
                 continue
+            if left and not effects_of(part, self.site.fact).pure:
+                return  # it might change what is now read after it
             fact = self.site.fact(part)
             if not isinstance(part, _COMPUTES) or fact is None or not fact.is_tensor:
                 return

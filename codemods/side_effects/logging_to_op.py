@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 from collections.abc import Iterator
 
@@ -188,6 +190,29 @@ log_forward.register_effect(torch.library.EffectType.ORDERED)
             {"logger": Fact("object", "loguru._logger.Logger")},
             _LOGURU,
         ),
+        *(
+            NearMiss(_NAMED.format(*parts), at="self.log.info('n')", why=why, facts=facts)
+            for *parts, why in (
+                ("", "self.log.info('n')\n        self.log = n", "bound again"),
+                ("", "self.log.info('n')\n        setattr(self, 'log', n)", "bound again"),
+                ("", "self.log.info('n')\n        self.log, y = n", "bound again"),
+                ("", "self.log.info('n')\n        vars(self).update(n)", "bound again, perhaps"),
+                (
+                    "\nclass Base:\n    log = logging.getLogger('base')\n\n",
+                    "self.log.info('n')",
+                    "a class variable, which a subclass may leave there",
+                ),
+            )
+            for facts in ({"self.log": Fact("object", "logging.Logger")},)
+        ),
+        NearMiss(
+            _NAMED.format("", "self.log.info('n')").replace(
+                "self.log = ", "if self.training: self.log = "
+            ),
+            at="self.log.info('n')",
+            why="made under a condition",
+            facts={"self.log": Fact("object", "logging.Logger")},
+        ),
         _near_miss("logger.setLevel(10)", "no log call", {}),
         _near_miss("n = logger.isEnabledFor(10)", "its result is used", {}),
         _near_miss("if logger.isEnabledFor(10): x = x + 1", "more than log calls", {}),
@@ -327,17 +352,60 @@ def _logger_of_class(site: Site, attribute: str) -> cst.BaseExpression | None:
 
 
 def _made_in_class(site: Site, attribute: str) -> cst.BaseExpression | None:
-    """What ``self.attribute`` was made with, where every assignment in the program is that one."""
-    pattern = re.compile(rf"\.{attribute}\s*(:[^=\n]+)?=[^=]")
-    if sum(len(pattern.findall(text)) for text in site.sources.values()) != 1:
+    """What ``__init__`` makes ``self.attribute`` with, where nothing else in the program binds it.
+
+    An assignment under a condition may be left out: a class variable would then be the logger.
+    """
+    texts = {site.path: site.source, **site.sources}
+    if sum(_binds(text, attribute) for text in texts.values()) != 1:
         return None
     owner = site.class_of(site.node)
-    for node in walk(owner) if owner is not None else ():
-        if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+    for function in owner.body.body if owner is not None else ():
+        if not isinstance(function, cst.FunctionDef) or function.name.value != "__init__":
             continue
-        if dotted(node.targets[0].target) == f"self.{attribute}":
-            return node.value
+        for line in function.body.body:
+            if any(isinstance(node, cst.Return) for node in walk(line)):
+                return None
+            for node in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+                    continue
+                if dotted(node.targets[0].target) == f"self.{attribute}":
+                    return node.value
     return None
+
+
+_ANY = 9
+
+
+@functools.lru_cache(maxsize=64)
+def _binds(text: str, name: str) -> int:
+    """How often a text binds an attribute (or class variable) of that name; many, if it may."""
+    found = 0
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return _ANY
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if attr == name:
+                found += 1
+            case ast.ClassDef(body=body):
+                found += sum(name in _names_bound(item) for item in body) * _ANY
+            case ast.Call(
+                func=ast.Name(id="setattr" | "delattr"), args=[_, ast.Constant(value=other), *_]
+            ) if other != name:
+                pass
+            case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars")):
+                found += _ANY
+            case ast.Attribute(attr="__dict__" | "__setattr__"):
+                found += _ANY
+    return found
+
+
+def _names_bound(item: ast.stmt) -> set[str]:
+    targets = getattr(item, "targets", [getattr(item, "target", None)])
+    names = {node.id for node in targets if isinstance(node, ast.Name)}
+    return names | {getattr(item, "name", "")}
 
 
 def _is_dunder_name(node: cst.BaseExpression) -> bool:

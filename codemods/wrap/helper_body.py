@@ -6,6 +6,7 @@ Everything that is not known to make something new may be another name of all th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 
@@ -273,6 +274,29 @@ class _Examiner:
         if method in PURE_METHODS or method in _ARRAY_METHODS:
             return
         raise Refused(f"nothing is known of `{code(func)}`")
+
+
+def written_to(site: Site, function: cst.FunctionDef, objects: frozenset[str]) -> frozenset[str]:
+    """The parameters that the body may write to, under any name; calls that nobody knows are taken
+    to write to nothing.
+    """
+    examiner = _Writes(site, function, objects)
+    nodes = list(walk(function.body))
+    before: object = None
+    while before != (before := (dict(examiner.names), examiner.changed)):
+        for node in nodes:
+            examiner.visit(node)
+    return examiner.changed
+
+
+class _Writes(_Examiner):
+    def is_known(self, node: cst.Call) -> bool:
+        # What is copied holds plain values only: see the callers.
+        return resolve(self.site.module, node.func) == "copy.copy" or super().is_known(node)
+
+    def call(self, node: cst.Call) -> None:
+        with contextlib.suppress(Refused):
+            super().call(node)
 
 
 def selected(function: cst.FunctionDef, value: cst.BaseExpression) -> bool:

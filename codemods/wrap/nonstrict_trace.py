@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,11 +14,35 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from .capture import Refused, is_plain_tensor, lone_helper
+from .helper_body import written_to
 from .operator_text import torch_alias
 from .pure import is_pure_function
 
 #: Modules whose functions depend on their arguments alone.
-_MODULES = ("torch.", "math.", "operator.", "functools.", "itertools.", "copy.", "re.", "string.")
+_MODULES = ("math.", "operator.", "functools.", "itertools.", "copy.", "re.", "string.")
+#: Where torch's own functions are, and the constants that are read of modules.
+_TORCH_HOMES = words(
+    """torch torch.nn.functional torch.linalg torch.fft torch.special torch.Tensor torch._dynamo
+    torch.nn.utils.rnn torch.autograd torch.amp"""
+)
+_CONSTANTS_OF = ("math.", "string.", "torch.nn.functional.")
+_TORCH_CONSTANTS = words(
+    """torch.pi torch.inf torch.nan torch.e torch.newaxis torch.Tensor torch.strided
+    torch.contiguous_format torch.preserve_format torch.channels_last torch.channels_last_3d"""
+)
+#: What torch is set to, or counts.
+_STATEFUL = words(
+    """initial_seed get_rng_state get_num_threads get_num_interop_threads get_default_dtype
+    get_default_device get_printoptions is_deterministic_algorithms_warn_only_enabled
+    are_deterministic_algorithms_enabled is_warn_always_enabled set_flush_denormal
+    use_deterministic_algorithms set_float32_matmul_precision get_float32_matmul_precision
+    set_warn_always is_autocast_enabled get_autocast_dtype is_grad_enabled
+    is_inference_mode_enabled typename Generator reset Function"""
+)
+_WRITES_TO_OPERAND = words(
+    """setitem delitem iadd iand iconcat ifloordiv ilshift imod imul imatmul ior ipow irshift isub
+    itruediv ixor attrgetter methodcaller"""
+)
 #: Of torch, what has effects, reads values or steps outside of the graph.
 _NOT_TRACED = words(
     """save load set_num_threads set_default_dtype set_default_device manual_seed seed
@@ -66,14 +91,16 @@ def f(x):
 """
 
 
+_NEXT = "\n    "
 _FACTS = {"x": tensor(3, requires_grad=True), "n": scalar(2)}
 
 
-def _near_miss(body: str, why: str, facts: dict[str, Fact] | None = None) -> NearMiss:
+def _near_miss(
+    body: str, why: str, facts: dict[str, Fact] | None = None, *, head: str = ""
+) -> NearMiss:
     at = "torch._dynamo.graph_break()"
-    return NearMiss(
-        _source(f"{at}\n    {body}"), at=at, why=why, facts=_FACTS | (facts or {}), code="GB0025"
-    )
+    source = f"{head}{_source(f'{at}{_NEXT}{body}')}"
+    return NearMiss(source, at=at, why=why, facts=_FACTS | (facts or {}), code="GB0025")
 
 
 class NonstrictTrace(Codemod):
@@ -94,8 +121,9 @@ class NonstrictTrace(Codemod):
     *Fix safety.*  Safe.  The Python body runs while tracing only, which a pure function does not
     show.
 
-    *Refuses.*  Effects of any kind, globals other than constants, reads of a tensor's value
-    (``.item()``), tests on tensors, nested functions, in-place changes of arguments, decorated
+    *Refuses.*  Effects of any kind, globals other than constants (also those of other modules:
+    ``settings.SCALE``), what torch is set to, reads of a tensor's value (``.item()``), tests on
+    tensors, nested functions, in-place changes of arguments, decorated
     functions, methods, and the region itself.
     """
 
@@ -125,6 +153,31 @@ class NonstrictTrace(Codemod):
         _near_miss("assert n > 1", "raises while tracing"),
         _near_miss("for t in x: y = y + t", "iterates over a tensor"),
         _near_miss("y = y * n.rate", "an object", {"n": Fact("object", "Config")}),
+        _near_miss("y = y * random.SCALE", "what a module holds may change"),
+        _near_miss("y = y * SHARED", "a global of another module", head="from knobs import SHARED"),
+        _near_miss("y = y * SHARED['a']", "the same", head="from knobs import SHARED"),
+        _near_miss("y = y + torch.initial_seed()", "what torch is set to"),
+        _near_miss(
+            "m = n if y.dim() > 9 else [y]; m.append(x)",
+            "changes its argument",
+            {"n": Fact("list", "list", items=(tensor(3),)), "y.dim() > 9": scalar(False)},
+        ),
+        _near_miss(
+            "operator.setitem(n, 0, x)",
+            "changes its argument",
+            {"n": Fact("list", "list", items=(tensor(3),))},
+            head="import operator",
+        ),
+        _near_miss(
+            "m = copy.copy(n); m[0].append(x)",
+            "changes its argument",
+            {
+                "n": Fact("list", "list", items=(Fact("list", "list", items=(tensor(3),)),)),
+                "m[0]": Fact("list", "list", items=(tensor(3),)),
+            },
+            head="import copy",
+        ),
+        _near_miss("z = x.view(-1); z.add_(1)", "changes its argument", {"z": tensor(3)}),
         _near_miss("g = 1", "rebinds a global", {"n": Fact("module", "Net")}),
         NearMiss(
             _source("torch._dynamo.graph_break()", "@torch.no_grad()\n"),
@@ -169,6 +222,13 @@ def _check(site: Site, function: cst.FunctionDef) -> None:
     inside = activity(function.body)
     if inside.mutates & frozenset(names.parameters) or inside.dynamic or inside.mutates_unknown:
         raise Refused("it changes an argument")
+    objects = {
+        name
+        for name in names.parameters
+        if (fact := facts.get(name)) is not None and not fact.is_python_scalar
+    }
+    if written_to(site, function, frozenset(objects)):
+        raise Refused("it changes an argument")
     if len(module_bindings(site.module).get(function.name.value, ())) != 1:
         raise Refused("its name is bound again")
     for node in walk(function.body):
@@ -190,6 +250,7 @@ def _check(site: Site, function: cst.FunctionDef) -> None:
                     raise Refused("it enters a context of its own")
     for name in names.globals | names.free:
         _check_global(site, name, function)
+    _check_reads(site, function, names.globals | names.free)
 
 
 def _is_plain(fact: Fact | None) -> bool:
@@ -198,7 +259,9 @@ def _is_plain(fact: Fact | None) -> bool:
     if fact.is_tensor:
         return is_plain_tensor(fact)
     if fact.kind in ("list", "tuple"):
-        return bool(fact.items) and all(_is_plain(item) for item in fact.items or ())
+        items = fact.items or ()
+        flat = all(item.kind not in ("list", "tuple") for item in items)
+        return bool(items) and flat and all(map(_is_plain, items))
     return fact.is_python_scalar
 
 
@@ -228,7 +291,7 @@ def _check_call(site: Site, node: cst.Call, local: frozenset[str]) -> None:
     if last in _NOT_TRACED or name in _READS:
         raise Refused(f"`{code(node)}` is not traced")
     if name is not None:
-        if name.startswith(_MODULES) or is_pure_function(name):
+        if _is_traceable(name) or is_pure_function(name):
             return
         raise Refused(f"`{name}` may have effects")
     if isinstance(node.func, cst.Attribute):
@@ -244,11 +307,44 @@ def _check_call(site: Site, node: cst.Call, local: frozenset[str]) -> None:
     raise Refused(f"`{code(node)}` may have effects")
 
 
+def _is_traceable(name: str) -> bool:
+    """Whether a function gives the same for the same arguments, whenever it is called."""
+    home, _, last = name.rpartition(".")
+    if home in _TORCH_HOMES or home.startswith("torch.fx."):
+        return last not in _STATEFUL
+    if home == "operator":
+        return last not in _WRITES_TO_OPERAND
+    return name.startswith(_MODULES)
+
+
+def _check_reads(site: Site, function: cst.FunctionDef, names: frozenset[str]) -> None:
+    """What a module holds is read while tracing only: it must be a constant, or a function."""
+    callees = {node.func for node in walk(function.body) if isinstance(node, cst.Call)}
+    for node in walk(function.body):
+        root: cst.CSTNode = node
+        while isinstance(root, cst.Attribute):
+            root = root.value
+        if not isinstance(root, cst.Name) or root.value not in names or node in callees:
+            continue
+        parent = site.parent(node)
+        if isinstance(parent, cst.Attribute) and parent.value is node:
+            continue  # a part of a longer name
+        name = resolve(site.module, node)
+        if name is None or is_pure_function(name):
+            continue
+        if name.startswith(_CONSTANTS_OF) or name in _TORCH_CONSTANTS:
+            continue
+        raise Refused(f"`{code(node)}` may change")
+
+
 def _check_global(site: Site, name: str, function: cst.FunctionDef) -> None:
     """A global may be a module, a builtin, or a number or string that is bound once."""
     bound = module_bindings(site.module).get(name, ())
     if all(isinstance(node, cst.Import | cst.ImportFrom) for node in bound):
         return
+    set_outside = re.compile(rf"\.{name}\s*[-+*/]*=[^=]")
+    if any(map(set_outside.search, site.sources.values())):
+        raise Refused(f"`{name}` is set as an attribute of the module")
     if len(bound) == 1 and isinstance(bound[0], cst.Assign):
         value = bound[0].value
         if isinstance(value, cst.BaseNumber | cst.SimpleString) or (

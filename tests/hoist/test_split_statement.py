@@ -27,12 +27,21 @@ def fails(x):
 
 class Box:
     total = 1.0
+    weight = torch.ones(3)
     def take(self, *values, **options):
         seen.append(self.total)
         self.total += 1
         return sum(values) + sum(options.values())
 
 box = Box()
+step = 1.0
+
+def tick(x):
+    global step
+    step += 1.0
+    box.total += 1.0
+    box.weight = box.weight + 1
+    return x * step
 
 @torch.compile(backend="aot_eager", fullgraph=True)
 def f(x, w):
@@ -56,6 +65,17 @@ STATEMENTS = {
         "return box.total * box.take(h.sin()) + box.total",
         "box.take(h.sin())",
         ("h.sin()", "box.total * box.take(h.sin())"),
+    ),
+    "a global that the call binds anew": ("return step * tick(h) + step", "tick(h)", ("tick(h)",)),
+    "a method of a tensor that the call sets": (
+        "return box.weight.mul(tick(h)) * h",
+        "tick(h)",
+        ("box.weight",),
+    ),
+    "an argument that another one changes": (
+        "return box.take(box.total, tick(h)) * 2 + h",
+        "box.take(box.total, tick(h))",
+        ("tick(h)", "box.take(box.total, tick(h)) * 2 + h"),
     ),
     "a tuple": ("return h * 2, bump(h), h * 3", "bump(h)", ("h * 2", "h * 3")),
     # (Facts are looked up by the text that LibCST gives, which has less indentation.)
@@ -110,6 +130,7 @@ def test_a_cut_statement_does_what_it_did(name: str) -> None:
     facts = dict.fromkeys((*tensors, at, value, "bump(h) * 3", "h + bump(h)"), X)
     if name == "a number that the call counts":
         facts["box.total"] = scalar(1.0)
+    facts["step"] = scalar(1.0)
     facts["w * bump(h)"] = facts["h.sum() * bump(h)"] = X
     text = _rewritten(source, at, facts, nth=int(name in SECOND))
     eager = source.replace('@torch.compile(backend="aot_eager", fullgraph=True)\n', "")
