@@ -14,9 +14,7 @@ from gbfix.runner import Resident, Runner
 from gbfix.schema import Options, Target
 from gbfix.source import SourceFile
 from gbfix.worker.protocol import Instrument, Job, Outcome
-
-#: Seconds to the first recorded call beyond which a start of the program is worth avoiding.
-HEAVY = 1.5
+from gbfix.worker.resident import HEAVY
 
 
 class Bench:

@@ -178,6 +178,20 @@ JETMOE = Row(
     "input_ids=ids",
 )
 
+LED = Row(
+    "LEDForConditionalGeneration",
+    "LEDConfig(vocab_size=64, max_encoder_position_embeddings=32, "
+    f"max_decoder_position_embeddings=32, attention_window=4, {LAYERS})",
+    TEXT,
+    ids="torch.randint(3, 64, (2, 8))",
+)
+VILT = Row(
+    "ViltForImagesAndTextClassification",
+    f"ViltConfig({ENCODER}intermediate_size=32, max_position_embeddings=32, image_size=32, "
+    "patch_size=16, max_image_length=-1, num_images=1, num_labels=2)",
+    "input_ids=ids, pixel_values=torch.randn(2, 1, 3, 32, 32), attention_mask=torch.ones_like(ids)",
+)
+
 
 def _half(row: Row) -> Row:
     return dataclasses.replace(row, half=True)
@@ -219,4 +233,6 @@ ROWS: dict[str, Row] = {
     "longt5": LONG_T5,
     "switch-transformers": SWITCH,
     "jetmoe": JETMOE,
+    "led": LED,
+    "vilt": VILT,
 }

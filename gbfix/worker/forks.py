@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import select
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -52,11 +53,19 @@ class Forks:
         self.vain = False
         #: Whether this process is one of them.
         self.inside = False
+        self._ahead = -1
 
-    def run(self, key: str, index: int, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+    def run(
+        self,
+        key: str,
+        index: int,
+        work: Sequence[tuple[str, Callable[[], None]]],
+        patience: float = 0.0,
+    ) -> bool:
         """Run each piece of work at a recorded call in a process of its own; whether all went well.
 
-        What cannot be done in a fork is asked for (`Apart`), and taken to go well.
+        With ``patience``, the first has so many seconds to end or `go_ahead` before the others
+        begin.  What cannot be done in a fork is asked for (`Apart`), and taken to go well.
         """
         self._key = key
         if cannot_fork():
@@ -70,16 +79,29 @@ class Forks:
                     self._writer.write(piece)
                     self._in_fork(name, action)
             return True
-        return self._forked(work)
+        return self._forked(work, patience)
 
-    def _forked(self, work: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+    def go_ahead(self) -> None:
+        """Said by the first of several: what would have ended them all has not happened."""
+        if self._ahead >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._ahead, b"1")
+            self._ahead = -1
+
+    def _forked(self, work: Sequence[tuple[str, Callable[[], None]]], patience: float) -> bool:
         children: dict[int, str] = {}
+        folders = []
         for name, action in work:
+            waits = patience > 0 and not children and len(work) > 1
+            ready, self._ahead = os.pipe() if waits else (-1, -1)
             pid = os.fork()
             if pid == 0:
                 self._in_fork(name, action)
             children[pid] = name
-        folders = [self._folder(pid) for pid in children]
+            folders.append(self._folder(pid))
+            # Most candidates that fail do so here, and the others would take its share.
+            if waits and self._ended_in_vain(pid, ready, patience):
+                break
         well = True
         while children:
             pid, status = os.wait()
@@ -100,6 +122,18 @@ class Forks:
         for folder in folders:
             fileguard.restore(folder)
         return well
+
+    def _ended_in_vain(self, pid: int, ready: int, patience: float) -> bool:
+        """Whether a child ended so before it said `go_ahead`; it is left to be waited for."""
+        os.close(self._ahead)
+        self._ahead = -1
+        try:
+            if not select.select([ready], [], [], patience)[0] or os.read(ready, 1):
+                return False
+        finally:
+            os.close(ready)
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_EXITED, IN_VAIN)
 
     def _folder(self, pid: int) -> str:
         return os.path.join(self._directory, f"fork-{pid}-files")

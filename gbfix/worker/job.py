@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import hashlib
 import os
 import pickle
@@ -34,6 +35,7 @@ from gbfix.worker import (
     swap,
     timing,
     tracing,
+    zygote,
 )
 from gbfix.worker.compare import Comparison
 from gbfix.worker.effects import EffectRecorder
@@ -225,6 +227,8 @@ class Worker:
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         after = time.monotonic() - self._started
+        if self.job.residents and not self._recorded and after > resident.HEAVY:
+            zygote.load_all()  # once here, or else in each fork of each job at the calls
         call = self._call(target, args, kwargs)
         work: list[tuple[str, Callable[[], None]]] = [
             ("eager", lambda: self._keep_shots(region, index, call))
@@ -262,22 +266,20 @@ class Worker:
             # values are judged where the original function is observed.
             self._fork_all(region, index, [("trace", lambda: self._trace(region, index, call))])
             return
-        first: list[tuple[str, Callable[[], None]]] = [
-            ("eager", lambda: self._compare_eager(region, index, call, golden))
+        compare = functools.partial(self._compare_compiled, region, index, call, golden)
+        compiled: list[tuple[str, Callable[[], None]]] = [
+            (backend, functools.partial(compare, backend)) for backend in self.job.backends
         ]
-        if self.job.brief:
-            first = []
-        rest: list[tuple[str, Callable[[], None]]] = []
-        for number, backend in enumerate(self.job.backends):
-            work = self._compiled_work(region, index, call, golden, backend)
-            (first if number < 2 else rest).append((backend, work))
+        first, rest = compiled[:2], compiled[2:]
+        if not self.job.brief:
+            first.append(("eager", lambda: self._compare_eager(region, index, call, golden)))
         self.effects.writes_files = any(shot.effects.writes_files for shot in _load(golden))
         groups = [first, rest]
         if self.effects.writes_files:
             # Side by side they would write the same files, and see each other do it.
             groups = [[item] for item in first + rest]
         for group in groups:
-            if group and not self._fork_all(region, index, group):
+            if group and not self._fork_all(region, index, group, _PATIENCE if compiled else 0.0):
                 break
 
     # -- jobs that are done at a recorded call -------------------------------------------------
@@ -335,11 +337,6 @@ class Worker:
     def _user_here(self, region: Region, call: Call) -> None:
         with contextlib.suppress(Exception):  # of the program; noted where it belongs
             self._user(region, 0, call.target, call.args, call.kwargs)
-
-    def _compiled_work(
-        self, region: Region, index: int, call: Call, golden: str, backend: str
-    ) -> Callable[[], None]:
-        return lambda: self._compare_compiled(region, index, call, golden, backend)
 
     def _user(
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -599,6 +596,7 @@ class Worker:
                 for shot in camera.shoot(compiled, [variation], fatal=fatal):
                     comparison.add(original, shot)
                 begun = begun or time.monotonic()
+                self.forks.go_ahead()
             except Exception as error:
                 if variation.kind not in ("shape", "grad", "alias") or not tracing.is_break(error):
                     raise
@@ -645,11 +643,15 @@ class Worker:
     # -- forks -------------------------------------------------------------------------------
 
     def _fork_all(
-        self, region: Region, index: int, work: Sequence[tuple[str, Callable[[], None]]]
+        self,
+        region: Region,
+        index: int,
+        work: Sequence[tuple[str, Callable[[], None]]],
+        patience: float = 0.0,
     ) -> bool:
         """Run each piece of work in a process of its own; whether all ended well."""
         self._flush()
-        return self.forks.run(region.key, index, work)
+        return self.forks.run(region.key, index, work, patience)
 
     def _in_vain(self, found: GraphBreak) -> bool:
         """Whether the break that a candidate was to remove is still there."""
@@ -663,6 +665,8 @@ class Worker:
 
 #: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
 _SHOT_SECONDS = 3.0
+#: Seconds that the first backend has to meet the break again before others share the processor.
+_PATIENCE = 0.3
 #: Seconds after the first call of a compiled sequence in which all variations are tried.  Later
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0

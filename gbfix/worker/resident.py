@@ -20,6 +20,8 @@ from collections.abc import Callable
 
 from gbfix.worker.zygote import die_with_parent
 
+#: Seconds to the first recorded call beyond which a start of the program is worth avoiding.
+HEAVY = 1.5
 #: In the runner's folder: where residents tell of themselves, and the pipe that tells of its end.
 FOLDER = "residents"
 ALIVE = "alive"

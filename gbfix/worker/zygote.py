@@ -81,6 +81,8 @@ def _preload(names: tuple[str, ...]) -> None:
     import importlib
     import warnings
 
+    registry = getattr(weakref.finalize, "_registry", {})
+    before = set(registry)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in names:
@@ -88,8 +90,31 @@ def _preload(names: tuple[str, ...]) -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
     # Torch would take its operator libraries apart at the end of every child.
-    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+    for finalizer in set(registry) - before:
         finalizer.atexit = False
+
+
+def load_all() -> None:
+    """Load all that a child of an idle server has, in a process that was forked too early for it.
+
+    Not inside the program's own modes, which would see what is done here.
+    """
+    import random
+
+    import torch
+
+    modes: Any = torch._C
+    if modes._len_torch_dispatch_stack() or modes._len_torch_function_stack():
+        return
+    if modes._functorch.peek_interpreter_stack() is not None:
+        return
+    streams = random.getstate(), torch.get_rng_state()
+    with contextlib.suppress(Exception):
+        _preload(SECOND)
+        _preload(THIRD)
+        _warm_up()
+    random.setstate(streams[0])
+    torch.set_rng_state(streams[1])
 
 
 def _warm_up() -> None:
