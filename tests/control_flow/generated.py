@@ -41,7 +41,9 @@ class _Writer:
     def write(self) -> str:
         head = ["import torch", "", "", "def f(x, y, n, flag):"]
         # What spoils one rewrite spoils a whole program: most have little that does.
-        self._kinds = self.pick(_BRANCHES, _BRANCHES, _LOOPS, _LOOPS, _CHANGES, _EVERYTHING)
+        self._kinds = self.pick(
+            _BRANCHES, _BRANCHES, _LOOPS, _LOOPS, _CHANGES, _CHOICES, _CHOICES, _EVERYTHING
+        )
         self._number_too = self._kinds is _EVERYTHING
         if self.chance():
             self._lines.append("    z = x * 1.5")
@@ -84,7 +86,13 @@ class _Writer:
             case 7:
                 return f"{name}.reshape(2, 3)"
             case 8:
-                return self.pick(f"-{name}", f"{name}.detach()", f"torch.sqrt({name}.abs())")
+                return self.pick(
+                    f"-{name}",
+                    f"{name}.detach()",
+                    f"torch.sqrt({name}.abs())",
+                    f"{name}.double()",
+                    f"{name}.clamp(-9, 9).round().long()",
+                )
             case 9:
                 return f"torch.where({name} > 0, {name}, {other})"
             case 10 | 11:
@@ -121,6 +129,12 @@ class _Writer:
                 f"({name} > 0).sum() {self.pick('in', 'not in')} (0, 3, 6)",
                 f"not all([(r > 0).any() for r in {name}])",
                 f"(s := {name}.mean()) > 0",
+                f"max({name}.sum(), {other}.sum()) > 0",
+                f"min({name}.min(), {self.pick('0.5', 'n')}) > {other}.min()",
+                f"sum(r.sum() for r in {name}) > 0",
+                f"int({name}.sum()) {self.pick('> n', '== 0', '% 2 == 0')}",
+                f"bool(({name} > 0).any())",
+                f"sorted(({name}.sum(), {other}.sum()))[0] > 0",
                 "n > 1",
                 "flag",
             )
@@ -132,7 +146,19 @@ class _Writer:
         self, indent: int, bound: frozenset[str], depth: int, *, loop: bool
     ) -> frozenset[str]:
         for _ in range(self.pick(1, 2, 3)):
-            nested = ("if", "for", "while", "with", "try", "until", "append", "rounds", "match")
+            nested = (
+                "if",
+                "for",
+                "while",
+                "with",
+                "try",
+                "until",
+                "append",
+                "rounds",
+                "match",
+                "times",
+                "switch",
+            )
             kind = self.pick(*(k for k in self._kinds if depth < 2 or k not in nested))
             new = getattr(self, f"_{kind}")(indent, bound, depth, loop)
             if new is None:
@@ -339,6 +365,100 @@ class _Writer:
         self.line(indent, f"{target} = {outs}[0] + {outs}[-1]")
         return bound | {target}
 
+    def _order(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """What Python's own functions choose, or make of several tensors."""
+        name, other, target = self.name(bound), self.name(bound), self.pick(*_TENSORS)
+        key = self.pick("lambda t: t.sum()", "lambda t: -t.mean()", "torch.norm")
+        match self.pick(*range(6)):
+            case 0:
+                low, high = self.pick(("low", "high"), ("high", "low"))
+                pair = f"({name}.sum(), {other}.{self.pick('sum', 'max')}())"
+                reverse = self.pick("", ", reverse=True")
+                self.line(indent, f"{low}, {high} = sorted({pair}{reverse})")
+                self.line(indent, f"{target} = {name} * low - high")
+            case 1:
+                chosen = f"{self.pick('max', 'min')}({name}, {other}, key={key})"
+                self.line(indent, f"{target} = {chosen} + 1")
+            case 2:
+                chosen = f"{self.pick('max', 'min')}({name}.mean(), {other}.mean())"
+                self.line(indent, f"{target} = {name} - {chosen}")
+            case 3:
+                self.line(indent, f"first, _ = sorted([{name}, {other}], key={key})")
+                self.line(indent, f"{target} = first * 2")
+            case 4:
+                value = f"sum(r * 2 if {self.pick('r.sum() > 0', 'n > 1')} else r for r in {name})"
+                self.line(indent, f"{target} = {other} + {value}")
+            case _:
+                rows = f"[r if r.max() > 0 else {self.pick('-r', 'r + n')} for r in {name}]"
+                self.line(indent, f"{target} = torch.stack({rows})")
+        return bound | {target}
+
+    def _inner(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """A choice in a function of its own: a lambda, or one that changes a name outside."""
+        name, target = self.name(bound), self.pick(*_TENSORS)
+        self._loops += 1
+        inner = f"inner{self._loops}"
+        others = frozenset("xy")
+        if self.chance():
+            chosen = f"{self.pick('t * 2', '-t', 't')} if {self.test(others | {'t'})}"
+            self.line(indent, f"{inner} = lambda t: {chosen} else {self.pick('t', 't + n')}")
+            self.line(indent, f"{target} = {inner}({name})")
+            return bound | {target}
+        total = f"total{self._loops}"
+        self.line(indent, f"{total} = {name}.mean()")
+        self.line(indent, f"def {inner}(t):")
+        self.line(indent + 1, f"nonlocal {total}")
+        self.line(indent + 1, f"if {self.test(others | {'t'})}:")
+        self.line(indent + 2, f"{total} = {total} {self.pick('+ t.mean()', '* 2', '- n')}")
+        if self.chance():
+            self.line(indent + 2, f"return t * {total}")
+        self.line(indent + 1, self.pick("return t", f"return t - {total}"))
+        self.line(indent, f"{target} = {inner}({name}) + {total}")
+        return bound | {target}
+
+    def _keyed(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """A branch that writes to an item of a dict."""
+        self._loops += 1
+        held, target = f"held{self._loops}", self.pick(*_TENSORS)
+        self.line(indent, f"{held} = {{'a': {self.tensor(bound)}, 'b': n}}")
+        self.line(indent, f"if {self.test(bound)}:")
+        self.line(indent + 1, f"{held}['a'] = {self.tensor(bound)}")
+        if self.chance():
+            self.line(indent, "else:")
+            self.line(indent + 1, f"{held}['a'] {self.pick('=', '+=')} {self.tensor(bound)}")
+        self.line(indent, f"{target} = {held}['a'] * {held}['b']")
+        return bound | {target}
+
+    def _times(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """As many rounds as data say."""
+        name, other = self.name(bound), self.name(bound)
+        self._loops += 1
+        count = f"i{self._loops}"
+        # Not NaN, nor too many.
+        size = f"{other}.abs().nan_to_num().clamp(0, 3).max()"
+        self.line(indent, f"for {count} in range({self.pick(f'int({size})', f'{size}.long()')}):")
+        for _ in range(self.pick(1, 2)):
+            changed = self.pick(name, self.name(bound))
+            uses = (f"{changed} * 0.9", f"{changed} - {count}", f"{changed} + {other} * 0.1")
+            self.line(indent + 1, f"{changed} = {self.pick(*uses)}")
+        if self.pick(0, 0, 1):
+            self.line(indent, f"{name} = {name} * {count} if n > 9 else {name}")
+        return bound
+
+    def _switch(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
+        """A ``match`` on a number or a test."""
+        if self.chance():
+            self.line(indent, f"match {self.test(bound)}:")
+            cases = ("True", "_")
+        else:
+            self.line(indent, "match n:")
+            cases = (f"1 if {self.test(bound)}", self.pick("2", "_"))
+        results = [bound]
+        for case in cases:
+            self.line(indent + 1, f"case {case}:")
+            results.append(self.block(indent + 2, bound, depth + 1, loop=loop))
+        return frozenset.intersection(*results)
+
     def _change(self, indent: int, bound: frozenset[str], depth: int, loop: bool) -> Any:
         name, other = self.name(bound), self.name(bound)
         choices = (
@@ -386,7 +506,8 @@ class _Writer:
 _BRANCHES = ("assign", "assign", "assign", "return", "if", "if", "if", "append")
 _LOOPS = ("assign", "assign", "jump", "if", "if", "for", "while", "until", "rounds", "match")
 _CHANGES = ("assign", "assign", "change", "if", "if", "with")
-_EVERYTHING = (*_BRANCHES, *_LOOPS, *_CHANGES, "number", "try")
+_CHOICES = ("assign", "order", "order", "inner", "keyed", "times", "switch", "if")
+_EVERYTHING = (*_BRANCHES, *_LOOPS, *_CHANGES, *_CHOICES, "number", "try")
 
 
 @st.composite
