@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-from gbfix import ladder, payoff
+from gbfix import branches, ladder, payoff
 from gbfix.analysis.lost_reads import lost_reads
 from gbfix.bench import Bench
 from gbfix.codemod import Rewrite, Site
@@ -271,10 +271,10 @@ class Trials:
         spans = rewrite.touched.get(path, ())
         tests = [
             span
-            for span in ladder.rewritten_tests(site.source, spans)
+            for span in branches.rewritten_tests(site.source, spans)
             if _decided_by_tensor(span, observed.facts, site)
         ]
-        seen, total, plan = ladder.plan_branches(
+        seen, total, plan = branches.plan_branches(
             site.source, new, spans, observed.outcomes, tests, site.span(site.node)
         )
         if not total:
@@ -330,7 +330,7 @@ class Trials:
 
     def _force(
         self,
-        forced: ladder.Forced,
+        forced: branches.Forced,
         path: str,
         accepted: Mapping[str, str],
         overlay: dict[str, str],

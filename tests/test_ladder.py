@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from planted import HEAD, Gbfix, Planted, Wrong, assert_caught, run_planted
 
-from gbfix import ladder, loop
+from gbfix import branches, loop
 from gbfix.schema import Safety, Span
 
 CASES = [
@@ -427,18 +427,27 @@ def f(self, x, flag):
 )
 def test_a_test_that_moved_into_an_operator_is_forced_there(site: Span | None, moved: Span) -> None:
     test = Span(3, 7, 3, 36)
-    seen, total, plan = ladder.plan_branches(
+    seen, total, plan = branches.plan_branches(
         _CHECKED, _CHECKING, [Span(3, 4, 4, 33)], {(3, 7): (4, 0)}, [test], site
     )
     assert (seen, total) == (1, 2)
-    assert plan == [ladder.Forced(site or test, moved, True, moved=True)]
+    assert plan == [branches.Forced(site or test, moved, True, moved=True)]
+
+
+def test_a_test_that_stays_as_it_is_is_forced_where_it_stands() -> None:
+    test = Span(3, 7, 3, 36)
+    seen, total, plan = branches.plan_branches(
+        _CHECKED, "\n\n" + _CHECKED, [Span(3, 4, 4, 33)], {(3, 7): (4, 0)}, [test], None
+    )
+    assert (seen, total) == (1, 2)
+    assert plan == [branches.Forced(test, Span(5, 7, 5, 36), True, moved=True)]
 
 
 def test_a_test_without_a_place_in_the_patch_stays_unseen() -> None:
     test = Span(3, 7, 3, 36)
     twice = _CHECKING + _CHECKING.split("\n\n\n")[0].replace("check", "check_again")
-    for new in (_CHECKED, twice):
-        _, total, plan = ladder.plan_branches(
+    for new in (_CHECKED + _CHECKED, _CHECKED.replace("if", "while"), twice):
+        _, total, plan = branches.plan_branches(
             _CHECKED, new, [Span(3, 4, 4, 33)], {(3, 7): (4, 0)}, [test], None
         )
         assert total == 2 and plan == []

@@ -1,4 +1,8 @@
-"""What compiles a function: its innermost decorator, or one call of ``torch.compile``."""
+"""What compiles a function: its innermost decorator, one call of ``torch.compile``, or others.
+
+Where others do (``torch.compile(Net())``, say), the function stays what they compile: Dynamo is
+told to pass over its own frame, and meets the parts, one by one, when it calls them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Edit, Site, SiteError
-from gbfix.schema import Span
+from gbfix.schema import Safety, Span
 
 from .halves import CannotSplit, compile_decorator
 
@@ -22,11 +26,21 @@ _LITERAL = cst.BaseNumber | cst.SimpleString | cst.Dict | cst.DictElement
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """A function, the decorator that its parts get, and the call that compiles it, if one does."""
+    """A function, the decorator that its parts get, and the call that compiles it, if one does.
+
+    Without a decorator, the function is compiled as part of something that is not seen here.
+    """
 
     function: cst.FunctionDef
-    decorator: cst.Decorator
+    decorator: cst.Decorator | None
     call: cst.Call | None = None
+
+    def ceiling(self, site: Site) -> tuple[Safety, tuple[str, ...]]:
+        """How safe it is to cut the function, and why not, given what Dynamo makes of its parts."""
+        whole = site.region is not None and site.region.options.get("fullgraph") == "True"
+        if self.decorator is not None or not whole:
+            return Safety.SAFE, ()
+        return Safety.UNSAFE, ("a call that runs none of the parts raises under `fullgraph=True`",)
 
     def release(self, site: Site, edit: Edit) -> None:
         """Take the call away: the parts are compiled where they are defined."""
@@ -76,7 +90,28 @@ def compiled_place(site: Site) -> tuple[Compiled, cst.CSTNode] | None:
                 return compiled(site, outer.function), outer.node
         except (SiteError, CannotSplit):
             continue
-    return None
+    return _at_the_root(site)
+
+
+def _at_the_root(site: Site) -> tuple[Compiled, cst.CSTNode] | None:
+    """The function with which the region begins, compiled from outside: a module's ``forward``."""
+    region = site.region
+    frame = next((item for item in site.graph_break.frames if item.in_project), None)
+    if region is None or frame is None or frame.path != site.path:
+        return None
+    try:
+        found = dataclasses.replace(site.graph_break, site=frame)
+        outer = Site(site.path, site.source, found, site.facts, region=region)
+    except SiteError:
+        return None
+    function = outer.function
+    if function is None or function.decorators:
+        return None
+    if function.name.value not in ("forward", region.name.rpartition(".")[2]):
+        return None
+    if resolve(site.module, cst.Name("torch"), at=function) != "torch":
+        return None
+    return Compiled(function, None), outer.node
 
 
 def _only_call(site: Site, function: cst.FunctionDef) -> cst.Call:

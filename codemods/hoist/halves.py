@@ -153,7 +153,7 @@ def _receiver(site: Site, function: cst.FunctionDef) -> str:
     if site.parent(owner) is not site.module:
         raise CannotSplit("the class does not stand at module level")
     parameters = (*function.params.posonly_params, *function.params.params)
-    if not parameters or len(function.decorators) != 1:
+    if not parameters or len(function.decorators) > 1:
         raise CannotSplit("the method has other decorators, or no `self`")
     receiver = parameters[0].name.value
     inside = activity(function.body)
@@ -430,7 +430,11 @@ def _order(function: cst.FunctionDef, scope: Scope) -> tuple[str, ...]:
     return tuple(names)
 
 
-def part_function(part: Part, decorator: cst.Decorator, *, method: bool) -> cst.FunctionDef:
+#: Has Dynamo pass over a function's own frame, but not over what it calls.
+_PASS_OVER = cst.Decorator(cst.parse_expression("torch.compiler.disable(recursive=False)"))
+
+
+def part_function(part: Part, decorator: cst.Decorator | None, *, method: bool) -> cst.FunctionDef:
     """A part as a function of its own, decorated as the whole was."""
     first, *rest = part.statements
     lines = list(first.leading_lines)  # type: ignore[attr-defined]
@@ -448,16 +452,20 @@ def part_function(part: Part, decorator: cst.Decorator, *, method: bool) -> cst.
         name=cst.Name(part.name),
         params=cst.Parameters([cst.Param(cst.Name(name)) for name in part.takes]),
         body=cst.IndentedBlock(tuple(body)),
-        decorators=[decorator.deep_clone().with_changes(leading_lines=())],
+        decorators=[decorator.deep_clone().with_changes(leading_lines=())] if decorator else [],
         leading_lines=blank,
     )
 
 
-def split(site: Site, function: cst.FunctionDef, parts: Cut, decorator: cst.Decorator) -> Edit:
+def split(
+    site: Site, function: cst.FunctionDef, parts: Cut, decorator: cst.Decorator | None
+) -> Edit:
     """The edit that puts the cut function and its parts where the function stood."""
     body = function.body
     assert isinstance(body, cst.IndentedBlock)
     others = [other for other in function.decorators if other is not decorator]
+    if decorator is None:
+        others.append(_PASS_OVER)
     own = function.with_changes(decorators=others, body=body.with_changes(body=tuple(parts.body)))
     method = site.parent(function) is not site.module
     edit = site.edit()

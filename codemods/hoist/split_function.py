@@ -33,9 +33,12 @@ class SplitFunction(Codemod):
 
     *When it applies.*  The function stands at module level or is a method, and ``@torch.compile``
     is its innermost decorator; or it has no decorators and one call ``torch.compile(f)``, which
-    goes: its parts are compiled where they are defined.  A break inside a ``with``, a ``try``, a
-    loop or a branch leaves that statement in Python, with compiled parts inside of it, before it
-    and behind it; so does a break in entering a context or fetching from an iterator.
+    goes: its parts are compiled where they are defined.  Or it is the function with which something
+    begins that others compile, as ``forward`` does for ``torch.compile(Net())``: then it keeps its
+    place, ``torch.compiler.disable(recursive=False)`` has Dynamo pass over its own frame, and the
+    parts that it calls are compiled with the options of that call.  A break inside a ``with``, a
+    ``try``, a loop or a branch leaves that statement in Python, with compiled parts inside of it,
+    before it and behind it; so does a break in entering a context or fetching from an iterator.
 
     *Fix safety.*  Safe: the same statements run in the same order with the same values, gradients
     pass through all parts, and every caller goes through the function's old name.  The region
@@ -577,6 +580,7 @@ class SplitFunction(Codemod):
             return
         edit = split(site, function, parts, whole.decorator)
         whole.release(site, edit)
+        safety, notes = whole.ceiling(site)
         count = len(parts.parts)
         graphs = "two graphs" if count == 2 else f"{count} graphs" if count > 2 else "one graph"
         yield with_decorators(
@@ -584,7 +588,8 @@ class SplitFunction(Codemod):
             function,
             edit.rewrite(
                 f"split `{function.name.value}` around what cannot be compiled",
-                notes=(f"splits the region: {graphs} with Python around instead of one",),
+                safety=safety,
+                notes=(f"splits the region: {graphs} with Python around instead of one", *notes),
                 rank=60,
             ),
         )

@@ -292,7 +292,9 @@ class SplitStatement(Codemod):
             names = called_in(site, node)
             lifted = _lift_others(lift(site, function, node), names)
             new = lifted.site
-            again = compiled(new, lifted.function)
+            again = dataclasses.replace(whole, function=lifted.function)
+            if whole.decorator is not None:
+                again = compiled(new, lifted.function)
             parts = cut(new, lifted.function, staying(new, lifted.node, names))
             if any(name in part.takes for part in parts.parts for name in lifted.kept):
                 raise CannotSplit("a part would take what cannot be handed on")
@@ -300,9 +302,11 @@ class SplitStatement(Codemod):
             return
         edit = split(new, lifted.function, parts, again.decorator)
         again.release(new, edit)
+        safety, notes = whole.ceiling(site)
         rewrite = edit.rewrite(
             f"split `{function.name.value}` around what cannot be compiled",
-            notes=("splits the region: several graphs with Python around instead of one",),
+            safety=safety,
+            notes=("splits the region: several graphs with Python around instead of one", *notes),
             rank=59,
         )
         touched = {site.path: (site.span(function), *whole.spans(site))}

@@ -123,7 +123,11 @@ def hints(
     reached = index.reached()
     summary = index.summary(path)
     wanted = {key[1] for key in reached if key[0] == path}
-    if summary is None or not wanted:
+    if summary is None:
+        return []
+    # Dynamo passes over their own frames, though perhaps not over what they call.
+    wanted -= {name for name, item in summary.functions.items() if item.opaque in DISABLED}
+    if not wanted:
         return []
     reader = _Reader(
         path, lines, index, summary, wanted, reached_parents(index, path), memory or Memory()

@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -38,6 +38,24 @@ class Region:
 
 
 Handler = Callable[[Region, int, Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+@contextlib.contextmanager
+def _out_of_its_way(target: Any) -> Iterator[None]:
+    """A module that was compiled in place is called as if it were not.
+
+    Else whatever compiles it again would begin with a frame of ours, not with its ``forward``.
+    """
+    own = vars(target) if isinstance(target, torch.nn.Module) else {}
+    ours = own.get("_compiled_call_impl")
+    if ours is None:
+        yield
+        return
+    own["_compiled_call_impl"] = None
+    try:
+        yield
+    finally:
+        own["_compiled_call_impl"] = ours
 
 
 class Recorder:
@@ -145,7 +163,8 @@ class Recorder:
     ) -> Any:
         if self._depth or threading.get_ident() != self._thread:
             if self.inner is not None and not region.observed_only:
-                return self.inner(target, region)(*args, **kwargs)
+                with _out_of_its_way(target):
+                    return self.inner(target, region)(*args, **kwargs)
             return function(*args, **kwargs)
         if region.calls >= self._limit:
             self._changed(self._satisfied())
@@ -154,7 +173,8 @@ class Recorder:
         region.calls += 1
         self._depth += 1
         try:
-            return self._handler(region, index, target, args, kwargs)
+            with _out_of_its_way(target):
+                return self._handler(region, index, target, args, kwargs)
         finally:
             self._depth -= 1
             self._changed(self._satisfied())

@@ -277,3 +277,24 @@ def test_spans_count_characters_where_the_tree_counts_bytes(tmp_path: Path) -> N
     text = 'import torch\n\n@torch.compile\ndef f(x):\n    y = "é🔥"; print(x)\n'
     (found,) = found_in(text, tmp_path)
     assert text.split("\n")[4][found.span.column : found.span.end_column] == "print(x)"
+
+
+def test_a_function_that_is_passed_over_is_not_hinted_at_but_its_parts_are(tmp_path: Path) -> None:
+    source = """
+        import torch
+
+
+        class Net(torch.nn.Module):
+            @torch.compiler.disable(recursive=False)
+            def forward(self, x: torch.Tensor):
+                print(x)
+                return self.forward_after(x)
+
+            def forward_after(self, x: torch.Tensor):
+                print(x)
+                return x * 2
+
+
+        net = torch.compile(Net())
+    """
+    assert of(source, tmp_path) == [("GB0059", 11)]

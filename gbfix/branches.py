@@ -1,0 +1,185 @@
+"""Which sides of rewritten conditions ran, and where the others can be forced, in both texts."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from gbfix.schema import Span
+
+
+@dataclasses.dataclass(frozen=True)
+class Forced:
+    """A truth value of a rewritten condition that no input gave: where to force it, in both.
+
+    ``call`` is the patch's ``torch.cond`` or ``torch.where``; where ``moved``, it is the condition
+    itself, which now stands in an operator.
+    """
+
+    test: Span
+    call: Span
+    value: bool
+    moved: bool = False
+
+
+def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:
+    """Tests of ``if``, ``while`` and ternaries, ``and``/``or`` aside, inside the spans."""
+    result: list[Span] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.If | ast.While | ast.IfExp):
+            span = _ast_span(source, node.test)
+            if any(outer.contains(span) for outer in spans):
+                result.append(span)
+    return sorted(result, key=lambda span: (span.line, span.column))
+
+
+def new_conditionals(old: str, new: str) -> list[Span]:
+    """Calls of ``torch.cond`` and ``torch.where`` that the patch brought, by position."""
+    had: dict[str, int] = {}
+    for _, text in _conditionals(old):
+        had[text] = had.get(text, 0) + 1
+    result = []
+    for call, text in _conditionals(new):
+        if had.get(text, 0):
+            had[text] -= 1
+            continue
+        result.append(_ast_span(new, call))
+    return result
+
+
+def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) -> list[Span]:
+    """Where the tests (or the ``site`` in them) stand in operators that the patch brought.
+
+    Else where they stand word for word, as in a function that was cut.  Empty where they do not
+    correspond one to one.  A test that moved reads parameters of its operator: the shape of the
+    expression tells which part of it is which.
+    """
+    known = {node.name for node in _functions(old)}
+    moved = [
+        inner.test
+        for function in _functions(new)
+        if function.name not in known and "custom_op" in ast.unparse(function).partition("def ")[0]
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.If)
+    ]
+    moved.sort(key=lambda test: (test.lineno, test.col_offset))
+    before = {
+        _ast_span(old, node.test): node.test
+        for node in ast.walk(ast.parse(old))
+        if isinstance(node, ast.If)
+    }
+    if not all(span in before for span in tests):
+        return []
+    if not moved:
+        same = (_the_same_test(before[span], old, new) for span in tests)
+        moved = [test for test in same if test is not None]
+    if len(moved) != len(tests):
+        return []
+    result = []
+    for span, test in zip(tests, moved, strict=True):
+        part = site if site is not None and span.contains(site) else span
+        result.append(_ast_span(new, _same_part(old, before[span], test, part)))
+    return result
+
+
+def _the_same_test(test: ast.expr, old: str, new: str) -> ast.expr | None:
+    """The one test of the new text that reads like this one, where the old text has one, too."""
+    written = ast.unparse(test)
+    found = [
+        [
+            node.test
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.If) and ast.unparse(node.test) == written
+        ]
+        for text in (old, new)
+    ]
+    return found[1][0] if [len(tests) for tests in found] == [1, 1] else None
+
+
+def _functions(source: str) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+
+
+def _same_part(old: str, one: ast.expr, other: ast.expr, part: Span) -> ast.expr:
+    """The part of ``other`` in the place of ``part`` in ``one``; all of it if there is none."""
+    here, there = one, other
+    while _ast_span(old, here) != part:
+        if type(here) is not type(there):
+            return other
+        pairs = zip(ast.iter_child_nodes(here), ast.iter_child_nodes(there), strict=False)
+        inside = [
+            (mine, its)
+            for mine, its in pairs
+            if isinstance(mine, ast.expr)
+            and isinstance(its, ast.expr)
+            and _ast_span(old, mine).contains(part)
+        ]
+        if not inside:
+            return other
+        here, there = inside[0]
+    return there
+
+
+def _conditionals(source: str) -> list[tuple[ast.Call, str]]:
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and node.args
+        and (
+            (isinstance(node.func, ast.Attribute) and node.func.attr in ("cond", "where"))
+            or (isinstance(node.func, ast.Name) and node.func.id in ("cond", "where"))
+        )
+    ]
+    calls.sort(key=lambda node: (node.lineno, node.col_offset))
+    return [(node, ast.unparse(node)) for node in calls]
+
+
+def _ast_span(source: str, node: ast.expr) -> Span:
+    lines = source.split("\n")
+
+    def column(line: int, offset: int) -> int:
+        return len(lines[line - 1].encode()[:offset].decode("utf-8", "ignore"))
+
+    end_line = node.end_lineno or node.lineno
+    return Span(
+        node.lineno,
+        column(node.lineno, node.col_offset),
+        end_line,
+        column(end_line, node.end_col_offset or 0),
+    )
+
+
+def plan_branches(
+    old: str,
+    new: str,
+    spans: Sequence[Span],
+    outcomes: Mapping[tuple[int, int], tuple[int, int]],
+    tensor_tests: Sequence[Span],
+    site: Span | None,
+) -> tuple[int, int, list[Forced]]:
+    """Which sides of the rewritten conditions ran: seen, all, and what is to be forced.
+
+    Only conditions that a tensor decides count.  What cannot be forced in both texts (their
+    conditions do not correspond one to one) is left out of the plan, and so stays unseen.  Where
+    the ``site`` is a part of a test (``self.training and mask.any()``), that part is forced.
+    """
+    tests = [span for span in rewritten_tests(old, spans) if span in tensor_tests]
+    if not tests:
+        return 0, 0, []
+    calls = new_conditionals(old, new)
+    moved = not calls
+    if moved:
+        calls = moved_tests(old, new, tests, site)
+    seen = 0
+    plan: list[Forced] = []
+    for index, span in enumerate(tests):
+        counts = outcomes.get((span.line, span.column), (0, 0))
+        part = site if site is not None and span.contains(site) else span
+        for value in (False, True):
+            if counts[1 if value else 0]:
+                seen += 1
+            elif len(calls) == len(tests):
+                plan.append(Forced(part, calls[index], value, moved))
+    return seen, 2 * len(tests), plan
