@@ -57,4 +57,6 @@ def test_a_program_that_does_something_else_next_time_is_told_so(gbfix_run: Gbfi
     report = gbfix_run(f"{HEAD}{REGION}\n{call}")
     assert not report.patches
     said = " ".join(error.message for error in report.errors)
-    assert "did not come to this call" in said, report.errors
+    # Two runs start together: where the second one is the first to look, it compiles nothing.
+    says = ("did not come to this call", "the program compiled nothing")
+    assert any(text in said for text in says), report.errors

@@ -37,6 +37,7 @@ from gbfix.worker import (
     tracing,
     zygote,
 )
+from gbfix.worker.as_user import AsUser
 from gbfix.worker.compare import Comparison
 from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
@@ -107,6 +108,7 @@ class Worker:
         self._started = time.monotonic()
         self._recorded = 0
         self._compiled: dict[tuple[int, str], Any] = {}
+        self._as_user = AsUser(self.project)
         self._loaded = dict(sys.modules)
 
     # -- the program -------------------------------------------------------------------------
@@ -341,56 +343,9 @@ class Worker:
     def _user(
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """The program as the user compiles it, but for a backend that counts graphs."""
-        tracing.set_quiet()
-        found: list[BaseException] = []
-        key = (id(target), region.key)
-        if key not in self._compiled:
-            counter = tracing.GraphCounter()
-            options = {
-                name: value
-                for name, value in region.options.items()
-                if name in ("fullgraph", "dynamic")
-            }
-            self._compiled[key] = (
-                counter,
-                real_compile(target, backend=counter, **options),
-                target,
-            )
-        counter, compiled, _ = self._compiled[key]
-        before = counter.graphs
-        error, raised = "", True
-        self.writer.write(RegionCalled(region.key, index))
         try:
-            try:
-                with tracing.all_breaks(found.append):
-                    result = compiled(*args, **kwargs)
-            except Exception as failure:
-                error = f"{type(failure).__name__}: {failure}"
-                if tracing.is_break(failure):
-                    found.append(failure)
-                elif not tracing.is_from_tracing(failure):
-                    raise
-                result = target(*args, **kwargs)  # may raise by itself
-                if failure not in found:
-                    found.append(failure)
-            raised = False
-            return result
+            return self._as_user.call(region, index, target, args, kwargs, self.writer.write)
         finally:
-            breaks = [tracing.extract(item, region.key, self.project) for item in found]
-            self.writer.write(
-                Traced(
-                    region.key,
-                    index,
-                    "user",
-                    tuple({item.key: item for item in breaks}.values()),
-                    graphs=counter.graphs - before,
-                    fullgraph=bool(region.options.get("fullgraph")),
-                    error=error[:2000],
-                    conditionals=counter.conditionals,
-                    raised=raised,
-                )
-            )
             self._count()
 
     def _measure(
