@@ -91,7 +91,9 @@ class _RunCommand(click.Command):
 )
 @click.option("--jobs", type=click.IntRange(0), metavar="N", help="Worker processes; 0 chooses.")
 @click.option("--target-file", metavar="FILE", help="Run all targets listed there, one a line.")
-@click.option("--executor", metavar="URL", help="Run targets on a cluster: dask://HOST:PORT.")
+@click.option(
+    "--executor", metavar="URL", help="Run targets on a cluster: dask:// or ray://HOST:PORT."
+)
 @click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds for one run.")
 @click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")

@@ -1,4 +1,4 @@
-"""Where targets run: processes of this machine, or a Dask cluster that is there already.
+"""Where targets run: processes of this machine, or a Dask or Ray cluster that is there already.
 
 Each is an executor in the sense of `concurrent.futures`.  The machines of a cluster see the same
 files under the same paths and have gbfix and torch installed.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import importlib
+import logging
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 from gbfix.words import ArgumentError
 
-SCHEMES = ("dask",)
+SCHEMES = ("dask", "ray")
 
 
 def check(address: str) -> None:
@@ -27,7 +28,7 @@ def check(address: str) -> None:
     except ValueError:
         complete = False
     if parts.scheme not in SCHEMES or not complete:
-        raise ArgumentError(f"--executor {address!r} is not dask://HOST:PORT")
+        raise ArgumentError(f"--executor {address!r} is not dask://HOST:PORT or ray://HOST:PORT")
 
 
 def processes(jobs: int) -> int:
@@ -49,7 +50,7 @@ def connect(address: str, jobs: int) -> concurrent.futures.Executor:
     check(address)
     scheme = urlsplit(address).scheme
     try:
-        return _dask(address)
+        return _dask(address) if scheme == "dask" else _Ray(address)
     except ImportError as error:
         raise ArgumentError(
             f"--executor {address}: {error.name} is not installed; pip install 'gbfix[{scheme}]'"
@@ -80,3 +81,23 @@ def _dask(address: str) -> concurrent.futures.Executor:
     # Pure: a task of the same name and arguments is the same task, done once.
     executor: concurrent.futures.Executor = client.get_executor(pure=False, retries=3)
     return executor
+
+
+class _Ray(concurrent.futures.Executor):
+    """Tasks of a Ray cluster, through its client; one whose worker dies is done again."""
+
+    def __init__(self, address: str) -> None:
+        self._ray: Any = importlib.import_module("ray")
+        importlib.import_module("grpc")  # the client's, which plain ray does without
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        self._client = self._ray.init(address)
+
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[Any]:
+        task = self._ray.remote(max_retries=3)(fn)
+        future: concurrent.futures.Future[Any] = task.remote(*args, **kwargs).future()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._client.disconnect()
