@@ -124,7 +124,8 @@ class Rewrite:
     ``assumes`` names what the codemod has proved from the source and the ladder need not (or could
     not) hold against it: ``arguments-change`` (callers pass a list where they passed an iterator),
     ``state-is-constant`` (module-level state that the rewrite reads earlier never changes),
-    ``exception-type-changes`` (stated in the notes; such a rewrite must be unsafe),
+    ``exception-type-changes`` and ``zero-gradients`` (results depend on more parameters than
+    before; both stated in the notes; such a rewrite must be unsafe),
     ``reads-once`` (nothing in the project changes what the rewrite reads earlier, or less often,
     than the original), ``one-sided`` (where the rewrite acts, its condition has one truth value
     whatever the data).

@@ -185,6 +185,7 @@ _ITERATOR_BECAME_LIST = re.compile(
     r"(input after the call.*)\[\d\]: "
     r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)' became 'list'"
 )
+_BECAME_DIFFERENTIABLE = re.compile(r"output.*: requires_grad False became True")
 _OTHER_EXCEPTION = re.compile(r"raises \w+\(.*\) instead of ")
 
 
@@ -202,6 +203,11 @@ def _assuming(event: object, assumes: Sequence[str]) -> object:
     if "exception-type-changes" in assumes:
         caveats += [text for text in differences if _OTHER_EXCEPTION.match(text)]
         differences = [text for text in differences if not _OTHER_EXCEPTION.match(text)]
+    if "zero-gradients" in assumes:
+        texts = [text.removeprefix(_IF_GRADIENTS) for text in differences]
+        found = [bool(_BECAME_DIFFERENTIABLE.match(text)) for text in texts]
+        caveats += [text for text, is_one in zip(differences, found, strict=True) if is_one]
+        differences = [text for text, is_one in zip(differences, found, strict=True) if not is_one]
     return dataclasses.replace(event, differences=tuple(differences), caveats=tuple(caveats))
 
 
