@@ -17,7 +17,44 @@ def _f(body: str, call: str = "f(torch.ones(3))", before: str = "", signature: s
     return f"{before}\n\n@torch.compile\ndef f({signature}):\n{BREAK}{lines}\n\n{call}\n"
 
 
+HOOKED = """y = x * 2
+y.register_hook(lambda gradient: print("gradient"))
+return y.sum()"""
+
 CASES = [
+    Wrong(
+        "what a hook prints",
+        _f(HOOKED, "f(torch.ones(3, requires_grad=True))"),
+        BREAK + '    y = x * 2\n    y.register_hook(lambda gradient: print("gradient"))\n',
+        "    y = x * 2\n",
+        "effects",
+        "of the backward pass differ",
+    ),
+    Wrong(
+        "an attribute that a hook sets",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(3, 3)
+                self.gradient = None
+
+            def keep(self, gradient):
+                self.gradient = gradient
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                y = self.layer(x)
+                y.register_hook(self.keep)
+                return y.sum()
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n        y = self.layer(x)\n"
+        "        y.register_hook(self.keep)\n",
+        "        y = self.layer(x)\n",
+        "outputs",
+    ),
     Wrong(
         "a number that is cut off only where it is no whole one",
         _f(

@@ -70,11 +70,13 @@ class SplitFunction(Codemod):
         "GB0043",
         "GB0045",
         "GB0046",
+        "GB0055",
         "GB0056",
         "GB0058",
         "GB0059",
         "GB0064",
         "GB0066",
+        "GB0067",
         "GB0069",
         "GB0072",
         "GB0084",
@@ -590,7 +592,8 @@ class SplitFunction(Codemod):
                 f"split `{function.name.value}` around what cannot be compiled",
                 safety=safety,
                 notes=(f"splits the region: {graphs} with Python around instead of one", *notes),
-                rank=60,
+                # A setting that keeps one graph is better than parts that something else compiles.
+                rank=60 if whole.decorator is not None else 85,
             ),
         )
 

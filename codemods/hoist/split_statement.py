@@ -57,9 +57,11 @@ class SplitStatement(Codemod):
         "GB0043",
         "GB0045",
         "GB0046",
+        "GB0055",
         "GB0056",
         "GB0058",
         "GB0064",
+        "GB0067",
         "GB0069",
         "GB0072",
         "GB0084",
@@ -307,7 +309,7 @@ class SplitStatement(Codemod):
             f"split `{function.name.value}` around what cannot be compiled",
             safety=safety,
             notes=("splits the region: several graphs with Python around instead of one", *notes),
-            rank=59,
+            rank=59 if whole.decorator is not None else 84,
         )
         touched = {site.path: (site.span(function), *whole.spans(site))}
         yield with_decorators(site, function, dataclasses.replace(rewrite, touched=touched))

@@ -240,6 +240,14 @@ class Comparison:
             if old != new:
                 found.append(f"{what} differ: {_short(repr(old))} became {_short(repr(new))}")
                 return
+        # Warnings of the backward pass are torch's own, and differ where it is compiled.
+        for what in ("stdout", "logs"):
+            old, new = getattr(before.later, what), getattr(after.later, what)
+            if self.mode == "inductor":
+                old, new = (_DIGITS.sub("#", repr(value)) for value in (old, new))
+            if old != new:
+                text = f"{_short(repr(old))} became {_short(repr(new))}"
+                found.append(f"{what} of the backward pass differ: {text}")
         if first.order != second.order and self.mode != "inductor":
             found.append("events happen in another order: output, log records, warnings, files")
         # torch.fx prints a traceback where a branch of torch.cond raises.

@@ -69,6 +69,8 @@ class Shot:
     error_parts: Any = None
     seconds: float = 0.0
     effects: Effects = dataclasses.field(default_factory=Effects)
+    #: What hooks and the like did while gradients were computed.
+    later: Effects = dataclasses.field(default_factory=Effects)
 
 
 @dataclasses.dataclass
@@ -314,8 +316,9 @@ class Camera:
             for value in outputs
         ]
         try:
-            # The graph is not kept: inductor may then reuse its buffers, as it does for the user.
-            torch.autograd.backward(outputs, seeds)
+            with self._effects.watch(files=False) as shot.later:
+                # The graph is not kept: inductor may then reuse its buffers, as for the user.
+                torch.autograd.backward(outputs, seeds)
         except Exception as error:
             if fatal(error):
                 raise

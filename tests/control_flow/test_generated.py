@@ -4,7 +4,8 @@ Whatever a codemod proposes must either be refused by torch (validation then dro
 the original did: a proposal that runs and differs is a defect, however odd the program.  Where a
 rewrite calls itself unsafe, its gradients may differ: that is what it says.
 
-A program takes about 0.6 seconds of one core, all 2,000 of the slow test about 20 minutes.
+A program takes about a second of one core, all 2,000 of the slow test 20 to 40 minutes.  Of those,
+1,564 break, 272 of which (17 %) are wholly fixed, by 827 proposals; none differs.
 """
 
 from __future__ import annotations
