@@ -319,7 +319,8 @@ class _Cutter:
 
     def plain(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.AugAssign):
-            return self.is_number(node.target)
+            counts = isinstance(node.target, cst.Attribute) and isinstance(node.value, cst.Integer)
+            return self.is_number(node.target) or (counts and not self.is_tensor(node.target))
         if isinstance(node, cst.For | cst.While | cst.With | cst.Try | cst.BaseComp):
             return False
         if isinstance(node, cst.Call):
@@ -352,6 +353,10 @@ class _Cutter:
     def is_number(self, node: cst.BaseExpression) -> bool:
         fact = self.site.fact(node)
         return fact is not None and fact.is_python_scalar
+
+    def is_tensor(self, node: cst.BaseExpression) -> bool:
+        fact = self.site.fact(node)
+        return fact is not None and fact.is_tensor
 
     def needed(self, run: Body) -> tuple[str, ...]:
         """The local names whose values the run needs."""

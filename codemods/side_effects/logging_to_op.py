@@ -230,6 +230,22 @@ log_forward.register_effect(torch.library.EffectType.ORDERED)
             effect = _guarded(site, old) if isinstance(old, cst.If) else None
         if old is not None and effect is not None:
             yield effect_operator(site, old, effect)
+        elif isinstance(old, cst.Call) and _shows_exception(old):
+            yield Advice(
+                "a log record with the current exception or stack names the lines and functions of"
+                " Python, which a compiled function does not have. Let the function return what"
+                " went wrong (a flag, or `None` for the result) and log that behind it; or keep the"
+                " `try` in an uncompiled function that calls compiled ones."
+            )
+
+
+def _shows_exception(call: cst.Call) -> bool:
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value not in _LEVELS | {"exception"}:
+        return False
+    shown = {"exc_info", "stack_info"}
+    names = {argument.keyword.value for argument in call.args if argument.keyword is not None}
+    return func.attr.value == "exception" or bool(names & shown)
 
 
 def log_effect(site: Site, call: cst.Call) -> Effect | None:

@@ -375,7 +375,7 @@ def _effect(site: Site, statement: cst.BaseSmallStatement, me: str) -> _Found | 
             fact = site.fact(root)
             if fact is None or fact.kind not in ("list", "dict", "set", "object"):
                 return None
-            if fact.kind == "object" and not is_own_class(site, fact):
+            if fact.kind == "object" and not is_own_class(site, fact, method.value):
                 return None
             if not all(keeps_no_tensor(site, argument.value) for argument in call.args):
                 return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -67,6 +66,29 @@ keep_f.register_effect(torch.library.EffectType.ORDERED)
     return Example(_source(before), after, at=at, facts=_FACTS, title=title)
 
 
+_METER = """
+import torch
+
+
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+
+    def update(self, value):
+        {}
+
+
+METER = Meter()
+
+
+def f(x):
+    loss = x.mean()
+    METER.update(loss.item())
+    return loss
+"""
+_METER_FACT = Fact("object", "example.Meter")
+
+
 def _near_miss(statement: str, why: str, at: str = "loss.item()", **facts: Fact) -> NearMiss:
     return NearMiss(_source(statement), at=at, why=why, facts=_FACTS | facts)
 
@@ -88,8 +110,9 @@ class StateToOp(Codemod):
     compiled code no longer guards the object's length or contents, so that it does not compile
     anew for each call, as it did.
 
-    *Refuses.*  Objects of ``self`` or passed in (an operator cannot take them), tensors that would
-    be kept (their memory may be reused behind the compiler), objects that the region reads.
+    *Refuses.*  Meters whose method changes anything but the meter; objects of ``self`` or passed in
+    (an operator cannot take them), tensors that would be kept (their memory may be reused behind
+    the compiler), objects that the region reads.
     """
 
     name = "state-to-op"
@@ -107,6 +130,30 @@ class StateToOp(Codemod):
             "keep_f(loss)",
             "loss: torch.Tensor",
             "float(loss)",
+        ),
+        Example(
+            _METER.format("self.total += value\n        print('total', self.total)"),
+            _METER.format("self.total += value\n        print('total', self.total)")
+            .replace("    METER.update(loss.item())", "    keep_f(loss)")
+            .replace(
+                "\n\n\ndef f(x)",
+                """
+
+
+@torch.library.custom_op("example::keep_f", mutates_args=())
+def keep_f(loss: torch.Tensor) -> None:
+    METER.update(loss.item())
+
+
+keep_f.register_fake(lambda loss: None)
+keep_f.register_effect(torch.library.EffectType.ORDERED)
+
+
+def f(x)""",
+            ),
+            at="loss.item()",
+            facts=_FACTS | {"METER": _METER_FACT},
+            title="a meter of the program's own",
         ),
         _example(
             "a list in a dict",
@@ -128,6 +175,45 @@ class StateToOp(Codemod):
             _source("HISTORY.append(loss.item())") + "\nother = HISTORY\n",
             at="loss.item()",
             why="has another name",
+            facts=_FACTS,
+        ),
+        *(
+            NearMiss(
+                _METER.format(body),
+                at="loss.item()",
+                why=why,
+                facts=_FACTS | {"METER": _METER_FACT},
+            )
+            for body, why in (
+                ("CONFIG.scale = value", "changes another object"),
+                ("CONFIG['scale'] = value", "changes another object"),
+                ("self.owner.scale = value", "changes another object"),
+                ("global SCALE; SCALE = value", "changes another object"),
+                ("CONFIG.update(scale=value)", "changes another object"),
+                ("apply(value)", "calls who knows what"),
+                ("self.total = value\n\n    def total(self): pass", "a property, perhaps"),
+            )
+        ),
+        NearMiss(
+            _source("HISTORY.append(loss.item())\n    x = x if n > 9 else last()")
+            + "\nlast = lambda: HISTORY[-1]\n",
+            at="loss.item()",
+            why="a lambda reads it",
+            facts=_FACTS,
+        ),
+        NearMiss(
+            _source("HISTORY.append(loss.item())\n    x = x if n > 9 else own[0]")
+            + "\n\nclass Own:\n    def __getitem__(self, n):\n        return HISTORY[n]\n",
+            at="loss.item()",
+            why="an operator reads it",
+            facts=_FACTS,
+        ),
+        NearMiss(
+            _source("HISTORY.append(loss.item())\n    x = own.layer(x)")
+            + "\n\ndef hook(module, x, y):\n    return y * HISTORY[-1]\n"
+            + "\n\nLAYER.register_forward_hook(hook)\n",
+            at="loss.item()",
+            why="a hook reads it",
             facts=_FACTS,
         ),
         NearMiss(
@@ -184,7 +270,7 @@ def _state_effect(site: Site, statement: cst.BaseSmallStatement) -> Effect | Non
             element = target.slice[0].slice
             if not isinstance(element, cst.Index):
                 return None
-            values, keys = [value], [element.value]
+            values, keys, method = [value], [element.value], "__setitem__"
             expressions = [element.value, value]
             template = f"{holder.value}[BODY0] = BODY1"
             kept = {}
@@ -201,7 +287,7 @@ def _state_effect(site: Site, statement: cst.BaseSmallStatement) -> Effect | Non
     fact = site.fact(holder)
     if fact is None or fact.is_tensor or fact.kind not in ("list", "dict", "set", "object"):
         return None
-    if fact.kind == "object" and not is_own_class(site, fact):
+    if fact.kind == "object" and not is_own_class(site, fact, method):
         return None
     texts = {site.source, *site.sources.values()}
     if mentions(site, holder.value) != 1 or any(escapes(text, holder.value) for text in texts):
@@ -209,11 +295,91 @@ def _state_effect(site: Site, statement: cst.BaseSmallStatement) -> Effect | Non
     return Effect("keep", expressions, kept, (), template)
 
 
-def is_own_class(site: Site, fact: Fact) -> bool:
-    """Whether the class is written out in the project, without a base to inherit from."""
+def is_own_class(site: Site, fact: Fact, method: str) -> bool:
+    """Whether the class is written out in the project, without a base to inherit from, and its
+    method changes nothing but the object (what it may print is an effect like any other).
+    """
     name = fact.type.rpartition(".")[2]
-    pattern = re.compile(rf"^class {re.escape(name)}(\(object\))?:", re.MULTILINE)
-    return any(pattern.search(text) for text in (site.source, *site.sources.values()))
+    found = [
+        node
+        for text in {site.source, *site.sources.values()}
+        for node in _classes(text)
+        if node.name == name
+    ]
+    return len(found) == 1 and _keeps_to_itself(found[0], method, frozenset())
+
+
+@functools.lru_cache(maxsize=256)
+def _classes(text: str) -> tuple[ast.ClassDef, ...]:
+    """Classes at module level without bases and decorators."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ()
+    return tuple(
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and not (node.decorator_list or node.keywords)
+        and [getattr(base, "id", "") for base in node.bases] in ([], ["object"])
+    )
+
+
+_PLAIN_CALLS = words(
+    """print len sum min max float int str bool round abs sorted range enumerate zip isinstance list
+    tuple dict set format repr"""
+)
+_PLAIN_METHODS = words(
+    """write flush debug info warning error critical format join items keys values get split strip
+    perf_counter time monotonic isEnabledFor item"""
+)
+
+
+def _keeps_to_itself(holder: ast.ClassDef, name: str, seen: frozenset[str]) -> bool:
+    """Whether a method of the class changes nothing but attributes of its own object."""
+    if name in seen:
+        return True
+    methods = [
+        item for item in holder.body if isinstance(item, ast.FunctionDef) and item.name == name
+    ]
+    if len(methods) != 1 or methods[0].decorator_list or not methods[0].args.args:
+        return False
+    (method,) = methods
+    defined = {item.name for item in holder.body if isinstance(item, ast.FunctionDef)}
+    if "__setattr__" in defined:
+        return False
+    me = method.args.args[0].arg
+    for node in ast.walk(method):
+        match node:
+            case ast.Global() | ast.Nonlocal() | ast.Await() | ast.Yield() | ast.YieldFrom():
+                return False
+            case ast.FunctionDef() | ast.Lambda() | ast.ClassDef() if node is not method:
+                return False
+            case ast.Attribute(value=value, attr=stored, ctx=ast.Store() | ast.Del()):
+                if getattr(value, "id", "") != me or stored in defined:
+                    return False
+            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                if not _is_own(value, me):
+                    return False
+            case ast.Call(func=ast.Name(id=called)):
+                if called not in _PLAIN_CALLS:
+                    return False
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=called)) if owner == me:
+                if not _keeps_to_itself(holder, called, seen | {name}):
+                    return False
+            case ast.Call(func=ast.Attribute(value=value, attr=called)):
+                if called not in _PLAIN_METHODS and not (called in _METHODS and _is_own(value, me)):
+                    return False
+            case ast.Call():
+                return False
+    return True
+
+
+def _is_own(node: ast.expr, me: str) -> bool:
+    """``self.values``, or an entry of it."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == me
 
 
 def _holder(node: cst.BaseExpression) -> tuple[cst.BaseExpression, list[cst.BaseExpression]]:
@@ -252,8 +418,12 @@ def mentions(site: Site, name: str) -> int:
         for owner, count, words_ in _functions(text, name):
             functions.setdefault(owner, []).append((count, words_))
     assert site.function is not None
+    # What the compiled code calls without its name: operators, iteration, hooks.
+    hidden = {owner for owner in functions if owner.startswith("__") and owner not in _AT_BIRTH}
+    for text in {site.source, *site.sources.values()}:
+        hidden |= _registered(text)
     start = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
-    pending = [*start, site.function.name.value, "forward", "__call__"]
+    pending = [*start, *hidden, site.function.name.value, "forward", "__call__"]
     seen: set[str] = set()
     total = 0
     while pending:
@@ -265,6 +435,25 @@ def mentions(site: Site, name: str) -> int:
             total += count
             pending += mentioned & functions.keys()
     return total
+
+
+_AT_BIRTH = words("__init__ __new__ __repr__ __str__ __del__ __init_subclass__ __set_name__")
+
+
+@functools.lru_cache(maxsize=256)
+def _registered(text: str) -> frozenset[str]:
+    """Names that are handed to ``register_forward_hook`` and its kin."""
+    found = set()
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return frozenset()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=attr), args=args) if attr.startswith("register_"):
+                for item in (part for argument in args for part in ast.walk(argument)):
+                    found.add(getattr(item, "id", "") or getattr(item, "attr", ""))
+    return frozenset(found - {""})
 
 
 _SHOWS = words("print len sum min max list dict sorted set str repr any all enumerate float")
@@ -320,6 +509,12 @@ def _functions(text: str, name: str) -> tuple[tuple[str, int, frozenset[str]], .
             ]
             count = names.count(name) + fields.count(name)
             found.append((node.name, count, frozenset(names + fields)))
+        elif isinstance(node, ast.Lambda):
+            names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
+            fields = [item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+            count = names.count(name) + fields.count(name)
+            if count:  # it may go by any name
+                found.append(("__call__", count, frozenset(names + fields)))
         elif isinstance(node, ast.ClassDef):
             methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
             found.append((node.name, 0, frozenset(methods)))

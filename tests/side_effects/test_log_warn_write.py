@@ -85,6 +85,20 @@ def test_a_logger_of_the_class() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "logger.info('a', exc_info=True)",
+        "logger.warning('%d', i, stack_info=True)",
+        "logger.exception('a')",
+    ],
+)
+def test_what_shows_an_exception_or_the_stack_gets_advice(line: str) -> None:
+    rewrites, advice = proposals(LoggingToOp(), PROGRAM.format(line), line, CALLS)
+    assert not rewrites
+    assert ["exception or stack" in item.text for item in advice] == [True]
+
+
 def test_formats_that_show_the_line_are_noted() -> None:
     source = PROGRAM.format("logger.info('a')") + '\nFORMAT = "%(lineno)d %(message)s"\n'
     rewrites, _ = proposals(LoggingToOp(), source, "logger.info('a')", CALLS)

@@ -1,0 +1,24 @@
+import logging
+
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 2)
+        self.logger = logging.getLogger("net")
+
+    def forward(self, x):
+        y = self.fc(x)
+        if self.logger.isEnabledFor(logging.DEBUG):
+            self.logger.debug("mean %.3f of %s", y.mean().item(), tuple(y.shape))
+        return y.relu()
+
+
+logging.basicConfig(level=logging.DEBUG, format="%(name)s %(message)s")
+torch.manual_seed(0)
+net = torch.compile(Net())
+print(net(torch.ones(3, 2)))
+logging.getLogger("net").setLevel(logging.INFO)
+print(net(torch.zeros(3, 2)))

@@ -1,0 +1,135 @@
+"""A function that was cut in two the wrong way is never called safe."""
+
+from __future__ import annotations
+
+import pytest
+from planted import Gbfix, Wrong, assert_caught, run_planted
+
+PROGRAM = """
+h = torch.ones(3)
+seen = []
+
+
+def note(y):
+    seen.append(len(seen))
+    print("peak", y.max().item())
+
+
+class nested:
+    depth = 0
+
+    def __enter__(self):
+        nested.depth += 1
+
+    def __exit__(self, *error):
+        nested.depth -= 1
+
+
+@torch.compile
+def f(x, w):
+    with nested():
+        h = x * 2
+        x.data.add_(1)
+        y = h.view(-1)
+        torch._dynamo.graph_break()
+        note(y)
+        y = y - w * nested.depth
+    return y * h
+
+
+f(torch.ones(3, requires_grad=True) * 1, torch.full((3,), 0.5))
+f(torch.ones(3, requires_grad=True) * 2, torch.full((3,), 0.25))
+"""
+WHOLE = PROGRAM[PROGRAM.index("@torch.compile") : PROGRAM.index("\n\nf(torch")]
+RIGHT = """def f(x, w):
+    with nested():
+        h, y = f_part_1(x)
+        note(y)
+        y = f_part_2(y, w)
+    return f_part_3(y, h)
+
+
+@torch.compile
+def f_part_1(x):
+    h = x * 2
+    x.data.add_(1)
+    y = h.view(-1)
+    return h, y
+
+
+@torch.compile
+def f_part_2(y, w):
+    y = y - w * nested.depth
+    return y
+
+
+@torch.compile
+def f_part_3(y, h):
+    return y * h
+"""
+
+
+def _wrong(name: str, *changes: tuple[str, str], rung: str, says: str = "") -> Wrong:
+    text = RIGHT
+    for old, new in changes:
+        assert text.count(old) == 1, (name, old)
+        text = text.replace(old, new)
+    return Wrong(name, PROGRAM, WHOLE, text, rung, says)
+
+
+CASES = [
+    _wrong(
+        "a live value is forgotten, and a global of its name is read",
+        ("h, y = f_part_1", "_, y = f_part_1"),
+        ("return f_part_3(y, h)", "return f_part_3(y)"),
+        ("def f_part_3(y, h)", "def f_part_3(y)"),
+        rung="outputs",
+    ),
+    _wrong(
+        "a value from before the first part",
+        ("f_part_3(y, h)\n\n\n", "f_part_3(y, x)\n\n\n"),
+        rung="outputs",
+    ),
+    _wrong(
+        "the wrong order of arguments",
+        ("f_part_2(y, w)\n    return", "f_part_2(w, y)\n    return"),
+        rung="outputs",
+    ),
+    _wrong("an effect that is left out", ("        note(y)\n", ""), rung="outputs", says="seen"),
+    _wrong(
+        "an effect that comes too late",
+        ("        note(y)\n", ""),
+        ("y = f_part_2(y, w)\n    return", "y = f_part_2(y, w)\n        note(y)\n    return"),
+        rung="effects",
+        says="stdout",
+    ),
+    _wrong(
+        "a context that is left too early",
+        ("        y = f_part_2(y, w)\n", "    y = f_part_2(y, w)\n"),
+        rung="outputs",
+    ),
+    _wrong(
+        "a part that loses half of the gradient",
+        ("f_part_3(y, h)\n\n\n", "f_part_3(y, h.detach())\n\n\n"),
+        rung="gradients",
+    ),
+    _wrong(
+        "a part that changes a copy of its argument",
+        ("f_part_1(x)\n        note", "f_part_1(x.clone())\n        note"),
+        rung="outputs",
+        says="input after the call",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_wrong_cut_is_never_called_safe(
+    case: Wrong, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_caught(case, run_planted(case, gbfix_run, monkeypatch))
+
+
+def test_the_right_cut_is_safe(gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Wrong("right", PROGRAM, WHOLE, RIGHT, "")
+    report = run_planted(right, gbfix_run, monkeypatch)
+    assert len(report.patches) == 1, report
