@@ -23,6 +23,7 @@ import re
 import signal
 import sys
 import warnings
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -65,12 +66,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60, help="time limit for a model")
     parser.add_argument("--train", action="store_true", help="models in training mode")
     options = parser.parse_args()
-    found = transformers_models() if options.library == "transformers" else diffusers_models()
+    models = transformers_models if options.library == "transformers" else diffusers_models
+    found = models(options.names)
     codes: collections.Counter[str] = collections.Counter()
     ends: collections.Counter[str] = collections.Counter()
     for name, build in found.items():
-        if options.names and name not in options.names:
-            continue
         result = in_fork(build, options.seconds, options.train)
         ends[result["end"]] += 1
         for code in {item.split()[0] for item in result.get("breaks", ())}:
@@ -171,7 +171,7 @@ def places(log: str) -> list[str]:
 # -- transformers ----------------------------------------------------------------------------
 
 
-def transformers_models() -> dict[str, Any]:
+def transformers_models(only: Collection[str] = ()) -> dict[str, Any]:
     """By model type: a function that builds a small model and the calls to try."""
     import transformers
 
@@ -180,7 +180,8 @@ def transformers_models() -> dict[str, Any]:
     for name, config in sorted(
         transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES.items()
     ):
-        result[name] = lambda config=config: _transformers_model(config)
+        if not only or name in only:
+            result[name] = lambda config=config: _transformers_model(config)
     return result
 
 
@@ -247,13 +248,17 @@ def _calls(model: torch.nn.Module, config: Any) -> list[dict[str, Any]]:
 # -- diffusers -------------------------------------------------------------------------------
 
 
-def diffusers_models() -> dict[str, Any]:
+def diffusers_models(only: Collection[str] = ()) -> dict[str, Any]:
     """By class name: a function that builds a small model and the calls to try."""
     import diffusers
 
     result = {}
     for name in sorted(dir(diffusers)):
+        if only and name not in only:
+            continue
         if re.search(r"(Model|Transformer[123]D\w*|Autoencoder\w+)$", name):
+            with contextlib.suppress(Exception):  # imported here once, or else in every fork
+                getattr(diffusers, name)
             result[name] = lambda name=name: _diffusers_model(name)
     return result
 
