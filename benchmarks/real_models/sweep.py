@@ -253,14 +253,86 @@ def diffusers_models(only: Collection[str] = ()) -> dict[str, Any]:
     import diffusers
 
     result = {}
-    for name in sorted(dir(diffusers)):
+    for name in sorted({*dir(diffusers), *BY_HAND}):
         if only and name not in only:
+            continue
+        if name in BY_HAND:
+            result[name] = lambda name=name: _by_hand(name)
             continue
         if re.search(r"(Model|Transformer[123]D\w*|Autoencoder\w+)$", name):
             with contextlib.suppress(Exception):  # imported here once, or else in every fork
                 getattr(diffusers, name)
             result[name] = lambda name=name: _diffusers_model(name)
     return result
+
+
+#: Where small sizes of the same names do not fit: a configuration, and the call's tensors.
+BY_HAND = {
+    "UNet2DModel": (
+        "sample_size=16, block_out_channels=(32, 32), layers_per_block=1, norm_num_groups=8, "
+        "down_block_types=('DownBlock2D', 'AttnDownBlock2D'), "
+        "up_block_types=('AttnUpBlock2D', 'UpBlock2D')",
+        "sample=torch.randn(1, 3, 16, 16), timestep=torch.tensor([1])",
+    ),
+    "UNet2DConditionModel": (
+        "sample_size=16, block_out_channels=(32, 32), layers_per_block=1, norm_num_groups=8, "
+        "cross_attention_dim=16, attention_head_dim=8, "
+        "down_block_types=('DownBlock2D', 'CrossAttnDownBlock2D'), "
+        "up_block_types=('CrossAttnUpBlock2D', 'UpBlock2D')",
+        "sample=torch.randn(1, 4, 16, 16), timestep=torch.tensor([1]), "
+        "encoder_hidden_states=torch.randn(1, 6, 16)",
+    ),
+    "VQModel": ("norm_num_groups=8, sample_size=16", "sample=torch.randn(1, 3, 16, 16)"),
+    "DiTTransformer2DModel": (
+        "num_attention_heads=2, attention_head_dim=8, num_layers=1, sample_size=8, "
+        "norm_num_groups=8, num_embeds_ada_norm=10, in_channels=4",
+        "hidden_states=torch.randn(1, 4, 8, 8), timestep=torch.tensor([1]), "
+        "class_labels=torch.tensor([2])",
+    ),
+    "FluxTransformer2DModel": (
+        "in_channels=8, num_layers=1, num_single_layers=1, attention_head_dim=8, "
+        "num_attention_heads=2, joint_attention_dim=16, pooled_projection_dim=16, "
+        "axes_dims_rope=(2, 2, 4)",
+        "hidden_states=torch.randn(1, 4, 8), encoder_hidden_states=torch.randn(1, 6, 16), "
+        "pooled_projections=torch.randn(1, 16), timestep=torch.tensor([1.0]), "
+        "img_ids=torch.zeros(4, 3), txt_ids=torch.zeros(6, 3)",
+    ),
+    **{
+        f"{name}Scheduler": (
+            "",
+            f"model_output=torch.randn(1, 3, 8, 8), timestep={step}, "
+            "sample=torch.randn(1, 3, 8, 8)",
+        )
+        for name, step in (
+            ("DDPM", "500"), ("DDIM", "500"), ("PNDM", "scheduler.timesteps[0]"),
+            ("EulerDiscrete", "scheduler.timesteps[0]"),
+            ("DPMSolverMultistep", "scheduler.timesteps[0]"),
+            ("FlowMatchEulerDiscrete", "scheduler.timesteps[0]"),
+        )
+    },
+}  # fmt: skip
+
+
+class Step(torch.nn.Module):
+    """A scheduler's step as a module; each call begins anew."""
+
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__()
+        self.scheduler = scheduler
+
+    def forward(self, **given: Any) -> Any:
+        return self.scheduler.step(**given, return_dict=False)
+
+
+def _by_hand(name: str) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
+    import diffusers
+
+    config, call = BY_HAND[name]
+    model = eval(f"made({config})", {"made": getattr(diffusers, name)})
+    if name.endswith("Scheduler"):
+        model.set_timesteps(10)
+    inputs = eval(f"dict({call})", {"torch": torch, "scheduler": model})
+    return Step(model) if name.endswith("Scheduler") else model, [inputs]
 
 
 def _diffusers_model(name: str) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
