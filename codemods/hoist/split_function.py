@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -610,11 +610,15 @@ def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
 
 
 def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[cst.CSTNode], bool]:
-    """What must stay in Python: what broke, and other calls of the same functions (or clocks)."""
+    """What must stay in Python: what broke, and other calls of the same functions (or clocks).
+
+    A lock that is taken in Python is given back there, too: an error in a part would keep it.
+    """
     clocks = any(name.startswith(_CLOCKS) for name in names)
+    locks = {_lock(part) for part in walk(node)} - {""}
 
     def stays(part: cst.CSTNode) -> bool:
-        if part is node:
+        if part is node or _lock(part) in locks:
             return True
         if not names or not isinstance(part, cst.Call):
             return False
@@ -622,3 +626,11 @@ def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[c
         return name is not None and (name in names or (clocks and name.startswith(_CLOCKS)))
 
     return stays
+
+
+def _lock(node: cst.CSTNode) -> str:
+    """What ``lock.acquire()`` or ``lock.release()`` is called on."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=lock, attr=cst.Name(value="acquire" | "release"))):
+            return code(lock)
+    return ""

@@ -89,6 +89,28 @@ PROGRAMS = {
         "time.sleep(0)",
         lambda: (torch.randn(3), torch.randn(3)),
     ),
+    "a lock that is taken and given back": (
+        """
+        import threading
+
+        import torch
+
+        lock = threading.Lock()
+        seen = [0]
+
+        @torch.compile(backend="aot_eager", fullgraph=True)
+        def f(x, w):
+            y = x.sin()
+            lock.acquire()
+            try:
+                seen[0] += 1
+            finally:
+                lock.release()
+            return (y * w).sum(), seen[0]
+        """,
+        "lock.acquire()",
+        lambda: (torch.randn(3, requires_grad=True), torch.randn(3)),
+    ),
 }
 
 
