@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.attributes import binds, bound_once
 from gbfix.analysis.names import fresh, names_in, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
@@ -291,7 +292,7 @@ class _Parts:
         if resolve(self.site.module, cst.Name(name), at=self.site.node) is not None:
             return False
         others = (t for path, t in self.site.sources.items() if path != self.site.path)
-        return _bound_once(self.site.source, name) and not any(_sets(t, name) for t in others)
+        return _bound_once(self.site.source, name) and not any(binds(t, name) for t in others)
 
 
 @functools.lru_cache(maxsize=64)
@@ -311,32 +312,7 @@ def _bound_once(text: str, name: str) -> bool:
         and [getattr(target, "id", "") for target in item.targets] == [name]
         for item in tree.body
     )
-    return literal and len(stores) == 1 and not _sets(text, name)
-
-
-@functools.lru_cache(maxsize=64)
-def _sets(text: str, name: str) -> bool:
-    """Whether a text binds an attribute of that name, or may (`setattr`, `vars`, `__dict__`)."""
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if attr == name:
-                return True
-        if _may_set(node, name):
-            return True
-    return False
-
-
-def _may_set(node: ast.AST, name: str) -> bool:
-    match node:
-        case ast.Call(
-            func=ast.Name(id="setattr" | "delattr"), args=[_, ast.Constant(value=it), *_]
-        ):
-            return bool(it == name)
-        case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars" | "globals" | "exec")):
-            return True
-        case ast.Attribute(attr="__dict__" | "__setattr__"):
-            return True
-    return False
+    return literal and len(stores) == 1 and not binds(text, name)
 
 
 # -- where it goes -------------------------------------------------------------------------------
@@ -385,11 +361,12 @@ def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Re
         return
     if any(isinstance(part, cst.Return | cst.FunctionDef | cst.Lambda) for part in walk(init.body)):
         return
+    texts = [site.source, *site.sources.values()]
     written = private = True
     last = 0
     for attribute in parts.attributes:
         place, value = _bound_in(init.body.body, me, attribute)
-        if value is None or not _only_there(site, attribute):
+        if value is None or not bound_once(texts, attribute):
             return
         last = max(last, place)
         is_literal = isinstance(value, cst.BaseNumber | cst.SimpleString)
@@ -422,19 +399,3 @@ def _bound_in(
             ) if code(target) == f"{me}.{attribute}":
                 return place, value
     return 0, None
-
-
-def _only_there(site: Site, attribute: str) -> bool:
-    """Whether the project binds an attribute of that name in one place, and has no such method."""
-    count = 0
-    for text in {site.source, *site.sources.values()}:
-        for node in ast.walk(ast.parse(text)):
-            match node:
-                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if name == attribute:
-                    count += 1
-                case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
-                    if name == attribute:
-                        return False
-            if _may_set(node, attribute):
-                return False
-    return count == 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis.attributes import bound_once
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import dotted, module_bindings, resolve
@@ -372,8 +371,7 @@ def _made_in_class(site: Site, attribute: str) -> cst.BaseExpression | None:
 
     An assignment under a condition may be left out: a class variable would then be the logger.
     """
-    texts = {site.path: site.source, **site.sources}
-    if sum(_binds(text, attribute) for text in texts.values()) != 1:
+    if not bound_once([site.source, *site.sources.values()], attribute):
         return None
     owner = site.class_of(site.node)
     for function in owner.body.body if owner is not None else ():
@@ -388,40 +386,6 @@ def _made_in_class(site: Site, attribute: str) -> cst.BaseExpression | None:
                 if dotted(node.targets[0].target) == f"self.{attribute}":
                     return node.value
     return None
-
-
-_ANY = 9
-
-
-@functools.lru_cache(maxsize=64)
-def _binds(text: str, name: str) -> int:
-    """How often a text binds an attribute (or class variable) of that name; many, if it may."""
-    found = 0
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return _ANY
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if attr == name:
-                found += 1
-            case ast.ClassDef(body=body):
-                found += sum(name in _names_bound(item) for item in body) * _ANY
-            case ast.Call(
-                func=ast.Name(id="setattr" | "delattr"), args=[_, ast.Constant(value=other), *_]
-            ) if other != name:
-                pass
-            case ast.Call(func=ast.Name(id="setattr" | "delattr" | "vars")):
-                found += _ANY
-            case ast.Attribute(attr="__dict__" | "__setattr__"):
-                found += _ANY
-    return found
-
-
-def _names_bound(item: ast.stmt) -> set[str]:
-    targets = getattr(item, "targets", [getattr(item, "target", None)])
-    names = {node.id for node in targets if isinstance(node, ast.Name)}
-    return names | {getattr(item, "name", "")}
 
 
 def _is_dunder_name(node: cst.BaseExpression) -> bool:
