@@ -311,6 +311,19 @@ class Loop:
             return (found.code, found.region, "", found.message[:200])
         return (found.code, found.site.path, found.site.function, found.site.text.strip())
 
+    def _is(self, shown: BreakReport, found: GraphBreak) -> bool:
+        """Whether an entry of the report is about this break, wherever patches have moved it."""
+        known = shown.graph_break
+        if self._identity(known) == self._identity(found):
+            return True
+        site = self._as_on_disk(found).site  # in another function by now, perhaps
+        return (
+            site is not None
+            and known.site is not None
+            and (known.code, known.site.path, known.site.line, known.site.text.strip())
+            == (found.code, site.path, site.line, site.text.strip())
+        )
+
     def _fix_one(self, found: GraphBreak, codemods: Sequence[Codemod]) -> bool:
         """Try to remove one break; whether a rewrite was accepted."""
         shown = self._shown(found)
@@ -463,9 +476,9 @@ class Loop:
 
     def _mark(self) -> None:
         """A shown break is fixed once nothing open looks like it any more."""
-        still = {self._identity(item) for breaks in self._open.values() for item in breaks}
+        still = [item for breaks in self._open.values() for item in breaks]
         for shown in self._report.breaks:
-            if self._identity(shown.graph_break) not in still and shown.status == "unfixed":
+            if shown.status == "unfixed" and not any(self._is(shown, item) for item in still):
                 shown.status = "fixed"
                 shown.step = len(self._accepted) - 1
                 if shown.codemod is None and self._accepted:
@@ -473,9 +486,8 @@ class Loop:
 
     def _shown(self, found: GraphBreak) -> BreakReport:
         """The report's entry for a break; one that came to light later gets an entry now."""
-        identity = self._identity(found)
         for shown in self._report.breaks:
-            if self._identity(shown.graph_break) == identity and shown.status != "fixed":
+            if shown.status != "fixed" and self._is(shown, found):
                 return shown
         url = registry.Registry.load().url(found.code)
         found = self._as_on_disk(found)

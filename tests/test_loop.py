@@ -63,6 +63,16 @@ def test_several_breaks_in_several_regions_are_fixed_to_the_end(gbfix_run: Gbfix
     assert set(patch.codes) == {"GB0025", "GB0170"}
 
 
+def test_a_break_that_a_patch_moves_is_one_entry_and_names_no_address(gbfix_run: Gbfix) -> None:
+    case = Path(__file__).parent.parent / "corpus/GB0099/disabled-methods-one-after-another"
+    report = gbfix_run((case / "before.py").read_text())
+    assert [item.graph_break.site.line for item in report.breaks] == [21, 23]  # type: ignore[union-attr]
+    assert [item.status for item in report.breaks] == ["fixed", "fixed"]
+    assert [region.breaks_before for region in report.regions] == [2]
+    for item in report.breaks:
+        assert "0x" not in item.graph_break.message + item.graph_break.explanation
+
+
 def test_what_cannot_be_fixed_leaves_a_partial_region_and_its_advice(gbfix_run: Gbfix) -> None:
     report = gbfix_run(
         """
@@ -73,9 +83,10 @@ def test_what_cannot_be_fixed_leaves_a_partial_region_and_its_advice(gbfix_run: 
             def forward(self, x):
                 torch._dynamo.graph_break()
                 y = x * 2
+                add = lambda z: z + y  # shares a variable: the function cannot be cut
                 sizes = torch.unique(y).tolist()
                 for _ in range(int(y.sum())):
-                    y = y + 1
+                    y = add(y)
                 return y, sizes
 
         print(torch.compile(Net())(torch.ones(3)))

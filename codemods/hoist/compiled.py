@@ -12,7 +12,7 @@ import libcst as cst
 
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site, SiteError
 from gbfix.schema import Safety, Span
 
@@ -94,7 +94,10 @@ def compiled_place(site: Site) -> tuple[Compiled, cst.CSTNode] | None:
 
 
 def _at_the_root(site: Site) -> tuple[Compiled, cst.CSTNode] | None:
-    """The function with which the region begins, compiled from outside: a module's ``forward``."""
+    """The function with which the region begins, compiled from outside: a module's ``forward``.
+
+    Or a part of it: where an earlier cut had Dynamo pass over its frame, the parts are what begins.
+    """
     region = site.region
     frame = next((item for item in site.graph_break.frames if item.in_project), None)
     if region is None or frame is None or frame.path != site.path:
@@ -107,11 +110,38 @@ def _at_the_root(site: Site) -> tuple[Compiled, cst.CSTNode] | None:
     function = outer.function
     if function is None or function.decorators:
         return None
-    if function.name.value not in ("forward", region.name.rpartition(".")[2]):
+    known = function.name.value in ("forward", region.name.rpartition(".")[2])
+    if not known and not _is_part(site, outer, function):
         return None
     if resolve(site.module, cst.Name("torch"), at=function) != "torch":
         return None
     return Compiled(function, None), outer.node
+
+
+def _is_part(site: Site, outer: Site, function: cst.FunctionDef) -> bool:
+    """Whether a function beside it, whose own frame Dynamo passes over, is what calls it."""
+    name, me = function.name.value, ""
+    if outer.parent(function) is not outer.module:
+        if not function.params.params:
+            return False
+        me = function.params.params[0].name.value + "."
+    for beside in outer.block_of(function):
+        if not isinstance(beside, cst.FunctionDef) or not beside.decorators:
+            continue
+        if any(_passes_over(site, item.decorator) for item in beside.decorators) and any(
+            isinstance(node, cst.Call) and code(node.func) == me + name
+            for node in walk(beside.body)
+        ):
+            return True
+    return False
+
+
+def _passes_over(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether it is ``torch.compiler.disable(recursive=False)``."""
+    match node:
+        case cst.Call(args=[cst.Arg(keyword=cst.Name("recursive"), value=cst.Name("False"))]):
+            return resolve(site.module, node.func) == "torch.compiler.disable"
+    return False
 
 
 def _only_call(site: Site, function: cst.FunctionDef) -> cst.Call:

@@ -19,6 +19,7 @@ from gbfix.schema import Frame, GraphBreak
 from gbfix.worker.values import Project
 
 _CODE = re.compile(r"/gb(\d{4})\.html")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 _CONTROL_FLOW = frozenset({"cond", "while_loop", "scan", "map_impl", "associative_scan"})
@@ -74,10 +75,13 @@ def extract(error: BaseException, region: str, project: Project) -> GraphBreak:
 
 
 def _strip(message: str) -> str:
-    """Without the advice on environment variables and the quoted stack that torch appends."""
+    """Without the advice on environment variables and the quoted stack that torch appends.
+
+    Without addresses, too: they are others in each run.
+    """
     for marker in ("\nSet TORCHDYNAMO_VERBOSE=1", "\nfrom user code:", "\nUser Stack (most recent"):
         message = message.partition(marker)[0]
-    return message.strip()
+    return _ADDRESS.sub("", message).strip()
 
 
 def _parts(message: str) -> tuple[str, str, tuple[str, ...], str]:
