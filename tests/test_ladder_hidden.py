@@ -56,6 +56,29 @@ CASES = [
         "outputs",
     ),
     Wrong(
+        "what an object counts that a class holds",
+        """
+        class Meter:
+            def __init__(self):
+                self.count = 0
+
+
+        class Net(torch.nn.Module):
+            meter = Meter()
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                self.meter.count += 1
+                return x * 2
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+        "        torch._dynamo.graph_break()\n        self.meter.count += 1\n",
+        "",
+        "outputs",
+        "class.Net.meter",
+    ),
+    Wrong(
         "a number that is cut off only where it is no whole one",
         _f(
             "return x + (n.clamp(max=int(n)))",

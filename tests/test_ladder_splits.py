@@ -133,3 +133,140 @@ def test_the_right_cut_is_safe(gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
     right = Wrong("right", PROGRAM, WHOLE, RIGHT, "")
     report = run_planted(right, gbfix_run, monkeypatch)
     assert len(report.patches) == 1, report
+
+
+# -- locks and profilers ---------------------------------------------------------------------------
+
+LOCKED = """
+import threading
+
+LOCK = threading.RLock()
+held = []
+
+
+def note():
+    held.append(repr(LOCK).startswith("<locked"))
+
+
+@torch.compile
+def f(x):
+    y = x * 2
+    LOCK.acquire()
+    torch._dynamo.graph_break()
+    note()
+    LOCK.release()
+    return y + 1
+
+
+f(torch.ones(3))
+f(torch.ones(3) * 2)
+"""
+LOCKED_WHOLE = LOCKED[LOCKED.index("@torch.compile") : LOCKED.index("\n\nf(torch")]
+LOCKED_RIGHT = """def f(x):
+    y = f_before(x)
+    LOCK.acquire()
+    note()
+    LOCK.release()
+    return f_after(y)
+
+
+@torch.compile
+def f_before(x):
+    return x * 2
+
+
+@torch.compile
+def f_after(y):
+    return y + 1
+"""
+PROFILED = """
+def spans(profile):
+    return {item.name for item in profile.function_events} & {"work", "aten::sin"}
+
+
+@torch.compile
+def f(x):
+    with torch.autograd.profiler.profile(use_kineto=False) as profile:
+        with torch.profiler.record_function("work"):
+            torch._dynamo.graph_break()
+            y = x.sin()
+    return y + 1, spans(profile)
+
+
+f(torch.ones(3))
+f(torch.ones(3) * 2)
+"""
+PROFILED_WHOLE = PROFILED[PROFILED.index("@torch.compile") : PROFILED.index("\n\nf(torch")]
+PROFILED_RIGHT = """def f(x):
+    with torch.autograd.profiler.profile(use_kineto=False) as profile:
+        with torch.profiler.record_function("work"):
+            y = f_inside(x)
+    return f_after(y), spans(profile)
+
+
+@torch.compile
+def f_inside(x):
+    return x.sin()
+
+
+@torch.compile
+def f_after(y):
+    return y + 1
+"""
+
+
+def _locked(name: str, old: str, new: str, rung: str, says: str) -> Wrong:
+    assert LOCKED_RIGHT.count(old) == 1
+    return Wrong(name, LOCKED, LOCKED_WHOLE, LOCKED_RIGHT.replace(old, new), rung, says)
+
+
+def _profiled(name: str, old: str, new: str, rung: str, says: str = "") -> Wrong:
+    assert PROFILED_RIGHT.count(old) == 1
+    return Wrong(name, PROFILED, PROFILED_WHOLE, PROFILED_RIGHT.replace(old, new), rung, says)
+
+
+GUARDED = [
+    _locked(
+        "a lock that is given back too early",
+        "    note()\n    LOCK.release()\n",
+        "    LOCK.release()\n    note()\n",
+        "outputs",
+        "held",
+    ),
+    _locked("a lock that is never given back", "    LOCK.release()\n", "", "outputs", "LOCK"),
+    _profiled(
+        "a profiler that is left too early",
+        "            y = f_inside(x)\n",
+        "            pass\n    y = f_inside(x)\n",
+        "outputs",
+    ),
+    _profiled(
+        "a range that is left out",
+        'torch.profiler.record_function("work")',
+        "torch.no_grad()",
+        "outputs",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", GUARDED, ids=lambda case: case.name)
+def test_a_lock_or_a_profiler_in_the_wrong_place_is_never_called_safe(
+    case: Wrong, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_caught(case, run_planted(case, gbfix_run, monkeypatch))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        Wrong("locked", LOCKED, LOCKED_WHOLE, LOCKED_RIGHT, ""),
+        Wrong("profiled", PROFILED, PROFILED_WHOLE, PROFILED_RIGHT, ""),
+    ],
+    ids=lambda case: case.name,
+)
+def test_the_right_place_is_found_right(
+    right: Wrong, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = run_planted(right, gbfix_run, monkeypatch)
+    attempts = [attempt for item in report.breaks for attempt in item.attempts]
+    assert attempts and attempts[0].passed, attempts

@@ -12,6 +12,7 @@ would bind and names that may be unbound are refused.
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -19,6 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.binding import suppresses_errors
 from gbfix.analysis.build import assign, call, returns
 from gbfix.analysis.exits import always_returns, exits
 from gbfix.analysis.liveness import (
@@ -37,6 +39,17 @@ Body = Sequence[cst.BaseStatement]
 _COMPUTES = cst.Call | cst.BinaryOperation | cst.UnaryOperation | cst.Subscript | cst.Comparison
 #: Calls that are nothing to compile, whatever they are called on.
 _PLAIN = words("append extend len isinstance range zip enumerate print str list tuple dict")
+_EXCEPTIONS = frozenset(
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, Exception)
+)
+#: Their `__exit__` lets every error through.
+_LOCKS = words(
+    """_thread.lock _thread.RLock threading.Condition threading.Semaphore
+    threading.BoundedSemaphore multiprocessing.synchronize.Lock
+    multiprocessing.synchronize.RLock"""
+)
 #: More parts than this are no gain for the reader.
 _MOST_PARTS = 6
 
@@ -319,15 +332,29 @@ class _Cutter:
 
     def plain(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.AugAssign):
-            counts = isinstance(node.target, cst.Attribute) and isinstance(node.value, cst.Integer)
-            return self.is_number(node.target) or (counts and not self.is_tensor(node.target))
+            return self.is_number(node.target) or self.counts(node)
         if isinstance(node, cst.For | cst.While | cst.With | cst.Try | cst.BaseComp):
             return False
         if isinstance(node, cst.Call):
             func = node.func
             last = func.attr if isinstance(func, cst.Attribute) else func
-            return isinstance(last, cst.Name) and last.value in _PLAIN
-        return not isinstance(node, _COMPUTES) or self.is_number(node)
+            if isinstance(last, cst.Name) and last.value in _PLAIN:
+                return True
+            name = resolve(self.site.module, func) or ""
+            return name.removeprefix("builtins.") in _EXCEPTIONS
+        return not isinstance(node, _COMPUTES) or self.is_number(node) or self.is_count(node)
+
+    def counts(self, node: cst.AugAssign) -> bool:
+        """``self.calls += 1``, ``calls["f"] += 1``, of what is not known to be a tensor."""
+        target = node.target
+        if not isinstance(target, cst.Attribute | cst.Subscript):
+            return False
+        values = (target, target.value)
+        return isinstance(node.value, cst.Integer) and not any(map(self.is_tensor, values))
+
+    def is_count(self, node: cst.CSTNode) -> bool:
+        parent = self.site.parent(node)
+        return isinstance(parent, cst.AugAssign) and parent.target is node and self.counts(parent)
 
     def is_tame(self, statement: cst.BaseStatement) -> bool:
         """Whether no handler can tell that it was compiled: only torch itself may raise in it.
@@ -398,9 +425,22 @@ class _Cutter:
                 run[: number + (0 if simple and statement is last else 1)]
             ).binds
             lost = bound_by_now & bound & live_on_error(self.function, statement)
-            if lost:
+            if lost and self.may_be_caught(statement):
                 raise CannotSplit(f"a handler may read `{sorted(lost)[0]}` after an error")
         return tuple(name for name in self.order if name in used)
+
+    def may_be_caught(self, statement: cst.CSTNode) -> bool:
+        """Whether the function may go on after an error in the statement; locks let it through."""
+        for part in self.site.ancestors(statement):
+            if part is self.function:
+                return False
+            if isinstance(part, cst.Try | cst.TryStar):
+                return True
+            if isinstance(part, cst.With) and suppresses_errors(part):
+                held = [self.site.fact(item.item) for item in part.items]
+                if not all(fact is not None and fact.type in _LOCKS for fact in held):
+                    return True
+        return True
 
     def check_looped(self, run: Body, takes: Collection[str]) -> None:
         """In a loop, a part is compiled anew for every other object that it is handed."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from gbfix.analysis.binding import target_names
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -39,6 +40,7 @@ class SplitFunction(Codemod):
     parts that it calls are compiled with the options of that call.  A break inside a ``with``, a
     ``try``, a loop or a branch leaves that statement in Python, with compiled parts inside of it,
     before it and behind it; so does a break in entering a context or fetching from an iterator.
+    Locks are taken and given back in Python, and so is a profiler entered whose object is read.
 
     *Fix safety.*  Safe: the same statements run in the same order with the same values, gradients
     pass through all parts, and every caller goes through the function's old name.  The region
@@ -623,6 +625,8 @@ class SplitFunction(Codemod):
 
 
 _CLOCKS = ("time.", "datetime.")
+_PROFILERS = ("torch.profiler.", "torch.autograd.profiler.")
+_LOG_METHODS = words("debug info warning warn error exception critical fatal log")
 
 
 def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
@@ -636,13 +640,16 @@ def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
 def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[cst.CSTNode], bool]:
     """What must stay in Python: what broke, and other calls of the same functions (or clocks).
 
-    A lock that is taken in Python is given back there, too: an error in a part would keep it.
+    Locks are taken and given back in Python, whatever else broke: an error in a part that has one
+    of the two (Dynamo traces neither) would keep it, and whoever comes next would wait for ever.
+    So are profilers whose object somebody reads: as Dynamo traces them, they measure nothing.
     """
     clocks = any(name.startswith(_CLOCKS) for name in names)
-    locks = {_lock(part) for part in walk(node)} - {""}
+    loggers = {_logger(part) for part in walk(node)} - {""}
+    profilers = _profilers(site, node)
 
     def stays(part: cst.CSTNode) -> bool:
-        if part is node or _lock(part) in locks:
+        if part is node or part in profilers or _handles_lock(part) or _logger(part) in loggers:
             return True
         if not names or not isinstance(part, cst.Call):
             return False
@@ -652,9 +659,32 @@ def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[c
     return stays
 
 
-def _lock(node: cst.CSTNode) -> str:
-    """What ``lock.acquire()`` or ``lock.release()`` is called on."""
+def _handles_lock(node: cst.CSTNode) -> bool:
+    """``lock.acquire()`` or ``lock.release()``."""
     match node:
-        case cst.Call(func=cst.Attribute(value=lock, attr=cst.Name(value="acquire" | "release"))):
-            return code(lock)
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value="acquire" | "release"))):
+            return True
+    return False
+
+
+def _logger(node: cst.CSTNode) -> str:
+    """What a method of loggers is called on."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=logger, attr=cst.Name(value=level))):
+            return code(logger) if level in _LOG_METHODS else ""
     return ""
+
+
+def _profilers(site: Site, node: cst.CSTNode) -> list[cst.WithItem]:
+    """The items of ``with torch.profiler.profile() as p`` whose object is read where it broke."""
+    read = {part.value for part in walk(node) if isinstance(part, cst.Name)}
+    function = site.function_of(node)
+    return [
+        item
+        for item in (walk(function) if function is not None else ())
+        if isinstance(item, cst.WithItem)
+        and item.asname is not None
+        and target_names(item.asname.name) & read
+        and isinstance(item.item, cst.Call)
+        and (resolve(site.module, item.item.func) or "").startswith(_PROFILERS)
+    ]

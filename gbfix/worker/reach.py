@@ -21,7 +21,6 @@ from gbfix.worker.values import Project
 
 #: Functions followed at most: a large library copied into the project has thousands.
 _MAX_FUNCTIONS = 400
-_DATA = (bool, int, float, complex, str, bytes, list, tuple, dict, set, collections.deque)
 
 
 class Roots:
@@ -160,9 +159,9 @@ class _Walk:
                 function = getattr(value, "__func__", getattr(value, "fget", value))
                 if isinstance(function, types.FunctionType):
                     self._enqueue(function)
-                elif isinstance(value, (*_DATA, torch.Tensor)) and not key.startswith("__"):
+                elif not key.startswith("__") and not hasattr(type(value), "__get__"):
                     place = functools.partial(vars(base).__getitem__, key)
-                    self.found.setdefault(f"class.{base.__qualname__}.{key}", place)
+                    self._value(f"class.{base.__qualname__}.{key}", place)
 
     def _owned(self, kind: type) -> bool:
         module = sys.modules.get(kind.__module__)

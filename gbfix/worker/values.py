@@ -17,7 +17,9 @@ import io
 import itertools
 import os
 import random
+import re
 import sys
+import threading
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -32,6 +34,7 @@ _MAX_ITEMS = 8
 _MAX_DEPTH = 6
 _MAX_OBJECTS = 5000
 #: Objects whose ``repr`` says all.
+_COUNT = re.compile(r" count=(\d+) ")
 _SHOWN = (itertools.count, enum.Enum, torch.dtype, torch.device)
 _SHOWN_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib"})
 #: What ``torch.nn.Module`` keeps for itself: its parts are walked by name, the rest is machinery.
@@ -294,7 +297,7 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
 
 
 def leaf(value: object) -> object:
-    """What an object without readable parts holds (a private random stream, a text buffer).
+    """What an object without readable parts holds (a random stream, a text buffer, a lock's state).
 
     None where nothing can be said.  Equal states give equal answers in every process.
     """
@@ -311,10 +314,34 @@ def leaf(value: object) -> object:
         return None if value.closed else value.getvalue()
     elif isinstance(value, _SHOWN) or type(value).__module__ in _SHOWN_MODULES:
         return repr(value)
+    elif isinstance(value, _WAITED_FOR):
+        return _waiting(value)
     if data is None:
         return None
     raw = data if isinstance(data, bytes) else str(data).encode()
     return hashlib.sha256(raw).hexdigest()[:16]
+
+
+_WAITED_FOR = (
+    type(threading.Lock()),
+    type(threading.RLock()),
+    threading.Condition,
+    threading.Event,
+    threading.Semaphore,
+)
+
+
+def _waiting(value: object) -> str:
+    """Whether (and how often) a lock is held; whether an event is set."""
+    if isinstance(value, threading.Event):
+        return f"set: {value.is_set()}"
+    if isinstance(value, threading.Semaphore):
+        return f"left: {value._value}"
+    if isinstance(value, threading.Condition):
+        return _waiting(value._lock)  # type: ignore[attr-defined]
+    shown = repr(value)  # "<locked _thread.RLock object owner=... count=1 at ...>"
+    count = _COUNT.search(shown)
+    return f"held: {count.group(1) if count else int(shown.startswith('<locked'))}"
 
 
 def is_plain(value: torch.Tensor) -> bool:

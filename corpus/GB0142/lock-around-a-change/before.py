@@ -1,0 +1,26 @@
+import threading
+
+import torch
+
+
+class WarmUp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+        self.lock = threading.RLock()
+        self.calls = 0
+
+    def forward(self, x):
+        x = self.fc(x)
+        with self.lock:
+            self.calls += 1
+            if self.calls > 2:
+                x = x + 1
+        return x.relu()
+
+
+torch.manual_seed(0)
+net = WarmUp()
+compiled = torch.compile(net)
+for _ in range(4):
+    print(compiled(torch.ones(3)), net.calls)
