@@ -270,7 +270,7 @@ class _Replace(cst.CSTTransformer):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Moved:
+class MovedFacts:
     """Facts of the old text at places of the new one; none where the text is new.
 
     Lines before ``first`` are as they were; the new text ends with line ``last``, and what comes
@@ -322,7 +322,7 @@ def _build(
     by = text.count("\n") - site.source.count("\n")
     old = site.span(statement)
     head = old.line if isinstance(statement, cst.If | cst.For) else old.end_line
-    moved = _Moved(site.facts, old.line, head + by, by)
+    moved = MovedFacts(site.facts, old.line, head + by, by)
     new = Site(
         site.path,
         text,
