@@ -7,6 +7,7 @@ would be a guess (which arguments the kernel writes to, for one, only its body t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,6 +18,7 @@ from gbfix.codemod import Advice, Site
 
 from .operator_text import namespace
 
+_INTERPRETER = re.compile(r"triton[/\\]runtime[/\\]interpreter\.py$")
 _JIT = ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit")
 
 
@@ -24,26 +26,95 @@ def triton_advice(site: Site) -> Iterator[Advice]:
     """How to make an operator of a launch in the site's statement, if there is one."""
     for node in walk(site.statement):
         match node:
-            case cst.Call(func=cst.Subscript(value=kernel)) if is_kernel(site, kernel):
-                name = dotted(kernel) or code(kernel)
-                last = name.rpartition(".")[2]
-                yield Advice(
-                    f"`{name}[...](...)` launches a triton kernel. Give the launch a function of"
-                    " its own that makes its result tensors, and make that an operator:"
-                    f' `@torch.library.triton_op("{namespace(site)}::{last}_op", mutates_args=())`'
-                    f" (name what the kernel writes to in `mutates_args`), with"
-                    f" `torch.library.wrap_triton({name})[grid](...)` inside; `register_autograd`"
-                    " where gradients pass. gbfix does not write this by itself: what the kernel"
-                    " does shows on a GPU only."
-                )
-                return
+            case cst.Call(func=cst.Subscript(value=called)):
+                kernel = kernel_of(site, called)
+                if kernel is not None:
+                    yield Advice(_text(site, dotted(called) or code(called), kernel))
+                    return
 
 
-def is_kernel(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a name is that of a function under ``@triton.jit``, here or in another file."""
+def _text(site: Site, name: str, kernel: cst.FunctionDef) -> str:
+    last = name.rpartition(".")[2]
+    if any(_INTERPRETER.search(frame.path) for frame in site.graph_break.frames):
+        return (
+            f"`{name}[...](...)` runs in triton's interpreter (`TRITON_INTERPRET=1`), which Dynamo"
+            " cannot trace: it is for finding mistakes, without `torch.compile`. Compiled kernels"
+            " are traced as they are, on a GPU and without that variable."
+        )
+    written = [f"`{name}`" for name in written_by(kernel)]
+    told = f"it writes to {' and '.join(written)}" if written else "name what it writes to there"
+    return (
+        f"`{name}[...](...)` launches a triton kernel. Give the launch a function of its own that"
+        " makes its result tensors, and make that an operator:"
+        f' `@torch.library.triton_op("{namespace(site)}::{last}_op", mutates_args=())`'
+        f" ({told}: what of that is an argument of the operator belongs in `mutates_args`), with"
+        f" `torch.library.wrap_triton({name})[grid](...)` inside; `register_autograd` where"
+        " gradients pass. gbfix does not write this by itself: what the kernel does shows on a GPU"
+        " only."
+    )
+
+
+def written_by(kernel: cst.FunctionDef) -> tuple[str, ...]:
+    """The parameters that lead to what the kernel's stores and atomic operations write to."""
+    leads: dict[str, set[str]] = {}
+    stored: set[str] = set()
+    for node in walk(kernel.body):
+        match node:
+            case cst.Assign(targets=targets, value=value):
+                for target in targets:
+                    for name in _names(target.target):
+                        leads.setdefault(name, set()).update(_names(value))
+            case cst.AugAssign(target=target, value=value):
+                for name in _names(target):
+                    leads.setdefault(name, set()).update(_names(value))
+            case cst.Call(func=func, args=[cst.Arg(value=place), *_]):
+                last = (dotted(func) or "").rpartition(".")[2]
+                if last == "store" or last.startswith("atomic_"):
+                    stored |= _names(place)
+    for _ in range(len(leads) + 1):
+        stored |= {more for name in stored for more in leads.get(name, ())}
+    return tuple(
+        param.name.value for param in kernel.params.params if _is_pointer(param, stored, kernel)
+    )
+
+
+def _is_pointer(param: cst.Param, stored: set[str], kernel: cst.FunctionDef) -> bool:
+    """Whether it is what is stored to, and neither a size nor a stride on the way there."""
+    name = param.name.value
+    if name not in stored or param.annotation is not None:
+        return False
+    # Sizes and strides are factors and bounds; a pointer is added to, and never multiplied.
+    for node in walk(kernel.body):
+        match node:
+            case cst.BinaryOperation(operator=operator, left=left, right=right) if not isinstance(
+                operator, cst.Add | cst.Subtract
+            ):
+                if name in (code(left), code(right)):
+                    return False
+            case cst.Comparison() if name in _names(node):
+                return False
+            case cst.Call(args=args) if (
+                any(code(arg.value) == name for arg in args)
+                and _last(node) not in ("store", "load")
+                and not _last(node).startswith("atomic_")
+            ):
+                return False
+    return True
+
+
+def _last(node: cst.Call) -> str:
+    return (dotted(node.func) or "").rpartition(".")[2]
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
+
+
+def kernel_of(site: Site, node: cst.BaseExpression) -> cst.FunctionDef | None:
+    """The function under ``@triton.jit``, here or in another file, that a name stands for."""
     name = dotted(node)
     if name is None:
-        return False
+        return None
     last = name.rpartition(".")[2]
     places = [site, *(site.other(path) for path in site.sources if path != site.path)]
     for place in places:
@@ -51,8 +122,9 @@ def is_kernel(site: Site, node: cst.BaseExpression) -> bool:
             continue
         for item in place.module.body:
             if isinstance(item, cst.FunctionDef) and item.name.value == last:
-                return any(_is_jit(place, decorator.decorator) for decorator in item.decorators)
-    return False
+                jitted = any(_is_jit(place, decorator.decorator) for decorator in item.decorators)
+                return item if jitted else None
+    return None
 
 
 def _is_jit(site: Site, node: cst.BaseExpression) -> bool:
