@@ -745,3 +745,33 @@ def test_a_compiled_function_in_an_eager_vmap_is_not_clean(gbfix_run: Gbfix) -> 
     report = gbfix_run(source)
     assert [item.graph_break.code for item in report.breaks] == ["GB0149"]
     assert not report.patches
+
+
+def test_an_error_of_the_compiler_that_the_program_wraps_is_a_break(gbfix_run: Gbfix) -> None:
+    source = """
+        import torch
+
+        @torch.library.custom_op("here::double", mutates_args=())
+        def double(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @double.register_fake
+        def _(x):
+            raise RuntimeError("not for fake tensors")
+
+        def inner(x):
+            return double(x) + 1
+
+        @torch.compile
+        def f(x):
+            try:
+                torch._dynamo.graph_break()
+                return inner(x)
+            except Exception as error:
+                raise ValueError(repr(error)) from error
+
+        print(f(torch.ones(3)))
+    """
+    report = gbfix_run(source)
+    assert [item.graph_break.code for item in report.breaks] == ["GB0025", "torch-runtime-error"]
+    assert not report.patches

@@ -40,13 +40,27 @@ def is_from_tracing(error: BaseException) -> bool:
     """Whether an exception left the compiler: its own, or one of the program that Dynamo met.
 
     Where the program raises nothing uncompiled, that is a break, too: an operator that fails on
-    fake tensors, or Dynamo's form of a protocol that differs from Python's.
+    fake tensors, or Dynamo's form of a protocol that differs from Python's.  A library may have
+    caught it and raised an error of its own from it.
     """
-    return is_break(error) or "\nfrom user code:" in str(error)
+    return _told(error) is not None
+
+
+def _told(error: BaseException) -> BaseException | None:
+    """The compiler's own error, where one was raised from it."""
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in seen:
+        if is_break(one) or "\nfrom user code:" in str(one):
+            return one
+        seen.append(one)
+        one = one.__cause__ or one.__context__
+    return None
 
 
 def extract(error: BaseException, region: str, project: Project) -> GraphBreak:
     """The break that an exception of the compiler describes."""
+    error = _told(error) or error
     message = _strip(str(error))
     gb_type = getattr(error, "gb_type", None) or ""
     kind = type(error).__name__
