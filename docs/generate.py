@@ -1,4 +1,4 @@
-"""Writes what is generated: gbfix/coverage.json, docs/codes.md and docs/codemods/*.md.
+"""Writes what is generated: gbfix/coverage*.json, docs/codes.md and docs/codemods/*.md.
 
     python docs/generate.py            # write
     python docs/generate.py --check    # say what is not current, exit 1
@@ -24,8 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent
 _ORDER = ("fixed", "unsafe", "advice", "eager-error")
 
 
-def coverage() -> str:
-    """What the corpus shows of each code: the best outcome, the number of cases; or why none."""
+def coverage() -> dict[Path, str]:
+    """What the corpus shows of each code: the best outcome, the number of cases; or why none.
+
+    One file for the seed codes, one for all others.
+    """
     found: dict[str, dict[str, object]] = {}
     for path in sorted((ROOT / "corpus").glob("*/*/case.toml")):
         about = tomllib.loads(path.read_text())
@@ -35,11 +38,16 @@ def coverage() -> str:
         row = found.setdefault(about["code"], {"outcome": outcome, "cases": 0})
         row["outcome"] = min(str(row["outcome"]), outcome, key=_ORDER.index)
         row["cases"] = int(str(row["cases"])) + 1
-    unreached = tomllib.loads((ROOT / "corpus" / "unreached.toml").read_text())
-    for code, about in unreached.items():
-        found.setdefault(code, {"outcome": about["kind"], "cases": 0, "why": about["why"]})
-    lines = [f"{json.dumps(code)}: {json.dumps(found[code])}" for code in sorted(found)]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    for path in sorted((ROOT / "corpus").glob("unreached*.toml")):
+        for code, about in tomllib.loads(path.read_text()).items():
+            found.setdefault(code, {"outcome": about["kind"], "cases": 0, "why": about["why"]})
+    seed = json.loads((ROOT / "gbfix" / "seed_codes.json").read_text())
+    texts = {}
+    for name, seeded in (("coverage.json", True), ("coverage_newer.json", False)):
+        codes = [code for code in sorted(found) if (code in seed) == seeded]
+        lines = [f"{json.dumps(code)}: {json.dumps(found[code])}" for code in codes]
+        texts[Path("gbfix", name)] = "{\n" + ",\n".join(lines) + "\n}\n"
+    return texts
 
 
 def page(codemod: Codemod) -> str:
@@ -86,17 +94,17 @@ def generated() -> dict[Path, str]:
         index.append(f"- [{item.name}]({item.name}.md): {summary}")
     pages[Path("docs", "codemods", "README.md")] = "\n".join(index) + "\n"
     return {
-        Path("gbfix", "coverage.json"): coverage(),
+        **coverage(),
         Path("docs", "codes.md"): "# Codes\n\n" + explain.codes("markdown"),
         **pages,
     }
 
 
 def main() -> int:
-    coverage_file = ROOT / "gbfix" / "coverage.json"
     check = "--check" in sys.argv[1:]
     if not check:
-        coverage_file.write_text(coverage(), encoding="utf-8")  # the table is made from it
+        for path, text in coverage().items():  # the table is made from it
+            (ROOT / path).write_text(text, encoding="utf-8")
     stale = []
     files = generated()
     for path, text in files.items():

@@ -416,10 +416,10 @@ def coverage() -> Mapping[str, Mapping[str, Any]]:
 
     Generated from ``corpus/`` by ``docs/generate.py``; codes that are not in it have no case.
     """
-    data: dict[str, dict[str, Any]] = json.loads(
-        (_HERE / "coverage.json").read_text(encoding="utf-8")
-    )
-    return data
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("coverage.json", "coverage_newer.json"):
+        found |= json.loads((_HERE / name).read_text(encoding="utf-8"))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -406,6 +406,7 @@ class _Cutter:
         unbound -= _read_at_once(run[0])
         if unbound:
             raise CannotSplit(f"`{sorted(unbound)[0]}` may be unbound there")
+        self.check_generators(run, live)
         return tuple(name for name in self.order if name in live)
 
     def given(self, run: Body) -> tuple[str, ...]:
@@ -442,6 +443,13 @@ class _Cutter:
                     return True
         return True
 
+    def check_generators(self, run: Body, takes: Collection[str]) -> None:
+        """A compiled part draws other numbers from a `random.Random` that it is handed."""
+        facts = self.site.locals_before(run[0])
+        for name in takes:
+            if name in facts and facts[name].type in _GENERATORS:
+                raise CannotSplit(f"a part would draw numbers from `{name}`")
+
     def check_looped(self, run: Body, takes: Collection[str]) -> None:
         """In a loop, a part is compiled anew for every other object that it is handed."""
         facts = self.site.locals_before(run[0])
@@ -452,6 +460,7 @@ class _Cutter:
 
 
 _PASSES_IN_LOOPS = words("tensor int float bool none mixed")
+_GENERATORS = words("random.Random random.SystemRandom")
 
 
 def _read_at_once(statement: cst.BaseStatement) -> frozenset[str]:

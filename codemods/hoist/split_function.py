@@ -18,11 +18,13 @@ from gbfix.codemod import (
     Site,
     tensor,
 )
+from gbfix.schema import Fact
 
 from .compiled import compiled_place
 from .halves import CannotSplit, cut, split, with_decorators
 
 _X = tensor(3)
+_RNG = {"rng": Fact("object", "random.Random")}
 
 
 class SplitFunction(Codemod):
@@ -164,34 +166,83 @@ class SplitFunction(Codemod):
         "GB0263",
         "GB0273",
         "GB0277",
+        "GB0289",
         "GB0291",
+        "GB0292",
         "GB0293",
         "GB0294",
         "GB0296",
         "GB0297",
         "GB0298",
+        "GB0306",
+        "GB0330",
+        "GB0332",
+        "GB0333",
+        "GB0334",
         "GB0346",
+        "GB0367",
+        "GB0373",
+        "GB0374",
+        "GB0467",
         "GB0569",
+        "GB0682",
+        "GB0808",
+        "GB0871",
+        "GB1042",
+        "GB1220",
+        "GB1297",
         "GB1584",
+        "GB1724",
+        "GB1750",
+        "GB2404",
+        "GB2520",
         "GB2533",
+        "GB2549",
+        "GB2696",
+        "GB2852",
+        "GB2861",
+        "GB2977",
+        "GB3241",
+        "GB3383",
+        "GB3697",
         "GB3934",
         "GB4271",
         "GB4411",
         "GB4501",
+        "GB4608",
         "GB4695",
         "GB4880",
+        "GB5458",
+        "GB5849",
+        "GB5904",
         "GB5976",
         "GB6012",
+        "GB6053",
+        "GB6215",
+        "GB6622",
+        "GB6663",
+        "GB6890",
         "GB7324",
         "GB7444",
+        "GB7502",
+        "GB7637",
         "GB7650",
+        "GB7685",
+        "GB7786",
+        "GB8335",
+        "GB8985",
         "GB9137",
         "GB9158",
+        "GB9277",
+        "GB9300",
         "GB9316",
         "GB9458",
         "GB9561",
+        "GB9567",
         "GB9625",
+        "GB9648",
         "GB9840",
+        "GB9860",
     )
 
     examples = (
@@ -501,6 +552,7 @@ class SplitFunction(Codemod):
             f"import time\nimport torch\n\n\n{source}",
             at="time.time()",
             why=why,
+            facts=_RNG if "rng" in source else {},
         )
         for source, why in (
             (
@@ -592,6 +644,11 @@ class SplitFunction(Codemod):
             (
                 "@torch.compile\ndef f(x): y = x + 1; t = time.time(); return y + t\n",
                 "all on one line",
+            ),
+            (
+                "@torch.compile\ndef f(x, rng):\n    x = x + 1\n    t = time.time()\n"
+                "    return x * rng.random() + t\n",
+                "a part would draw other numbers",
             ),
         )
     )

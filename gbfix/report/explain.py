@@ -33,6 +33,7 @@ def explain(name: str) -> dict[str, Any]:
         "before": advice.before if advice else "",
         "after": advice.after if advice else "",
         "codemods": list(catalog.answering(code)),
+        "why": registry.coverage().get(code, {}).get("why", ""),
         "url": known.url(code),
     }
     if code in registry.FAMILIES:
@@ -57,6 +58,7 @@ def explain_text(name: str) -> str:
         lines += _section(head.capitalize(), _code(about[head]))
     names = ", ".join(about["codemods"]) or "none: gbfix reports it and gives advice"
     lines += _section("Codemods that answer it", _wrapped(names))
+    lines += _section("Why no program of the corpus shows it", _wrapped(about["why"]))
     lines += _section("Also known as", [f"  {title}" for title in about["former_titles"]])
     if about["url"]:
         lines += ["", f"See {about['url']}"]
@@ -99,10 +101,10 @@ def codes(style: str) -> str:
     rows = list(code_rows())
     if style == "json":
         return json.dumps(rows, indent=1) + "\n"
-    cells = [("code", "torch", "outcome", "title", "codemods")]
+    cells = [("code", "torch", "outcome", "title", "codemods, or why there is no program")]
     for row in rows:
         present = "yes" if row["in_torch"] else "no"
-        names = ", ".join(row["codemods"])
+        names = row["why"] or ", ".join(row["codemods"])
         cells.append((row["code"], present, row["outcome"], row["title"], names))
     if style == "markdown":
         table = [_markdown_row(row) for row in cells]
@@ -131,16 +133,16 @@ _OUTCOMES = {
 
 
 def _counts(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """How many of the seed codes have which outcome, and how many others are reproduced."""
+    """How many codes have which outcome: of the seed list, and of the rest of the registry."""
     seeds = [row for row in rows if row["seed"]]
-    others = [row for row in rows if not row["seed"] and row["reproduced"]]
-    reproduced = sum(row["reproduced"] for row in seeds)
-    yield f"Of the {len(seeds)} seed codes {reproduced} are reproduced by a program of the corpus,"
-    yield f"and {len(others)} of the others. The seed codes by outcome:"
+    newer = [row for row in rows if not row["seed"] and row["kind"] == "graph-break"]
+    first, second = (sum(row["reproduced"] for row in group) for group in (seeds, newer))
+    yield f"Of the {len(seeds)} seed codes {first} are reproduced by a program of the corpus,"
+    yield f"and {second} of the {len(newer)} newer codes. Seed codes, then newer ones, by outcome:"
     yield ""
     for outcome, words in _OUTCOMES.items():
-        count = sum(row["outcome"] == outcome for row in seeds)
-        yield f"- {outcome}: {count} ({words})"
+        counts = [sum(row["outcome"] == outcome for row in group) for group in (seeds, newer)]
+        yield f"- {outcome}: {counts[0]}, {counts[1]} ({words})"
 
 
 def _kind(about: dict[str, Any]) -> str:

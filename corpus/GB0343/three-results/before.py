@@ -1,0 +1,10 @@
+import torch
+from torch._higher_order_ops.scan import scan
+
+
+@torch.compile
+def f(x, start):
+    return scan(lambda carry, row: (carry + row, row * 2, row + 1), start, x)
+
+
+print(f(torch.ones(3, 2), torch.zeros(2)))

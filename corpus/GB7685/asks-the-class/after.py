@@ -1,0 +1,25 @@
+import torch
+from torch._library.opaque_object import register_opaque_type
+from torch._opaque_base import OpaqueBase
+
+
+class Settings(OpaqueBase):
+    pass
+
+
+register_opaque_type(Settings, typ="reference")
+
+
+def f(x):
+    try:
+        return x * Settings.scale
+    except AttributeError:
+        return f_inside(x)
+
+
+@torch.compile
+def f_inside(x):
+    return x + 1
+
+
+print(f(torch.ones(2)))

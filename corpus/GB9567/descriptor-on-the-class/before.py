@@ -1,0 +1,23 @@
+import torch
+from torch._library.opaque_object import register_opaque_type
+from torch._opaque_base import OpaqueBase
+
+
+class Default:
+    def __get__(self, instance, owner=None):
+        return 3
+
+
+class Settings(OpaqueBase):
+    scale = Default()
+
+
+register_opaque_type(Settings, typ="reference")
+
+
+@torch.compile
+def f(x):
+    return x * Settings.scale
+
+
+print(f(torch.ones(2)))

@@ -1,0 +1,16 @@
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+send = dist.P2POp(dist.isend, torch.ones(2), 1)
+
+
+@torch.compile
+def f(x):
+    send.tensor = x + 1
+    return x * 2
+
+
+print(f(torch.ones(2)), send.tensor)
+dist.destroy_process_group()
