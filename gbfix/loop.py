@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -134,13 +135,14 @@ class Loop:
         bench = self._bench
         serial = bench.serial
         wanted = not (serial or self._options.check_only)
+        started = time.monotonic()
         golden_job = bench.job("golden", {}, residents=wanted)
         golden, user = bench.together(golden_job, bench.job("user", {}))
         if bench.serial and not serial:
             # The two wrote the same files at the same time: what they saw of them is worth nothing.
             golden_job = bench.job("golden", {})
             golden, user = bench.together(golden_job, bench.job("user", {}))
-        bench.golden = golden_job.directory
+        bench.golden, bench.recording = golden_job.directory, time.monotonic() - started
         self._recorded = recording.read(golden, user, self._options.timeout)
         user = user.without_traces(self._recorded.raising)
         bench.stop_after = self._recorded.stop_after

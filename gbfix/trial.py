@@ -23,6 +23,10 @@ _OPERATORS = re.compile(
     r"|\bcapture_\w+_outputs\b|\ballow_rnn\b"
 )
 
+#: Compilations under inductor that may be too long, before no more are begun: what is slow there is
+#: the model, most of the time, and not the patch.
+_GIVE_UP = 2
+
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
 
@@ -55,6 +59,8 @@ class Trials:
         self._under_inductor: dict[
             tuple[frozenset[tuple[str, str]], tuple[str, frozenset[int], str], bool], Rung
         ] = {}
+        #: How many of these compilations were given up as too long.
+        self._given_up = 0
 
     def keep(self, rewrite: Rewrite, region: str, judgement: ladder.Judgement) -> None:
         """Note what an accepted rewrite changes for all later ones."""
@@ -220,6 +226,11 @@ class Trials:
         if tried in self._under_inductor:
             judgement.verdict = judgement.verdict.with_rung(self._under_inductor[tried])
             return
+        limit = min(self._options.inductor_timeout, self._options.timeout)
+        if self._given_up >= _GIVE_UP:
+            why = f"was not begun, {_GIVE_UP} others did not end within {limit:g} s"
+            judgement.verdict = judgement.verdict.with_rung(ladder.not_tried("inductor", why))
+            return
         self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
 
         def brief(texts: dict[str, str]) -> Outcome:
@@ -232,13 +243,14 @@ class Trials:
                 backends=("inductor",),
                 brief=True,
             )
-            return self._bench.once(job)
+            return self._bench.once(job, limit)
 
         outcome = brief(overlay)
-        rung = ladder.one_backend(outcome, None, self.baseline, "inductor")
+        self._given_up += ladder.is_late(outcome)
+        rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit)
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
-            rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor")
+            rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor", limit)
         self._under_inductor[tried] = rung
         judgement.verdict = judgement.verdict.with_rung(rung)
 
