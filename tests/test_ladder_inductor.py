@@ -8,8 +8,8 @@ import shutil
 import pytest
 from planted import HEAD, Gbfix, Planted
 
-from gbfix import bench, ladder, loop
-from gbfix.schema import Safety
+from gbfix import bench, cache, ladder, loop
+from gbfix.schema import Options, Patch, Report, Rung, Safety, Target, Verdict
 from gbfix.worker.protocol import Failed, Outcome
 
 pytestmark = pytest.mark.skipif(
@@ -112,6 +112,15 @@ def test_where_all_is_slow_under_inductor_only_two_are_tried(
     assert "did not end within 1 s" in first.reason
     assert "was not begun, 2 others did not end" in last.reason
     assert first.safety is last.safety is Safety.UNSAFE
+
+
+@pytest.mark.parametrize("passed", [True, None], ids=["passed", "not tried to the end"])
+def test_what_a_time_limit_decided_is_not_kept(passed: bool | None) -> None:
+    verdict = Verdict((Rung("inductor", passed),))
+    patch = Patch("a.py", "", "", "", (), (), Safety.UNSAFE, verdict)
+    target = Target("script", "a.py")
+    cache.store(target, Options(), "2.13", Report("a.py", unsafe_patches=[patch]), ())
+    assert (cache.load(target, Options(), "2.13") is not None) is bool(passed)
 
 
 @pytest.mark.parametrize(
