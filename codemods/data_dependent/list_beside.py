@@ -205,6 +205,7 @@ def _is_call_of(
         return not given and len(module_bindings(site.module).get(name, ())) == 1
     return (
         isinstance(node.func, cst.Attribute)
+        and site.class_of(node) is holder
         and node.func.attr.value == name
         and isinstance(node.func.value, cst.Name)
         and node.func.value.value == "self"

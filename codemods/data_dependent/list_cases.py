@@ -136,6 +136,7 @@ NEAR_MISSES = (
     _local("row[:, None] / w", "row + (h > 2)", "a comparison"),
     _local("row[:, None] / w", "row[:, None] * (0.1 * w)", "rounded to float32 in a tensor"),
     _local("row[:, None] / w", "maps[:w]", "a slice of something of its own"),
+    _local("row[:, None] / w", "w / row[:, None]", "the other way round, rounded otherwise"),
     _local("row[:, None] / w", "row * max(h, w)", "an unknown call"),
     _local("        grids.append", "        h += 1\n        grids.append", "changes the tensor"),
     _local("    return grids", "    return grids, h", "given away after the loop"),
@@ -174,4 +175,10 @@ NEAR_MISSES = (
         "two methods of that name",
     ),
     _parameters("@staticmethod", "@torch.no_grad()", "decorated"),
+    _parameters(
+        "    def forward(self, x, shapes, shapes_list):\n        return x +",
+        "    class Inner:\n"
+        "        def forward(self, x, shapes, shapes_list):\n            return x +",
+        "the method of another class",
+    ),
 )

@@ -165,6 +165,8 @@ class _Uses:
             return "whole" if divides and int(self._site.text(other), 0) else ""
         if not isinstance(node.operator, _WHOLE | cst.Divide):
             return ""
+        if isinstance(node.operator, cst.Divide) and node.left is child:
+            return ""  # torch multiplies a number by the reciprocal, which rounds otherwise
         if isinstance(other, cst.Float):
             # A tensor of 0.1 times a number is rounded to float32: halves and the like are not.
             exact = (1024 * float(self._site.text(other))).is_integer()
