@@ -541,11 +541,9 @@ class Loop:
                 # processes: the last verdict is the final check of the whole set.
                 verdict = self._accepted[-1].verdict
                 branches = _branch_sum(mine)
-                verdict = dataclasses.replace(
-                    verdict,
-                    rungs=(*(r for r in verdict.rungs if r.name != "branches"), *branches[1]),
-                    branches=branches[0],
-                )
+                others = (r for r in verdict.rungs if r.name != "branches")
+                rungs = (*others, *branches[1], *_untried(mine, verdict))
+                verdict = dataclasses.replace(verdict, rungs=rungs, branches=branches[0])
                 self._report.patches.append(self._patch(path, before, after, mine, verdict))
         for key, region in self._recorded.regions.items():
             if region.status in ("clean", "error"):
@@ -637,6 +635,12 @@ def _branch_sum(accepted: Sequence[Accepted]) -> tuple[tuple[int, int] | None, t
         for text in rung.caveats
     )
     return (seen, total), (Rung("branches", True, f"{seen} of {total} ran", caveats),)
+
+
+def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
+    """What was not tried to the end for some rewrite, nor for all of them together since."""
+    rungs = {r.name: r for item in accepted for r in item.verdict.rungs if r.passed is None}
+    return tuple(rung for name, rung in rungs.items() if last.rung(name) is None)
 
 
 def _advice(shown: BreakReport) -> tuple[str, ...]:

@@ -43,8 +43,8 @@ f(torch.ones(1, 4)).sum().backward()
 """
 
 
-def _patch(parameters: str, names: str, call: str) -> Planted:
-    old = PROGRAM.strip()
+def _patch(parameters: str, names: str, call: str, program: str = PROGRAM) -> Planted:
+    old = program.strip()
     new = old.replace('    torch._dynamo.graph_break()\n    print("said")\n', f"    {call}\n")
     return Planted(old, OPERATOR.format(parameters=parameters, names=names) + "\n\n" + new)
 
@@ -112,6 +112,24 @@ def test_where_all_is_slow_under_inductor_only_two_are_tried(
     assert "did not end within 1 s" in first.reason
     assert "was not begun, 2 others did not end" in last.reason
     assert first.safety is last.safety is Safety.UNSAFE
+
+
+def test_a_later_step_does_not_hide_what_was_not_tried(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "    torch._dynamo.graph_break()\n    return y + 1\n"
+    program = PROGRAM.replace("    return y\n", more)
+    first = _patch("anchor: torch.Tensor", "anchor", "say(torch.empty(0))", program)
+    second = Planted(more, "    return y + 1\n")
+    monkeypatch.setattr(loop, "discover", lambda: [first, second])
+    options = {"inductor": True, "inductor_timeout": 1.0, "unsafe_fixes": True}
+    report = gbfix_run(HEAD + SLOW + program, **options)
+    assert {item.status for item in report.breaks} == {"fixed"}
+    assert len(report.steps) == 2 and report.steps[1].verdict.rung("inductor") is None
+    (patch,) = report.patches
+    rung = patch.verdict.rung("inductor")
+    assert rung is not None and rung.passed is None and rung.caveats
+    assert patch.safety is Safety.UNSAFE
 
 
 @pytest.mark.parametrize("passed", [True, None], ids=["passed", "not tried to the end"])
