@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import os
 import re
@@ -15,7 +16,7 @@ from gbfix.bench import Bench
 from gbfix.codemod import Rewrite, Site
 from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
-from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome
+from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome, RegionCalled
 
 #: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
@@ -356,7 +357,8 @@ class Trials:
         patched = _instrument(path, action, forced.call, forced.value)
         golden = self._bench.job("golden", accepted, [original], values_only=True)
         first = self._bench.once(golden)
-        if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):
+        ends = branches.ends_with(first)
+        if ends is None:
             return ""
         second = self._bench.once(
             self._bench.job(
@@ -368,12 +370,24 @@ class Trials:
                 backends=self._options.backends[:2],
             )
         )
-        verdict = self._values(second, self._options.backends[:2])
+        baseline = self.baseline
+        if ends:
+            # A check that is forced to fail ends both programs, with the same exception.
+            second = branches.without_end(second, ends)
+            calls = collections.Counter(event.key for event in first.of(RegionCalled))
+            raised = {(e.key, e.index) for e in first.of(Failed) if e.kind == "region-error"}
+            baseline = dataclasses.replace(baseline, calls=calls, raising=baseline.raising | raised)
+        verdict = self._values(second, self._options.backends[:2], baseline)
         return (verdict.failure and f"forced {forced.value}: {verdict.failure}") or None
 
-    def _values(self, candidate: Outcome, backends: Sequence[str] = ()) -> Verdict:
+    def _values(
+        self,
+        candidate: Outcome,
+        backends: Sequence[str] = (),
+        baseline: ladder.Baseline | None = None,
+    ) -> Verdict:
         """What a candidate's run alone says, next to a golden run of its own."""
-        baseline = dataclasses.replace(self.baseline, stable_output=False)
+        baseline = dataclasses.replace(baseline or self.baseline, stable_output=False)
         return ladder.judge(
             Rung("source", True),
             candidate,
