@@ -68,6 +68,7 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         inductor=not value("backend", ()),
         jobs=value("jobs", defaults.jobs),
         timeout=float(value("timeout", defaults.timeout)),
+        inductor_timeout=float(value("inductor-timeout", defaults.inductor_timeout)),
         memory_limit=size(value("memory-limit", "0")),
         select=selection("--select", value("select", ())),
         ignore=selection("--ignore", value("ignore", ())),

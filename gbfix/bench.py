@@ -45,6 +45,8 @@ class Bench:
         self._residents: list[Resident] = []
         #: Seconds that the program takes to its first recorded call.
         self.set_up = 0.0
+        #: Seconds that recording took: what a run from the start needs for itself, at most.
+        self.recording = 0.0
 
     def source(self, path: str) -> SourceFile:
         """A project file as it was when first asked for."""
@@ -110,21 +112,29 @@ class Bench:
         """Whether candidates are first tried where the program stands at its recorded calls."""
         return bool(self._residents) and self.set_up > HEAVY
 
-    def at_calls(self, job: Job) -> Outcome | None:
+    def at_calls(self, job: Job, limit: float = 0.0) -> Outcome | None:
         """Do a job at the recorded calls, without a start of the program; None where it cannot."""
         if not self._residents or any(item.action == "observe" for item in job.instruments):
             return None
-        outcome = self._runner.ask(job, self._residents, self._options.timeout)
+        outcome = self._runner.ask(job, self._residents, limit or self._options.timeout)
+        if outcome is not None and outcome.ended == "timeout" and not limit:
+            outcome = None
         if outcome is None:
             # The same job may be run from the start.
             shutil.rmtree(job.directory, ignore_errors=True)
             os.mkdir(job.directory)
         return outcome
 
-    def once(self, job: Job) -> Outcome:
-        """Run a job at the recorded calls where it can be done there, else from the start."""
-        outcome = self.at_calls(job)
-        return self.together(job)[0] if outcome is None else outcome
+    def once(self, job: Job, limit: float = 0.0) -> Outcome:
+        """Run a job at the recorded calls where it can be done there, else from the start.
+
+        One with a ``limit`` of seconds for its own work is given up beyond it, and not run again.
+        """
+        outcome = self.at_calls(job, limit)
+        if outcome is not None:
+            return outcome
+        timeout = self.recording + limit if limit else self._options.timeout
+        return self.together(job, timeout=timeout)[0]
 
     def in_turns(self, *jobs: Job) -> list[Outcome]:
         """Run two ``measure`` jobs that wait for each other."""
@@ -179,12 +189,12 @@ class Bench:
             raise
         return outcome, rest if good else Outcome([])
 
-    def together(self, *jobs: Job) -> list[Outcome]:
+    def together(self, *jobs: Job, timeout: float | None = None) -> list[Outcome]:
         """Run jobs side by side; one after the other where the program writes files.
 
         Each starts with the user's files as gbfix found them.
         """
-        timeout = self._options.timeout
+        timeout = self._options.timeout if timeout is None else timeout
         groups = [[job] for job in jobs] if self.serial else [list(jobs)]
         outcomes: list[Outcome] = []
         try:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from gbfix.schema import Span
+from gbfix.worker.protocol import Failed, Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,29 @@ class Forced:
     call: Span
     value: bool
     moved: bool = False
+
+
+def ends_with(forced: Outcome) -> str | None:
+    """The exception by which a program with a forced condition ended; empty where it ended well.
+
+    None where it cannot be compared: it failed elsewhere than in a region, or did not end.
+    """
+    failures = [event for event in forced.of(Failed) if not event.key]
+    if not failures:
+        return "" if forced.ended in ("ok", "stopped") else None
+    from_region = any(event.kind == "region-error" for event in forced.of(Failed))
+    by_itself = forced.ended == "failed" and [event.kind for event in failures] == ["eager-error"]
+    return failures[0].message if from_region and by_itself else None
+
+
+def without_end(patched: Outcome, message: str) -> Outcome:
+    """The outcome of a program that must end with this exception, as if it had ended well."""
+    for event in patched.of(Failed):
+        if not event.key and (event.kind, event.message) == ("eager-error", message):
+            rest = [item for item in patched.events if item is not event]
+            return dataclasses.replace(patched, events=rest, ended="ok")
+    missing = Failed("eager-error", f"does not end with {message}, as the original does")
+    return dataclasses.replace(patched, events=[*patched.events, missing])
 
 
 def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:

@@ -58,7 +58,13 @@ def load(target: Target, options: Options, torch_version: str) -> Report | None:
 def store(
     target: Target, options: Options, torch_version: str, report: Report, files: Iterable[str]
 ) -> None:
-    """Keep a report; failing to is no error (a full disk must not cost the user the result)."""
+    """Keep a report; failing to is no error (a full disk must not cost the user the result).
+
+    What a time limit decided may come out otherwise on a quieter machine: that is not kept.
+    """
+    patches = (*report.patches, *report.unsafe_patches)
+    if any(rung.passed is None for patch in patches for rung in patch.verdict.rungs):
+        return
     path = folder() / f"{_key(target, options, torch_version)}.pickle"
     digests = tuple((name, _digest(name)) for name in sorted(set(files)))
     data = pickle.dumps(_Entry(_FORMAT, report, digests), protocol=5)

@@ -95,6 +95,9 @@ class _RunCommand(click.Command):
     "--executor", metavar="URL", help="Run targets on a cluster: dask:// or ray://HOST:PORT."
 )
 @click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds for one run.")
+@click.option(
+    "--inductor-timeout", type=_SECONDS, metavar="S", help="Seconds for a brief check there (120)."
+)
 @click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")
 @click.option("-v", "--verbose", count=True, help="Show all that was tried; tracebacks.")

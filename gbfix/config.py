@@ -15,7 +15,8 @@ from typing import Any
 from gbfix import GbfixError
 
 _LISTS = ("exclude", "select", "ignore", "backend")
-_NUMBERS = ("calls", "jobs", "timeout")
+_SECONDS = ("timeout", "inductor-timeout")
+_NUMBERS = ("calls", "jobs", *_SECONDS)
 _FLAGS = ("unsafe-fixes", "cache", "measure", "only-if-faster")
 _KEYS = ("targets", *_LISTS, *_NUMBERS, *_FLAGS, "memory-limit")
 
@@ -87,7 +88,7 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
             _require(path, key, isinstance(value, bool), "true or false", value)
             options[key] = value
         elif key in _NUMBERS:
-            kind = int | float if key == "timeout" else int
+            kind = int | float if key in _SECONDS else int
             right = isinstance(value, kind) and not isinstance(value, bool) and value >= 0
             _require(path, key, right, "a number that is not negative", value)
             options[key] = value

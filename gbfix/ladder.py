@@ -229,7 +229,7 @@ def _program_failure(outcome: Outcome, baseline: Baseline) -> str:
             if (event.key, event.index) in baseline.raising:
                 continue
             return f"the patched program raises {event.message}"
-        if event.kind == "fork":
+        if event.kind in ("fork", "timeout"):
             return f"could not be measured: {event.message}"
         return f"the patched program fails: {event.message}"
     if outcome.ended not in ("ok", "stopped"):
@@ -314,11 +314,17 @@ def _backend_rungs(
     return rungs
 
 
-def one_backend(outcome: Outcome, plain: Outcome | None, baseline: Baseline, backend: str) -> Rung:
+def is_late(outcome: Outcome) -> bool:
+    """Whether a run, or one that stands in for a fork of it, was ended by its time limit."""
+    return outcome.ended == "timeout" or any(e.kind == "timeout" for e in outcome.of(Failed))
+
+
+def one_backend(
+    outcome: Outcome, plain: Outcome | None, baseline: Baseline, backend: str, limit: float
+) -> Rung:
     """The rung of a brief run under one more backend; ``plain`` is the original's, if it failed."""
-    if outcome.ended == "timeout":
-        # A large model may compile for long: that is no verdict.
-        return Rung(backend, None, f"did not end within {outcome.detail}")
+    if is_late(outcome):
+        return not_tried(backend, f"did not end within {limit:g} s")
     problem = _program_failure(outcome, baseline)
     if problem:
         return Rung(backend, False, problem)
@@ -326,6 +332,12 @@ def one_backend(outcome: Outcome, plain: Outcome | None, baseline: Baseline, bac
         baseline = dataclasses.replace(baseline, inherent=inherent_differences(plain))
     (rung,) = _backend_rungs(outcome, baseline, (backend,), {}, "", any_inputs=True)
     return rung
+
+
+def not_tried(backend: str, why: str) -> Rung:
+    """The rung of a backend that was not tried to the end: no verdict, and no ground for "safe"."""
+    caveat = f"not tried under {backend}, where such patches went wrong before: the check {why}"
+    return Rung(backend, None, why, (f"{caveat} (--inductor-timeout gives it longer)",))
 
 
 def _user_rungs(

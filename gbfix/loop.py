@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -134,13 +135,14 @@ class Loop:
         bench = self._bench
         serial = bench.serial
         wanted = not (serial or self._options.check_only)
+        started = time.monotonic()
         golden_job = bench.job("golden", {}, residents=wanted)
         golden, user = bench.together(golden_job, bench.job("user", {}))
         if bench.serial and not serial:
             # The two wrote the same files at the same time: what they saw of them is worth nothing.
             golden_job = bench.job("golden", {})
             golden, user = bench.together(golden_job, bench.job("user", {}))
-        bench.golden = golden_job.directory
+        bench.golden, bench.recording = golden_job.directory, time.monotonic() - started
         self._recorded = recording.read(golden, user, self._options.timeout)
         user = user.without_traces(self._recorded.raising)
         bench.stop_after = self._recorded.stop_after
@@ -551,11 +553,9 @@ class Loop:
                 # processes: the last verdict is the final check of the whole set.
                 verdict = self._accepted[-1].verdict
                 branches = _branch_sum(mine)
-                verdict = dataclasses.replace(
-                    verdict,
-                    rungs=(*(r for r in verdict.rungs if r.name != "branches"), *branches[1]),
-                    branches=branches[0],
-                )
+                others = (r for r in verdict.rungs if r.name != "branches")
+                rungs = (*others, *branches[1], *_untried(mine, verdict))
+                verdict = dataclasses.replace(verdict, rungs=rungs, branches=branches[0])
                 self._report.patches.append(self._patch(path, before, after, mine, verdict))
         for key, region in self._recorded.regions.items():
             if region.status in ("clean", "error"):
@@ -647,6 +647,12 @@ def _branch_sum(accepted: Sequence[Accepted]) -> tuple[tuple[int, int] | None, t
         for text in rung.caveats
     )
     return (seen, total), (Rung("branches", True, f"{seen} of {total} ran", caveats),)
+
+
+def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
+    """What was not tried to the end for some rewrite, nor for all of them together since."""
+    rungs = {r.name: r for item in accepted for r in item.verdict.rungs if r.passed is None}
+    return tuple(rung for name, rung in rungs.items() if last.rung(name) is None)
 
 
 def _advice(shown: BreakReport) -> tuple[str, ...]:

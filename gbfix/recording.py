@@ -128,7 +128,7 @@ def _check_end(golden: Outcome, called: bool, timeout: float, errors: list[Error
     if failures:
         raise Stop(_program_error(failures[0]))
     for event in golden.of(Failed):
-        if event.kind in ("crash", "fork"):
+        if event.kind in ("crash", "fork", "timeout"):
             region = event.key.rpartition("::")[2]
             message = f"{region}: {event.message}"
             errors.append(ErrorReport(event.kind, message, traceback=event.traceback, fatal=False))

@@ -219,7 +219,7 @@ class Runner:
             what = f"{outcome.ended} {outcome.detail} while {doing(piece.name)}"
             if not reached:
                 what = f"run again for {doing(piece.name)}, the program did not come to this call"
-            kind = "crash" if outcome.ended == "crash" else "fork"
+            kind = outcome.ended if outcome.ended in ("crash", "timeout") else "fork"
             events.append(Failed(kind, what, key=piece.key))
         return events, well
 
@@ -250,9 +250,10 @@ class Runner:
         return sorted(found, key=lambda item: item.after)
 
     def ask(self, job: Job, residents: Sequence[Resident], timeout: float) -> Outcome | None:
-        """Have a job done at recorded calls; None where that is not possible, or is over time.
+        """Have a job done at recorded calls; None where that is not possible.
 
-        The events are those of a run from the start at these calls.
+        The events are those of a run from the start at these calls.  One that is over time has
+        ended with ``timeout``.
         """
         job = dataclasses.replace(job, guard=self._guards[-1])
         Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
@@ -272,7 +273,7 @@ class Runner:
                 time.sleep(wait)
                 wait = min(wait * 1.3, 0.03)
                 if time.monotonic() - started > timeout:
-                    return None
+                    return Outcome([], "timeout", f"{timeout:g} s")
                 if any(not _alive(item.pid) for item in residents):
                     return None
         finally:

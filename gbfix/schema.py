@@ -364,6 +364,8 @@ class Options:
     backends: tuple[str, ...] = ("eager", "aot_eager")
     #: Operators that inductor is known to get wrong at times are tried there as well.
     inductor: bool = False
+    #: Seconds for each of these brief compilations, apart from what the program takes itself.
+    inductor_timeout: float = 120.0
     jobs: int = 0
     timeout: float = 300.0
     memory_limit: int = 0

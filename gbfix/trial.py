@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 import os
 import re
@@ -15,13 +16,17 @@ from gbfix.bench import Bench
 from gbfix.codemod import Rewrite, Site
 from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
-from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome
+from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome, RegionCalled
 
 #: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
     r"\b(?:cond|while_loop|scan|register_effect|custom_op|nonstrict_trace)\(|_higher_order_ops\."
     r"|\bcapture_\w+_outputs\b|\ballow_rnn\b"
 )
+
+#: Compilations under inductor that may be too long, before no more are begun: what is slow there is
+#: the model, most of the time, and not the patch.
+_GIVE_UP = 2
 
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
@@ -55,6 +60,8 @@ class Trials:
         self._under_inductor: dict[
             tuple[frozenset[tuple[str, str]], tuple[str, frozenset[int], str], bool], Rung
         ] = {}
+        #: How many of these compilations were given up as too long.
+        self._given_up = 0
 
     def keep(self, rewrite: Rewrite, region: str, judgement: ladder.Judgement) -> None:
         """Note what an accepted rewrite changes for all later ones."""
@@ -220,6 +227,11 @@ class Trials:
         if tried in self._under_inductor:
             judgement.verdict = judgement.verdict.with_rung(self._under_inductor[tried])
             return
+        limit = min(self._options.inductor_timeout, self._options.timeout)
+        if self._given_up >= _GIVE_UP:
+            why = f"was not begun, {_GIVE_UP} others did not end within {limit:g} s"
+            judgement.verdict = judgement.verdict.with_rung(ladder.not_tried("inductor", why))
+            return
         self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
 
         def brief(texts: dict[str, str]) -> Outcome:
@@ -232,13 +244,14 @@ class Trials:
                 backends=("inductor",),
                 brief=True,
             )
-            return self._bench.once(job)
+            return self._bench.once(job, limit)
 
         outcome = brief(overlay)
-        rung = ladder.one_backend(outcome, None, self.baseline, "inductor")
+        self._given_up += ladder.is_late(outcome)
+        rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit)
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
-            rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor")
+            rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor", limit)
         self._under_inductor[tried] = rung
         judgement.verdict = judgement.verdict.with_rung(rung)
 
@@ -344,7 +357,8 @@ class Trials:
         patched = _instrument(path, action, forced.call, forced.value)
         golden = self._bench.job("golden", accepted, [original], values_only=True)
         first = self._bench.once(golden)
-        if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):
+        ends = branches.ends_with(first)
+        if ends is None:
             return ""
         second = self._bench.once(
             self._bench.job(
@@ -356,12 +370,24 @@ class Trials:
                 backends=self._options.backends[:2],
             )
         )
-        verdict = self._values(second, self._options.backends[:2])
+        baseline = self.baseline
+        if ends:
+            # A check that is forced to fail ends both programs, with the same exception.
+            second = branches.without_end(second, ends)
+            calls = collections.Counter(event.key for event in first.of(RegionCalled))
+            raised = {(e.key, e.index) for e in first.of(Failed) if e.kind == "region-error"}
+            baseline = dataclasses.replace(baseline, calls=calls, raising=baseline.raising | raised)
+        verdict = self._values(second, self._options.backends[:2], baseline)
         return (verdict.failure and f"forced {forced.value}: {verdict.failure}") or None
 
-    def _values(self, candidate: Outcome, backends: Sequence[str] = ()) -> Verdict:
+    def _values(
+        self,
+        candidate: Outcome,
+        backends: Sequence[str] = (),
+        baseline: ladder.Baseline | None = None,
+    ) -> Verdict:
         """What a candidate's run alone says, next to a golden run of its own."""
-        baseline = dataclasses.replace(self.baseline, stable_output=False)
+        baseline = dataclasses.replace(baseline or self.baseline, stable_output=False)
         return ladder.judge(
             Rung("source", True),
             candidate,

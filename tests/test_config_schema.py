@@ -19,7 +19,7 @@ GOOD = [
     'targets = ["train.py --epochs 1", {target = "m.py::Net", inputs = "(1,)"}]',
     'select = ["GB0170"]\nignore = []\nexclude = ["vendored"]\nbackend = ["inductor"]',
     'calls = 3\njobs = 0\ntimeout = 1.5\nmemory-limit = "8G"\nunsafe-fixes = true\ncache = false',
-    "memory-limit = 1000",
+    "memory-limit = 1000\ninductor-timeout = 2.5",
 ]
 BAD = [
     "cals = 3",

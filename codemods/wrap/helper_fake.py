@@ -89,10 +89,16 @@ def _empty(fact: Fact, parameters: Sequence[Parameter], torch: str, *, dynamic: 
             break
     else:
         text = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-    base = next((p for p in tensors if p.fact.dtype == fact.dtype), None)
+    beside = [p for p in tensors if p.fact.device == fact.device]
+    base = next((p for p in beside if p.fact.dtype == fact.dtype), None)
     if base is not None:
         return f"{base.name}.new_empty({text})"
-    return f"{torch}.empty({text}, dtype={torch_name(fact.dtype, torch)})"
+    dtype = f"dtype={torch_name(fact.dtype, torch)}"
+    if fact.device in (None, "cpu"):
+        return f"{torch}.empty({text}, {dtype})"
+    if not beside:
+        raise Refused("nothing shows where its result is")
+    return f"{beside[0].name}.new_empty({text}, {dtype})"
 
 
 def _source(
