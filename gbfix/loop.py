@@ -14,7 +14,7 @@ from typing import Any
 
 import libcst as cst
 
-from gbfix import cache, catalog, ignores, ladder, payoff, recording, registry
+from gbfix import cache, catalog, ignores, ladder, payoff, recording, registry, sameness
 from gbfix.bench import Bench
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
@@ -260,7 +260,7 @@ class Loop:
                     item
                     for key, breaks in self._open.items()
                     for item in breaks
-                    if key not in self._unpaid and self._identity(item) not in given_up
+                    if key not in self._unpaid and sameness.identity(item) not in given_up
                 ),
                 None,
             )
@@ -270,7 +270,7 @@ class Loop:
                 # What failed before may work on the new text.
                 given_up.clear()
             else:
-                given_up.add(self._identity(found))
+                given_up.add(sameness.identity(found))
 
     def _confirm(self) -> bool:
         """Run the whole program with all that was accepted; whether that agrees."""
@@ -307,24 +307,9 @@ class Loop:
         self._provisional = False
         self._unconfirmed = 0
 
-    def _identity(self, found: GraphBreak) -> tuple[str, str, str, str]:
-        """A break as the reader knows it, however its line moves."""
-        if found.site is None:
-            return (found.code, found.region, "", found.message[:200])
-        return (found.code, found.site.path, found.site.function, found.site.text.strip())
-
     def _is(self, shown: BreakReport, found: GraphBreak) -> bool:
         """Whether an entry of the report is about this break, wherever patches have moved it."""
-        known = shown.graph_break
-        if self._identity(known) == self._identity(found):
-            return True
-        site = self._as_on_disk(found).site  # in another function by now, perhaps
-        return (
-            site is not None
-            and known.site is not None
-            and (known.code, known.site.path, known.site.line, known.site.text.strip())
-            == (found.code, site.path, site.line, site.text.strip())
-        )
+        return sameness.same(shown.graph_break, found, self._as_on_disk(found))
 
     def _fix_one(self, found: GraphBreak, codemods: Sequence[Codemod]) -> bool:
         """Try to remove one break; whether a rewrite was accepted."""
@@ -501,16 +486,12 @@ class Loop:
         return entry
 
     def _as_on_disk(self, found: GraphBreak) -> GraphBreak:
-        """The break with its line as in the user's file, where the patched line stands there."""
         site = found.site
         if site is None or site.path not in self._overlay:
             return found
-        line = ladder.moved_line(
-            self._overlay[site.path], self._bench.source(site.path).text, site.line
+        return sameness.moved_back(
+            found, self._overlay[site.path], self._bench.source(site.path).text
         )
-        if line is None:
-            return found
-        return dataclasses.replace(found, site=dataclasses.replace(site, line=line))
 
     def _advise(self, shown: BreakReport, text: str) -> None:
         if text not in shown.advice:
@@ -560,7 +541,7 @@ class Loop:
         for key, region in self._recorded.regions.items():
             if region.status in ("clean", "error"):
                 continue
-            left = {self._identity(item) for item in self._open.get(key, ())}
+            left = {sameness.identity(item) for item in self._open.get(key, ())}
             region.breaks_after = len(left)
             if not left:
                 region.status = "fixed"
