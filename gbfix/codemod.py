@@ -124,8 +124,9 @@ class Rewrite:
     ``assumes`` names what the codemod has proved from the source and the ladder need not (or could
     not) hold against it: ``arguments-change`` (callers pass a list where they passed an iterator),
     ``state-is-constant`` (module-level state that the rewrite reads earlier never changes),
-    ``exception-type-changes`` and ``zero-gradients`` (results depend on more parameters than
-    before; both stated in the notes; such a rewrite must be unsafe),
+    ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than
+    before) and ``texts-only-in-eager`` (compiled code prints, logs or warns less); all three are
+    stated in the notes, and such a rewrite must be unsafe,
     ``reads-once`` (nothing in the project changes what the rewrite reads earlier, or less often,
     than the original), ``one-sided`` (where the rewrite acts, its condition has one truth value
     whatever the data).

@@ -239,7 +239,6 @@ class Comparison:
                 old, new = (_DIGITS.sub("#", repr(value)) for value in (old, new))
             if old != new:
                 found.append(f"{what} differ: {_short(repr(old))} became {_short(repr(new))}")
-                return
         # Warnings of the backward pass are torch's own, and differ where it is compiled.
         for what in ("stdout", "logs"):
             old, new = getattr(before.later, what), getattr(after.later, what)
