@@ -69,6 +69,10 @@ CALLS = {
 }
 
 
+#: Tests that no compiled code passes.
+_EAGER = ("not torch.compiler.is_compiling()", "not is_compiling()")
+
+
 @dataclasses.dataclass(frozen=True)
 class Hint:
     """A statement that is likely to break the graph of the region ``root``, and why."""
@@ -265,7 +269,8 @@ class _Reader:
                     scan.kinds[target.id] = _joined(before, kind)
             case ast.If(test=test, body=body, orelse=orelse):
                 self._test(test, scan)
-                self._blocks(scan, body, orelse)
+                eager = ast.unparse(test) in _EAGER
+                self._blocks(scan, [] if eager else body, orelse)
             case ast.While(test=test, body=body, orelse=orelse):
                 self._test(test, scan)
                 self._blocks(scan, body, orelse)

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ from gbfix.worker.values import Project
 
 #: Functions followed at most: a large library copied into the project has thousands.
 _MAX_FUNCTIONS = 400
+
+
+_WEAK = (weakref.WeakKeyDictionary, weakref.WeakSet, weakref.WeakValueDictionary)
 
 
 class Roots:
@@ -159,6 +163,8 @@ class _Walk:
                 function = getattr(value, "__func__", getattr(value, "fget", value))
                 if isinstance(function, types.FunctionType):
                     self._enqueue(function)
+                elif isinstance(value, _WEAK):
+                    continue  # what hangs there hangs somewhere else, too
                 elif not key.startswith("__") and not hasattr(type(value), "__get__"):
                     place = functools.partial(vars(base).__getitem__, key)
                     self._value(f"class.{base.__qualname__}.{key}", place)

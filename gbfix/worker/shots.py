@@ -347,16 +347,17 @@ class Camera:
     def _vary_state(self, variation: Variation) -> Callable[[], None] | None:
         """Apply a variation of state; what undoes it, or None where it means nothing."""
         if variation.kind == "state":
-            floats = [
-                value
+            # One that two names lead to is changed once.
+            floats = {
+                id(value): value
                 for value in self._state.values()
                 if is_plain(value) and value.is_floating_point() and value.numel()
-            ]
+            }
             if not floats:
                 return None
             factor = -1.0 if variation.label == "state-negated" else 300.0
             with torch.no_grad():
-                for value in floats:
+                for value in floats.values():
                     _quietly(value.data.mul_, factor)
             return lambda: None
         if variation.kind == "mode":

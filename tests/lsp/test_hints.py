@@ -25,6 +25,7 @@ NOT_SEEN = {
     "GB0007/size-of-a-record",
     "GB0124/arange-in-a-loop",
     "GB0124/running-total",
+    "GB0124/sizes-made-of-a-list",
     "GB0170/match-guard",
     "GB0170/stop-token",
     "GB0291/logger-named-after-its-class",
@@ -57,6 +58,7 @@ NOT_SEEN = {
 STILL_HINTED = {
     "GB0036/where-the-mask-holds",
     "GB0124/running-total",
+    "GB0124/sizes-made-of-a-list",
     "GB0170/layer-drop",
 }
 
@@ -301,3 +303,24 @@ def test_a_function_that_is_passed_over_is_not_hinted_at_but_its_parts_are(tmp_p
         net = torch.compile(Net())
     """
     assert of(source, tmp_path) == [("GB0059", 11)]
+
+
+@pytest.mark.parametrize(
+    ("test", "hinted"),
+    [
+        ("not torch.compiler.is_compiling()", False),
+        ("torch.compiler.is_compiling()", True),
+        ("flag or not torch.compiler.is_compiling()", True),
+    ],
+)
+def test_what_only_eager_runs_is_not_hinted_at(test: str, hinted: bool, tmp_path: Path) -> None:
+    text = f"""
+        import torch
+
+        @torch.compile
+        def f(x: torch.Tensor, flag: bool):
+            if {test}:
+                print(x)
+            return x
+    """
+    assert bool(of(text, tmp_path)) is hinted
