@@ -29,6 +29,7 @@ from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
+from gbfix.analysis.tree import walk
 from gbfix.schema import Fact, Frame, FrameFacts, GraphBreak, Region, Safety, Span
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -225,6 +226,18 @@ class Site:
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The class in whose body (however deep) the node stands, if any."""
         return next((p for p in self.ancestors(node) if isinstance(p, cst.ClassDef)), None)
+
+    def places_of(self, name: str, block: cst.CSTNode) -> Iterator[cst.Name]:
+        """Where a variable of that name stands in a block: no attributes, no keywords of calls."""
+        for node in walk(block):
+            if not isinstance(node, cst.Name) or node.value != name:
+                continue
+            holder = self.parent(node)
+            if isinstance(holder, cst.Attribute) and holder.attr is node:
+                continue
+            if isinstance(holder, cst.Arg) and holder.keyword is node:
+                continue
+            yield node
 
     def top_level_statement(self, node: cst.CSTNode) -> Statement:
         """The statement of the module's own body that holds the node."""

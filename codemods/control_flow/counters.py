@@ -124,15 +124,8 @@ def _check_later_uses(site: Site, name: str, loop: cst.CSTNode, values: Values) 
     inside = set(walk(loop))
     end = site.span(loop).end_line
     assert site.function is not None
-    for node in walk(site.function.body):
-        if not isinstance(node, cst.Name) or node.value != name or node in inside:
-            continue
-        if site.span(node).line <= end:
-            continue
-        holder = site.parent(node)
-        if isinstance(holder, cst.Attribute) and holder.attr is node:
-            continue
-        if isinstance(holder, cst.Arg) and holder.keyword is node:
+    for node in site.places_of(name, site.function.body):
+        if node in inside or site.span(node).line <= end:
             continue
         if not _is_use(site, node, (), values):
             raise Refusal(

@@ -11,7 +11,7 @@ from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import definitely_bound_before
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, dotted, walk, words
+from gbfix.analysis.tree import code, dotted, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
 from .refusal import Refusal
@@ -238,14 +238,8 @@ def _home(site: Site, draw: cst.Name) -> cst.SimpleStatementLine:
     if name not in definitely_bound_before(site.function, site.statement):
         raise Refusal("")
     homes: list[cst.SimpleStatementLine] = []
-    for node in walk(site.function.body):
-        if not isinstance(node, cst.Name) or node.value != name:
-            continue
+    for node in site.places_of(name, site.function.body):
         holder = site.parent(node)
-        if isinstance(holder, cst.Attribute) and holder.attr is node:
-            continue
-        if isinstance(holder, cst.Arg) and holder.keyword is node:
-            continue
         if isinstance(holder, cst.AssignTarget):
             homes.append(_drawing(site, holder))
         elif not isinstance(holder, cst.Comparison | cst.ComparisonTarget):

@@ -135,19 +135,9 @@ def _all_loops(site: Site, function: cst.FunctionDef, name: str) -> list[Loop]:
     ]
     loops = [loop for loop in loops if loop.iterated.value == name]
     iterated = {id(loop.iterated) for loop in loops}
-    if any(id(node) not in iterated for node in _named(site, function.body, name)):
+    if any(id(node) not in iterated for node in site.places_of(name, function.body)):
         return []
     return loops
-
-
-def _named(site: Site, block: cst.CSTNode, name: str) -> Iterator[cst.Name]:
-    """The places of a variable of that name: no attributes, no keywords of calls."""
-    for node in walk(block):
-        if isinstance(node, cst.Name) and node.value == name:
-            holder = site.parent(node)
-            label = isinstance(holder, cst.Attribute) and holder.attr is node
-            if not label and not (isinstance(holder, cst.Arg) and holder.keyword is node):
-                yield node
 
 
 # -- the calls -----------------------------------------------------------------------------------
@@ -258,7 +248,7 @@ def _made_of(site: Site, function: cst.FunctionDef, tensor: cst.Name, width: int
         return None
     doubts = []
     for name, plain in ((source, _is_counted), (tensor.value, _is_told)):
-        for node in _named(site, function.body, name):
+        for node in site.places_of(name, function.body):
             later = site.span(node).line > site.span(made).end_line
             if not later or node is tensor or plain(site, node):
                 continue
@@ -271,7 +261,7 @@ def _made_of(site: Site, function: cst.FunctionDef, tensor: cst.Name, width: int
 def _binding(site: Site, function: cst.FunctionDef, name: str) -> cst.Assign | None:
     """The one statement that binds a local name, and does nothing else."""
     found: list[cst.Assign] = []
-    for node in _named(site, function, name):
+    for node in site.places_of(name, function):
         if is_read(site, node):
             continue
         target = site.parent(node)

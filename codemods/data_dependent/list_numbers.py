@@ -235,20 +235,13 @@ def whole_numbers(
     """
     end = site.span(before).line
     begun = False
-    for node in walk(function):
-        if not isinstance(node, cst.Name) or node.value != name:
-            continue
-        holder = site.parent(node)
-        if isinstance(holder, cst.Attribute) and holder.attr is node:
-            continue
-        if isinstance(holder, cst.Arg) and holder.keyword is node:
-            continue
+    for node in site.places_of(name, function):
         if site.span(node).line >= end:
             continue
         elements = _filled(site, node)
         if elements is None or site.function_of(node) is not function:
             return False
-        begun = begun or isinstance(holder, cst.AssignTarget)
+        begun = begun or isinstance(site.parent(node), cst.AssignTarget)
         if not all(_fits(site, function, element, width) for element in elements):
             return False
     return begun

@@ -300,19 +300,9 @@ def _never_negative(site: Site, node: cst.BaseExpression) -> bool:
 def _only_an_index(site: Site, loop: _Loop) -> bool:
     """Whether an int does for the loop's number wherever the function uses it."""
     assert site.function is not None
-    names = [
-        node
-        for node in walk(site.function)
-        if isinstance(node, cst.Name) and node.value == loop.target
-    ]
     inside = {id(node) for node in walk(loop.statement.body)}
-    for use in names:
+    for use in site.places_of(loop.target, site.function):
         if use is loop.statement.target:
-            continue
-        holder = site.parent(use)
-        if isinstance(holder, cst.Attribute) and holder.attr is use:
-            continue
-        if isinstance(holder, cst.Arg) and holder.keyword is use:
             continue
         plain = id(use) in inside and site.function_of(use) is site.function
         if not plain or not _is_index(site, use):

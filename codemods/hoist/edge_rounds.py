@@ -15,6 +15,7 @@ from gbfix.analysis.scopes import function_scope, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Site
 
+from ..control_flow.texts import NamesOnly
 from .halves import CannotSplit
 from .rounds import Moved, loop_around, rebuilt
 
@@ -187,21 +188,13 @@ def _plain(node: cst.BaseExpression) -> str:
     return re.sub(r"\s+", "", code(node))
 
 
-class _Counter(cst.CSTTransformer):
+class _Counter(NamesOnly):
     """Writes the counter's value out."""
 
     def __init__(self, name: str, value: str) -> None:
         super().__init__()
         self._name = name
         self._value = value
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         if updated_node.value != self._name:

@@ -323,10 +323,27 @@ def _build(
     old = site.span(statement)
     head = old.line if isinstance(statement, cst.If | cst.For) else old.end_line
     moved = MovedFacts(site.facts, old.line, head + by, by)
+    new, new_function = on_new_text(site, function, text, moved)
+    places = [
+        part
+        for part in walk(new_function.body)
+        if isinstance(part, cst.BaseExpression)
+        and code(part) == wanted
+        and moved.first <= new.span(part).line <= moved.last
+    ]
+    if not places:
+        raise CannotSplit("the new text was not found again")
+    return Lifted(new, new_function, places[0])
+
+
+def on_new_text(
+    site: Site, function: cst.FunctionDef, text: str, moved: MovedFacts
+) -> tuple[Site, cst.FunctionDef]:
+    """The site of a text that differs behind the function's first line, and its function there."""
     new = Site(
         site.path,
         text,
-        dataclasses.replace(site.graph_break, site=Frame(site.path, old.line, "")),
+        dataclasses.replace(site.graph_break, site=Frame(site.path, moved.first, "")),
         moved,
         region=site.region,
         sources={**site.sources, site.path: text},
@@ -338,13 +355,6 @@ def _build(
         for part in walk(new.module)
         if isinstance(part, cst.FunctionDef) and new.span(part).line == line
     ]
-    places = [
-        part
-        for part in walk(same[0].body)
-        if isinstance(part, cst.BaseExpression)
-        and code(part) == wanted
-        and moved.first <= new.span(part).line <= moved.last
-    ]
-    if len(same) != 1 or not places:
+    if len(same) != 1:
         raise CannotSplit("the new text was not found again")
-    return Lifted(new, same[0], places[0])
+    return new, same[0]

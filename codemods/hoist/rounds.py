@@ -16,10 +16,10 @@ from gbfix.analysis.purity import effects_of
 from gbfix.analysis.scopes import function_scope, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
-from gbfix.schema import Fact, Frame
+from gbfix.schema import Fact
 
 from .halves import CannotSplit
-from .lifting import MovedFacts
+from .lifting import MovedFacts, on_new_text
 
 _ARITHMETIC = cst.BinaryOperation | cst.UnaryOperation | cst.BaseNumber | cst.BaseBinaryOp
 _FUNCTIONS = frozenset({"builtins.abs", "builtins.float", "builtins.int", "builtins.round"})
@@ -131,25 +131,9 @@ def rebuilt(
     by = text.count("\n") - site.source.count("\n")
     first = min([site.span(loop).line, *(site.span(node).line for node in removed)])
     moved = MovedFacts(site.facts, first, site.span(loop).end_line + by, by)
-    new = Site(
-        site.path,
-        text,
-        dataclasses.replace(site.graph_break, site=Frame(site.path, first, "")),
-        moved,
-        region=site.region,
-        sources={**site.sources, site.path: text},
-        entry=site.entry,
-    )
-    line = site.span(function).line
-    same = [
-        part
-        for part in walk(new.module)
-        if isinstance(part, cst.FunctionDef) and new.span(part).line == line
-    ]
-    if len(same) != 1:
-        raise CannotSplit("the new text was not found again")
-    found = [part for part in walk(same[0].body) if first <= new.span(part).line <= moved.last]
-    return new, same[0], found
+    new, new_function = on_new_text(site, function, text, moved)
+    found = [part for part in walk(new_function.body) if first <= new.span(part).line <= moved.last]
+    return new, new_function, found
 
 
 class _Reader:
