@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.attributes import bound_once
 from gbfix.analysis.exits import exits
 from gbfix.analysis.scopes import function_scope, resolve
@@ -38,6 +38,7 @@ def edge_round(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> Move
     loop = loop_around(site, function, branch)
     counter, bound, others = _header(site, loop)
     _check(site, function, loop, counter, bound, others)
+    of_items = isinstance(loop.target, cst.Tuple)
     body = list(loop.body.body)
     test = _plain(branch.test)
     rounds = bound
@@ -50,10 +51,13 @@ def edge_round(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> Move
         value, at_end = (str(int(rounds) - 1) if always else f"{rounds} - 1"), True
     elif len(body) > 1 and branch is body[0] and test in first:
         value, at_end = "0", False
+        # The original never asks a bare name for its length: next time it may be a generator.
+        if of_items and "." not in rounds:
+            raise CannotSplit("what it goes through may have no length")
     else:
         raise CannotSplit("neither the first round nor the last")
     inside = activity(branch.body)
-    if inside.reads & (others if at_end else others | {counter}) - {counter}:
+    if inside.reads & others:
         raise CannotSplit("it needs what the loop binds")
     if counter in inside.writes | inside.mutates | inside.captures:
         raise CannotSplit("the counter changes")
@@ -126,13 +130,17 @@ def _check(
     if name.isdigit():
         return
     root, _, attribute = name.rpartition(".")
+    used = inside.writes | inside.deletes | inside.mutates
     if not root:
-        used = inside.writes | inside.deletes | inside.mutates
         sized = inner.group(1) is not None
         passed = [part for part in walk(loop.body) if _is_handed_on(site, part, name)]
-        if name not in function_scope(function).locals or name in used or (sized and passed):
+        if name not in function_scope(function).locals or name in used:
+            raise CannotSplit("the number of rounds may change")
+        if sized and (passed or _changes_list(function, loop, name)):
             raise CannotSplit("the number of rounds may change")
         return
+    if root in inside.writes | inside.deletes:
+        raise CannotSplit("the number of rounds may change")
     texts = [site.source, *site.sources.values()]
     if "." in root or not bound_once(texts, attribute) or _grows(texts, attribute):
         raise CannotSplit("the number of rounds may change")
@@ -148,6 +156,39 @@ def _is_handed_on(site: Site, part: cst.CSTNode, name: str) -> bool:
         return False
     holder = site.parent(site.parent(part) or part)
     return not (isinstance(holder, cst.Call) and code(holder) == f"len({name})")
+
+
+def _changes_list(function: cst.FunctionDef, loop: cst.For, name: str) -> bool:
+    """Whether the loop changes what may be the list ``name``, under another name."""
+    inside = activity(loop.body)
+    if inside.mutates_unknown:
+        return True
+    own = _Own()
+    body = function.body.visit(own)
+    assert isinstance(body, cst.BaseSuite)
+    elsewhere = activity(body).writes | set(parameters_of(function.params))
+    alone = own.names & function_scope(function).locals - elsewhere
+    return name in activity(function.body).writes or bool(inside.mutates - alone)
+
+
+class _Own(cst.CSTTransformer):
+    """Takes out what binds a name to a new, empty container: nobody else has that one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def leave_Assign(
+        self, original_node: cst.Assign, updated_node: cst.Assign
+    ) -> cst.BaseSmallStatement:
+        match original_node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(cst.Name(name))],
+                value=cst.List(elements=[]) | cst.Dict(elements=[]),
+            ):
+                self.names.add(name)
+                return cst.Pass()
+        return updated_node
 
 
 def _grows(texts: list[str], attribute: str) -> bool:

@@ -32,7 +32,7 @@ from gbfix.analysis.liveness import (
 )
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import Scope, function_scope, resolve
-from gbfix.analysis.tree import children, walk, words
+from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Edit, Rewrite, Site
 
 Body = Sequence[cst.BaseStatement]
@@ -444,11 +444,15 @@ class _Cutter:
         return True
 
     def check_generators(self, run: Body, takes: Collection[str]) -> None:
-        """A compiled part draws other numbers from a `random.Random` that it is handed."""
+        """A compiled part draws other numbers from a `random.Random` that it can reach."""
         facts = self.site.locals_before(run[0])
-        for name in takes:
-            if name in facts and facts[name].type in _GENERATORS:
-                raise CannotSplit(f"a part would draw numbers from `{name}`")
+        reached = [name for name in takes if name in facts and facts[name].type in _GENERATORS]
+        for node in walk(cst.IndentedBlock(run)) if not reached else ():
+            fact = self.site.fact(node) if isinstance(node, cst.Name | cst.Attribute) else None
+            if fact is not None and fact.type in _GENERATORS:
+                reached.append(code(node))
+        if reached:
+            raise CannotSplit(f"a part would draw numbers from `{reached[0]}`")
 
     def check_looped(self, run: Body, takes: Collection[str]) -> None:
         """In a loop, a part is compiled anew for every other object that it is handed."""

@@ -174,8 +174,8 @@ class OutOfLoop(Codemod):
         ),
         Example(
             _source(
-                "for i, layer in enumerate(layers):\n    if i == 0:\n"
-                "        # once\n        torch.save(x, f'{i}.pt')\n    x = layer(x)",
+                "for i in range(n):\n    if i == 0:\n"
+                "        # once\n        torch.save(x, f'{i}.pt')\n    x = layers[i](x)",
                 before="",
                 after="return x * 2",
             ),
@@ -184,20 +184,20 @@ class OutOfLoop(Codemod):
 
 
             def f(x, n, scale, layers):
-                if len(layers) > 0:
+                if n > 0:
                     # once
                     torch.save(x, f'{0}.pt')
-                return f_after(x, layers)
+                return f_after(x, n, layers)
 
 
             @torch.compile
-            def f_after(x, layers):
-                for i, layer in enumerate(layers):
-                    x = layer(x)
+            def f_after(x, n, layers):
+                for i in range(n):
+                    x = layers[i](x)
                 return x * 2
             """,
             at="torch.save(x, f'{i}.pt')",
-            facts={"layers": Fact("list", "list")},
+            facts={"n": scalar(3)},
             title="the first round",
         ),
     )
@@ -266,6 +266,34 @@ class OutOfLoop(Codemod):
             at="torch.save(layer, 'y.pt')",
             why="needs what the loop binds",
             facts={"layers": Fact("list", "list")},
+        ),
+        NearMiss(
+            _source(
+                "for i, layer in enumerate(layers):\n    if i == 0:\n"
+                "        torch.save(x, 'x.pt')\n    x = layer(x)",
+                before="",
+                after="return x * 2",
+            ),
+            at="torch.save(x, 'x.pt')",
+            why="another time it may be a generator, which has no length",
+            facts={"layers": Fact("list", "list")},
+        ),
+        *(
+            NearMiss(
+                _source(
+                    f"for i in range({bound}):\n    {line}\n    if i == {bound} - 1:\n"
+                    "        torch.save(x, 'last.pt')",
+                    before="",
+                    after="return x * 2",
+                ),
+                at="torch.save(x, 'last.pt')",
+                why=why,
+                facts={"scale": Fact("list", "list"), "layers": Fact("object", "Node")},
+            )
+            for bound, line, why in (
+                ("len(scale)", "layers.pop()", "the list may have two names"),
+                ("layers.n", "layers = layers.after", "another object's number of rounds"),
+            )
         ),
     )
 

@@ -254,7 +254,7 @@ def _check(
     ways = exits(rest)
     if ways.returns or ways.raises or ways.yields or ways.awaits or loop.orelse is not None:
         raise CannotSplit("the loop may be left early")
-    if names & activity(function).captures:
+    if names & activity(function.body).captures:
         raise CannotSplit("an inner function may read what the loop collects")
 
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from gbfix.analysis.binding import target_names
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -20,6 +20,7 @@ from gbfix.codemod import (
 )
 from gbfix.schema import Fact
 
+from ..side_effects.effects import LOG_METHODS, logger_of
 from .compiled import compiled_place
 from .halves import CannotSplit, cut, split, with_decorators
 
@@ -650,6 +651,11 @@ class SplitFunction(Codemod):
                 "    return x * rng.random() + t\n",
                 "a part would draw other numbers",
             ),
+            (
+                "rng = random.Random(3)\n\n\n@torch.compile\ndef f(x):\n    x = x + 1\n"
+                "    t = time.time()\n    return x * rng.random() + t\n",
+                "a part would draw other numbers from a global",
+            ),
         )
     )
 
@@ -683,7 +689,6 @@ class SplitFunction(Codemod):
 
 _CLOCKS = ("time.", "datetime.")
 _PROFILERS = ("torch.profiler.", "torch.autograd.profiler.")
-_LOG_METHODS = words("debug info warning warn error exception critical fatal log")
 
 
 def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
@@ -702,11 +707,17 @@ def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[c
     So are profilers whose object somebody reads: as Dynamo traces them, they measure nothing.
     """
     clocks = any(name.startswith(_CLOCKS) for name in names)
-    loggers = {_logger(part) for part in walk(node)} - {""}
+    loggers = {logger_of(site, part) for part in walk(node)} - {""}
     profilers = _profilers(site, node)
 
+    def logs(part: cst.CSTNode) -> bool:
+        match part:
+            case cst.Call(func=cst.Attribute(value=logger, attr=cst.Name(value=level))):
+                return level in LOG_METHODS and code(logger) in loggers
+        return False
+
     def stays(part: cst.CSTNode) -> bool:
-        if part is node or part in profilers or _handles_lock(part) or _logger(part) in loggers:
+        if part is node or part in profilers or _handles_lock(part) or logs(part):
             return True
         if not names or not isinstance(part, cst.Call):
             return False
@@ -722,14 +733,6 @@ def _handles_lock(node: cst.CSTNode) -> bool:
         case cst.Call(func=cst.Attribute(attr=cst.Name(value="acquire" | "release"))):
             return True
     return False
-
-
-def _logger(node: cst.CSTNode) -> str:
-    """What a method of loggers is called on."""
-    match node:
-        case cst.Call(func=cst.Attribute(value=logger, attr=cst.Name(value=level))):
-            return code(logger) if level in _LOG_METHODS else ""
-    return ""
 
 
 def _profilers(site: Site, node: cst.CSTNode) -> list[cst.WithItem]:

@@ -9,14 +9,13 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import statement
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, words
+from gbfix.analysis.tree import code
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Safety
 
 from ..wrap.operator_text import torch_alias
-from .effects import effect_statement
+from .effects import effect_statement, logger_of
 
-_LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
 _NOTE = "what it prints, logs or warns of is lost wherever the function is compiled"
 _FACTS = {"x": tensor(3), "logger": Fact("object", "logging.Logger")}
 
@@ -124,11 +123,6 @@ def _root(call: cst.Call) -> set[str]:
 
 
 def _is_text(site: Site, call: cst.Call) -> bool:
-    name = resolve(site.module, call.func)
-    if name in ("builtins.print", "warnings.warn"):
+    if resolve(site.module, call.func) in ("builtins.print", "warnings.warn"):
         return True
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _LEVELS:
-        return False
-    fact = site.fact(call.func.value)
-    known = fact is not None and fact.type.startswith("logging.")
-    return known or (name or "").startswith("logging.")
+    return logger_of(site, call) != ""

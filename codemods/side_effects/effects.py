@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from gbfix.analysis.scopes import dotted
+from gbfix.analysis.scopes import dotted, resolve
 from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -29,6 +29,24 @@ def effect_statement(site: Site) -> cst.Call | None:
         if isinstance(parent, cst.Expr):
             return node if isinstance(node, cst.Call) else None
     return None
+
+
+LOG_METHODS = words(
+    "debug info warning warn error exception critical fatal log warning_once info_once"
+)
+
+
+def logger_of(site: Site, node: cst.CSTNode) -> str:
+    """The text of what a log method is called on: a logger, or the module `logging`; else ""."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=logger, attr=cst.Name(value=level))) if (
+            level in LOG_METHODS
+        ):
+            fact = site.fact(logger)
+            known = fact is not None and fact.type.startswith("logging.")
+            name = resolve(site.module, node.func, at=node) or ""
+            return code(logger) if known or name.startswith("logging.") else ""
+    return ""
 
 
 # -- text ------------------------------------------------------------------------------------

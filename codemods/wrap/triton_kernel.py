@@ -67,10 +67,8 @@ def written_by(kernel: cst.FunctionDef) -> tuple[str, ...]:
             case cst.AugAssign(target=target, value=value):
                 for name in _names(target):
                     leads.setdefault(name, set()).update(_names(value))
-            case cst.Call(func=func, args=[cst.Arg(value=place), *_]):
-                last = (dotted(func) or "").rpartition(".")[2]
-                if last == "store" or last.startswith("atomic_"):
-                    stored |= _names(place)
+            case cst.Call(args=[cst.Arg(value=place), *_]) if _stores(node):
+                stored |= _names(place)
     for _ in range(len(leads) + 1):
         stored |= {more for name in stored for more in leads.get(name, ())}
     return tuple(
@@ -93,13 +91,15 @@ def _is_pointer(param: cst.Param, stored: set[str], kernel: cst.FunctionDef) -> 
                     return False
             case cst.Comparison() if name in _names(node):
                 return False
-            case cst.Call(args=args) if (
-                any(code(arg.value) == name for arg in args)
-                and _last(node) not in ("store", "load")
-                and not _last(node).startswith("atomic_")
+            case cst.Call(args=args) if any(code(arg.value) == name for arg in args) and not (
+                _stores(node) or _last(node) == "load"
             ):
                 return False
     return True
+
+
+def _stores(node: cst.Call) -> bool:
+    return _last(node) == "store" or _last(node).startswith("atomic_")
 
 
 def _last(node: cst.Call) -> str:
