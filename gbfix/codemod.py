@@ -384,6 +384,11 @@ class Edit:
         ``leading_lines`` (see `gbfix.analysis.build`), or they are lost.
         """
         self._touch(node)
+        old_lines, new_lines = (getattr(part, "leading_lines", ()) for part in (node, new[0]))
+        kept = [line for line in new_lines if line.comment]
+        if old_lines and [line for line in old_lines if line.comment] == kept:
+            line = self._whole(node).line  # blank lines may go, comments may not
+            self._touched.append(Span(line - len(old_lines), 0, line, 0))
         self._replace[node] = new[0] if len(new) == 1 else cst.FlattenSentinel(new)
 
     def remove(self, node: cst.CSTNode) -> None:
@@ -393,7 +398,7 @@ class Edit:
 
     def moved(self, statement: cst.BaseStatement) -> None:
         """Remove a statement that stands elsewhere now, with the comments above it."""
-        span = self._site.span(statement)
+        span = self._whole(statement)
         above = len(getattr(statement, "leading_lines", ()))
         self._touched.append(Span(span.line - above, 0, span.line, 0))
         self.remove(statement)
@@ -452,10 +457,20 @@ class Edit:
         )
 
     def _touch(self, node: cst.CSTNode) -> None:
-        self._touched.append(self._site.span(node))
+        self._touched.append(self._whole(node))
+
+    def _whole(self, node: cst.CSTNode) -> Span:
+        """The node's span with its decorators, which LibCST leaves out."""
+        span = self._site.span(node)
+        decorators = getattr(node, "decorators", ())
+        return (
+            dataclasses.replace(span, line=self._site.span(decorators[0]).line)
+            if decorators
+            else span
+        )
 
     def _touch_start(self, node: cst.CSTNode) -> None:
-        span = self._site.span(node)
+        span = self._whole(node)
         self._touched.append(Span(span.line, 0, span.line, 0))
 
     def _touch_end(self, node: cst.CSTNode) -> None:

@@ -1,4 +1,4 @@
-"""How far two gradients may be apart."""
+"""How far two gradients may be apart, and which warnings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gbfix.worker.compare import Comparison
+from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import Imager
 
@@ -36,4 +37,33 @@ def shot(label: str, gradient: list[float]) -> Shot:
 def test_gradients(mode: str, label: str, old: list[float], new: list[float], alike: bool) -> None:
     comparison = Comparison(mode)
     comparison.add(shot(label, old), shot(label, new))
+    assert bool(comparison.differences) is not alike, comparison.differences
+
+
+_OLD = ("UserWarning", "indexing with uint8 is deprecated (Triggered internally at a.h:3.)")
+_OWN = ("UserWarning", "the option is deprecated")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "alike"),
+    [
+        ([_OLD], [], True),
+        ([_OLD, _OWN], [_OWN], True),
+        ([_OLD, _OWN], [], False),
+        ([_OLD, _OLD], [_OLD], False),
+        ([], [_OLD], False),
+        ([_OWN], [], False),
+    ],
+)
+def test_a_deprecated_use_of_torch_may_go(
+    before: list[tuple[str, str]], after: list[tuple[str, str]], alike: bool
+) -> None:
+    """What torch's own C++ code says of it goes with it; nothing else that is warned of does."""
+    shots = []
+    for said in (before, after):
+        one = Shot("base", "values")
+        one.effects = Effects(warnings=said, order=[("warning", 0)] * len(said))
+        shots.append(one)
+    comparison = Comparison("eager")
+    comparison.add(*shots)
     assert bool(comparison.differences) is not alike, comparison.differences

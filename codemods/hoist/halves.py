@@ -407,6 +407,7 @@ class _Cutter:
         if unbound:
             raise CannotSplit(f"`{sorted(unbound)[0]}` may be unbound there")
         self.check_generators(run, live)
+        self.check_classes(run, live)
         return tuple(name for name in self.order if name in live)
 
     def given(self, run: Body) -> tuple[str, ...]:
@@ -453,6 +454,14 @@ class _Cutter:
                 reached.append(code(node))
         if reached:
             raise CannotSplit(f"a part would draw numbers from `{reached[0]}`")
+
+    def check_classes(self, run: Body, takes: Collection[str]) -> None:
+        """A compiled part is compiled anew for every class that a call makes for itself."""
+        made = {part.name.value for part in walk(self.function) if isinstance(part, cst.ClassDef)}
+        facts = self.site.locals_before(run[0])
+        for name in takes:
+            if name in made or (name in facts and "<locals>" in facts[name].type):
+                raise CannotSplit(f"each call would compile for the class of another `{name}`")
 
     def check_looped(self, run: Body, takes: Collection[str]) -> None:
         """In a loop, a part is compiled anew for every other object that it is handed."""

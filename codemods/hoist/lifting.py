@@ -153,11 +153,13 @@ class _Lifter:
         self.site = site
         self.taken = names_in(site.module)
         self.locals = function_scope(function).locals
+        self.quiet = False
         self.statements: list[cst.BaseStatement] = []
         self.replace: dict[cst.CSTNode, cst.BaseExpression] = {}
 
     def all_before(self, path: list[cst.BaseExpression], outer: cst.BaseExpression) -> None:
         """Lift what is evaluated before ``outer``, outermost first."""
+        self.quiet = effects_of(outer, self.site.fact).pure
         inner = path[path.index(outer) :]
         for child, parent in reversed(list(itertools.pairwise(inner))):
             for sibling in _before(parent, child):
@@ -173,6 +175,8 @@ class _Lifter:
                 self.settle(node.value)
             return
         if not passable(self.site.fact(node)):
+            if self.quiet and dotted(node) is not None:
+                return  # nothing happens in between that could change what it is
             raise CannotSplit("what is evaluated before it cannot be handed on")
         self.replace[node] = cst.Name(self.named(node, node))
 

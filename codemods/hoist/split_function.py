@@ -656,6 +656,11 @@ class SplitFunction(Codemod):
                 "    t = time.time()\n    return x * rng.random() + t\n",
                 "a part would draw other numbers from a global",
             ),
+            (
+                "@torch.compile\ndef f(x):\n    class Own:\n        n = 2\n\n"
+                "    x = x + 1\n    t = time.time()\n    return x * Own.n + t\n",
+                "a part would be compiled for each call's own class",
+            ),
         )
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from gbfix.worker import settings
+from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import TensorImage, Whose
 
@@ -232,7 +233,7 @@ class Comparison:
                 _diff(image, other, what, found, [], strict=False, tight=self._tight)
 
     def _effects(self, before: Shot, after: Shot, found: list[str]) -> None:
-        first, second = before.effects, after.effects
+        first, second = without_deprecations(before.effects, after.effects), after.effects
         for what in ("stdout", "logs", "warnings", "events", "files"):
             old, new = getattr(first, what), getattr(second, what)
             if self.mode == "inductor":
@@ -255,6 +256,29 @@ class Comparison:
             found.append(
                 f"stderr differs: {_short(first.stderr)!r} became {_short(second.stderr)!r}"
             )
+
+
+def without_deprecations(before: Effects, after: Effects) -> Effects:
+    """The effects without what torch itself said of a deprecated use that the patch has mended.
+
+    Nobody's program says that: it comes from torch's C++ code, which tells where.
+    """
+    gone = {
+        number
+        for number, (_, text) in enumerate(before.warnings)
+        if "deprecated" in text
+        and "(Triggered internally at" in text
+        and text not in {other for _, other in after.warnings}
+    }
+    if not gone:
+        return before
+    places = [place for place, (kind, _) in enumerate(before.order) if kind == "warning"]
+    left_out = {places[number] for number in gone if number < len(places)}
+    return dataclasses.replace(
+        before,
+        warnings=[said for number, said in enumerate(before.warnings) if number not in gone],
+        order=[step for place, step in enumerate(before.order) if place not in left_out],
+    )
 
 
 def _looked_for(name: str, shot: Shot) -> bool:

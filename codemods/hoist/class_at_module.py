@@ -1,0 +1,373 @@
+"""Classes that are defined in the middle of compiled code."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.scopes import enclosing_functions, function_scope, module_bindings, resolve
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.schema import Safety
+
+_BASES = frozenset({"builtins.object", "torch.autograd.Function"})
+_DECORATORS = frozenset({"dataclasses.dataclass"})
+_OF_METHODS = frozenset({"builtins.staticmethod", "builtins.property"})
+_OF_THE_CLASS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
+_LINES = (cst.SimpleStatementLine, cst.For, cst.If, cst.With, cst.While, cst.Try, cst.FunctionDef)
+_INSTANCE_NOTE = (
+    "its objects may be seen elsewhere, and they show the class's new qualified name (as in the"
+    " `repr` of a dataclass); objects of several calls are now of one class"
+)
+
+
+_TOP = "import dataclasses\nimport torch\n\nRATE = 2"
+
+
+def _source(body: str, use: str = "return x * Config.scale", head: str = "class Config:") -> str:
+    inside = "\n        ".join(body.splitlines())
+    return (
+        f"{_TOP}\n\n\n@torch.compile\ndef f(x, n):\n    y = x + 1\n    {head}\n"
+        f"        {inside}\n    {use}\n"
+    )
+
+
+def _moved(body: str, use: str, head: str = "class Config:") -> str:
+    inside = "\n    ".join(body.splitlines())
+    return (
+        f"{_TOP}\n\n\n{head}\n    {inside}\n\n\n@torch.compile\ndef f(x, n):\n"
+        f"    y = x + 1\n    {use}\n"
+    )
+
+
+_FUNCTION = """@staticmethod
+def forward(ctx, x):
+    ctx.n = RATE
+    return x * 2
+
+@staticmethod
+def backward(ctx, g):
+    return g * ctx.n"""
+_INIT = "def __init__(self, n):\n    self.n = n"
+_HEAD = "class Config:"
+
+
+class ClassAtModule(Codemod):
+    """*What it does.*  Moves a class that a function defines anew in every call to module level.
+
+    ```python
+    def forward(self, x):
+        class Square(torch.autograd.Function):
+            ...
+        return Square.apply(x)
+    ```
+    Dynamo does not trace ``class`` statements; with the class before the function there is none.
+
+    *When it applies.*  The class has no base or is a ``torch.autograd.Function``, perhaps under
+    ``@dataclass``; its body holds constants and methods that read nothing of the function; the
+    function calls it, reads its attributes or asks ``isinstance``.
+
+    *Fix safety.*  Safe where only attributes of its objects are used in the function.  Unsafe
+    where an object may go elsewhere: its class has another qualified name, and is the same one
+    for all calls.
+
+    *Refuses.*  Class values that a call could change (lists, or attributes that somebody sets on
+    the class), other bases, metaclasses and decorators, classes used as values, classes under a
+    condition, and names that the module or Python itself has already.
+    """
+
+    name = "class-at-module"
+    codes = ("GB8977", "GB0075", "GB1319")
+    examples = (
+        Example(
+            _source("scale = 2.0\nsizes = (1, -2)"),
+            _moved("scale = 2.0\nsizes = (1, -2)", "return x * Config.scale"),
+            at="class Config",
+            title="constants",
+        ),
+        Example(
+            _source(_FUNCTION, "return Config.apply(y)", "class Config(torch.autograd.Function):"),
+            _moved(_FUNCTION, "return Config.apply(y)", "class Config(torch.autograd.Function):"),
+            at="class Config",
+            title="a function with a gradient of its own",
+        ),
+        Example(
+            _source(_INIT, "c = Config(n)\n    return x * c.n"),
+            _moved(_INIT, "c = Config(n)\n    return x * c.n"),
+            at="class Config",
+            title="an object that stays inside",
+        ),
+        Example(
+            _source(
+                "n: int",
+                "return Config(n)",
+                "@dataclasses.dataclass(frozen=True)\n    class Config:",
+            ),
+            _moved(
+                "n: int", "return Config(n)", "@dataclasses.dataclass(frozen=True)\nclass Config:"
+            ),
+            at="class Config",
+            title="an object that goes elsewhere",
+        ),
+    )
+    near_misses = (
+        *(
+            NearMiss(_source(body, use, head), at="class Config", why=why)
+            for body, use, head, why in (
+                ("seen = []", "return Config.seen", _HEAD, "a list for all calls"),
+                ("n = 0", "Config.n += 1; return x * Config.n", _HEAD, "an attribute is set"),
+                ("n = 0", "setattr(Config, 'n', n); return x", _HEAD, "used as a value"),
+                ("n = 0", "return x, Config", _HEAD, "used as a value"),
+                ("n = 0", "Config = Config(); return x", _HEAD, "bound again"),
+                ("n = y", "return Config.n", _HEAD, "a value of the call"),
+                ("def get(self): return y", "return Config().get()", _HEAD, "reads a local"),
+                ("def get(self, z=y): return z", "return Config().get()", _HEAD, "the same"),
+                (
+                    "n = 0\n@classmethod\ndef add(cls): cls.n += 1",
+                    "Config.add(); return x * Config.n",
+                    _HEAD,
+                    "changes its class",
+                ),
+                (
+                    "n = 0\ndef add(self): type(self).n += 1",
+                    "Config().add(); return x * Config.n",
+                    _HEAD,
+                    "changes its class",
+                ),
+                (
+                    "n = 0\ndef add(self): self.__class__.n += 1",
+                    "Config().add(); return x * Config.n",
+                    _HEAD,
+                    "changes its class",
+                ),
+                (
+                    "n = 0",
+                    "return x * Config.n",
+                    "class Config(Base):",
+                    "a base with rules of its own",
+                ),
+                ("n = 0", "return x * Config.n", "class Config(metaclass=M):", "a metaclass"),
+                ("n = 0", "return x", "@register\n    class Config:", "a decorator"),
+                ("print(n)", "return x", _HEAD, "its body does something"),
+            )
+        ),
+        NearMiss(
+            _source("n = 0").replace("    y = x + 1\n    class", "    if n > 1:\n     class"),
+            at="class Config",
+            why="under a condition",
+        ),
+        NearMiss(
+            _source("n = 0") + "\n\nConfig = 3\n",
+            at="class Config",
+            why="a name of the module",
+        ),
+        NearMiss(
+            _source("n = 0").replace("Config", "RuntimeError"),
+            at="class RuntimeError",
+            why="a name of Python's own",
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        node = site.statement
+        function = site.function_of(node)
+        if not isinstance(node, cst.ClassDef) or function is None:
+            return
+        if site.parent(node) is not function.body or not _is_plain(site, node):
+            return
+        name = node.name.value
+        if name in module_bindings(site.module) or hasattr(builtins, name):
+            return
+        around = {*enclosing_functions(site.module, node), function}
+        locals_ = {local for part in around for local in function_scope(part).locals}
+        what = activity(node)
+        if what.reads & locals_ - {name} or what.nonlocals or what.globals or what.dynamic:
+            return
+        # `Config.n = 1` would stay from call to call.
+        if any(text.startswith(f"{name}.") for text in activity(function.body).attribute_writes):
+            return
+        objects: list[cst.Call] = []
+        for place in site.places_of(name, function.body):
+            if place is node.name:
+                continue
+            holder = site.parent(place)
+            if site.span(place).line <= site.span(node).line:
+                return
+            if isinstance(holder, cst.Call) and holder.func is place:
+                objects.append(holder)
+            elif not _is_asked_of(site, place) and not _is_asked_for(site, place):
+                return
+        top = site.top_level_statement(node)
+        edit = site.edit()
+        comments = [line for line in node.leading_lines if line.comment is not None]
+        space = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
+        edit.moved(node)
+        first, *others = site.block_of(node)
+        if first is node and isinstance(others[0] if others else None, _LINES):
+            # The blank line under the class is no use at the start of the function.
+            edit.replace(others[0], _without_blank_lines(others[0]))
+        edit.insert_before(top, node.with_changes(leading_lines=[*space, *comments]))
+        stays = all(_stays(site, function, made) for made in objects)
+        safe = not objects or (stays and _keeps_itself(site, node))
+        yield edit.rewrite(
+            f"define `{name}` at module level",
+            safety=Safety.SAFE if safe else Safety.UNSAFE,
+            notes=() if safe else (_INSTANCE_NOTE,),
+            rank=20,
+        )
+
+
+def _without_blank_lines(line: cst.CSTNode) -> cst.CSTNode:
+    assert isinstance(line, _LINES)
+    above = list(line.leading_lines)
+    while above and above[0].comment is None:
+        above.pop(0)
+    return line.with_changes(leading_lines=above)
+
+
+def _is_plain(site: Site, node: cst.ClassDef) -> bool:
+    """Whether making the class reads constants, imports and builtins only."""
+    bases = {resolve(site.module, base.value, at=node) for base in node.bases}
+    made_by = {_decorated_with(site, item) for item in node.decorators}
+    if node.keywords or not bases <= _BASES or not made_by <= _DECORATORS:
+        return False
+    if any(base.star or base.keyword for base in node.bases):
+        return False
+    for line in node.body.body:
+        match line:
+            case cst.SimpleStatementLine(body=parts):
+                if not all(_is_constant_line(site, part) for part in parts):
+                    return False
+            case cst.FunctionDef(name=cst.Name(called)) if called in _OF_THE_CLASS:
+                return False
+            case cst.FunctionDef(decorators=decorators, params=params):
+                names = {resolve(site.module, item.decorator, at=node) for item in decorators}
+                given = [param.default for param in params_of(params) if param.default is not None]
+                told = [param.annotation for param in params_of(params)] + [line.returns]
+                if not names <= _OF_METHODS or not all(map(_is_constant, given)):
+                    return False
+                if not all(_is_known(site, part) for part in told) or _sets_on_class(line):
+                    return False
+            case _:
+                return False
+    return True
+
+
+def _decorated_with(site: Site, decorator: cst.Decorator) -> str | None:
+    """``@name`` or ``@name(option=True)``."""
+    match decorator.decorator:
+        case cst.Call(func=func, args=args) if all(_is_constant(arg.value) for arg in args):
+            return resolve(site.module, func, at=decorator)
+        case named:
+            return resolve(site.module, named, at=decorator)
+
+
+def _is_constant_line(site: Site, part: cst.CSTNode) -> bool:
+    match part:
+        case cst.Pass() | cst.Expr(cst.SimpleString() | cst.ConcatenatedString() | cst.Ellipsis()):
+            return True
+        case cst.Assign(targets=targets, value=value):
+            plain = all(isinstance(target.target, cst.Name) for target in targets)
+            return plain and _is_constant(value)
+        case cst.AnnAssign(target=cst.Name(), annotation=annotation, value=value):
+            return _is_known(site, annotation) and (value is None or _is_constant(value))
+    return False
+
+
+def _is_constant(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Integer() | cst.Float() | cst.SimpleString() | cst.Ellipsis():
+            return True
+        case cst.Name(value="None" | "True" | "False"):
+            return True
+        case cst.UnaryOperation(expression=inner):
+            return _is_constant(inner)
+        case cst.Tuple(elements=elements):
+            return all(isinstance(e, cst.Element) and _is_constant(e.value) for e in elements)
+    return False
+
+
+def _is_known(site: Site, annotation: cst.Annotation | None) -> bool:
+    """Whether the annotation's names are imports and builtins: the same at module level."""
+    if annotation is None:
+        return True
+    return all(
+        resolve(site.module, part) is not None
+        for part in walk(annotation.annotation)
+        if isinstance(part, cst.Name | cst.Attribute)
+        and not isinstance(site.parent(part), cst.Attribute)
+    )
+
+
+def _sets_on_class(method: cst.FunctionDef) -> bool:
+    """Whether the method may change the class: what it sets is not on a plain name."""
+    for part in walk(method.body):
+        match part:
+            case cst.AssignTarget() | cst.AugAssign() | cst.AnnAssign() | cst.For() | cst.Del():
+                target = part.target
+            case cst.Call(func=cst.Name(value="setattr" | "delattr" | "vars" | "type")):
+                return True
+            case cst.Attribute(attr=cst.Name(value="__class__" | "__dict__")):
+                return True
+            case _:
+                continue
+        stored = [node for node in walk(target) if isinstance(node, cst.Attribute)]
+        if any(not isinstance(node.value, cst.Name) for node in stored):
+            return True
+    return False
+
+
+def _is_asked_of(site: Site, place: cst.CSTNode) -> bool:
+    """``place.attribute``; what starts with two underscores tells of the class."""
+    holder = site.parent(place)
+    if not isinstance(holder, cst.Attribute) or holder.value is not place:
+        return False
+    return not holder.attr.value.startswith("__")
+
+
+def _is_asked_for(site: Site, place: cst.CSTNode) -> bool:
+    """``isinstance(o, name)``."""
+    argument = site.parent(place)
+    asked = site.parent(argument) if argument is not None else None
+    match asked:
+        case cst.Call(func=cst.Name(value="isinstance"), args=[_, second]):
+            return second is argument
+    return False
+
+
+def _stays(site: Site, function: cst.FunctionDef, made: cst.Call) -> bool:
+    """Whether an object is only asked for attributes in the function that makes it."""
+    holder = site.parent(made)
+    if isinstance(holder, cst.Attribute):
+        return _is_asked_of(site, made)
+    if not (isinstance(holder, cst.Assign) and len(holder.targets) == 1):
+        return False
+    target = holder.targets[0].target
+    if not isinstance(target, cst.Name):
+        return False
+    return all(
+        place is target or _is_asked_of(site, place)
+        for place in site.places_of(target.value, function.body)
+    )
+
+
+def _keeps_itself(site: Site, node: cst.ClassDef) -> bool:
+    """Whether no method hands its object to anybody."""
+    for method in node.body.body:
+        if not isinstance(method, cst.FunctionDef):
+            continue
+        if any(code(item.decorator) == "staticmethod" for item in method.decorators):
+            continue
+        first = next(iter(params_of(method.params)), None)
+        if first is None:
+            return False
+        for place in site.places_of(first.name.value, method.body):
+            holder = site.parent(place)
+            if not (isinstance(holder, cst.Attribute) and holder.value is place):
+                return False
+        if "super()" in code(method):
+            return False
+    return True

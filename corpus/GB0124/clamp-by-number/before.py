@@ -1,0 +1,9 @@
+import torch
+
+
+@torch.compile
+def f(x, low):
+    return torch.clamp(x, low.item(), 5.0) * 2
+
+
+print(f(torch.arange(8.0), torch.tensor(2.0)))

@@ -1,0 +1,14 @@
+import torch
+
+
+@torch.compile
+def f(x):
+    y = x.transpose(0, 1)
+    try:
+        y = y.view(-1)
+    except RuntimeError:
+        y = y.reshape(-1)
+    return y * 2
+
+
+print(f(torch.arange(6.0).reshape(2, 3)))
