@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.activity import activity, parameters_of, params_of
 from gbfix.analysis.scopes import enclosing_functions, function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
@@ -160,6 +160,16 @@ class ClassAtModule(Codemod):
             why="under a condition",
         ),
         NearMiss(
+            _source("n = 0").replace("def f(x, n)", "def f(x, n, Config)"),
+            at="class Config",
+            why="what is read before it is a parameter",
+        ),
+        NearMiss(
+            _source("n = 0").replace("def f(", "def g(Config):\n  def f("),
+            at="class Config",
+            why="a name of the function around",
+        ),
+        NearMiss(
             _source("n = 0") + "\n\nConfig = 3\n",
             at="class Config",
             why="a name of the module",
@@ -181,8 +191,13 @@ class ClassAtModule(Codemod):
         name = node.name.value
         if name in module_bindings(site.module) or hasattr(builtins, name):
             return
-        around = {*enclosing_functions(site.module, node), function}
-        locals_ = {local for part in around for local in function_scope(part).locals}
+        around = enclosing_functions(site.module, node)
+        outer = [function_scope(part).locals for part in around if part is not function]
+        if name in parameters_of(function.params) or any(name in names for names in outer):
+            return  # elsewhere in the function it would be another value
+        if name.startswith("__"):
+            return  # in a method it stands for another name
+        locals_ = {local for names in outer for local in names} | function_scope(function).locals
         what = activity(node)
         if what.reads & locals_ - {name} or what.nonlocals or what.globals or what.dynamic:
             return

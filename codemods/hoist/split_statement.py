@@ -380,11 +380,13 @@ class SplitStatement(Codemod):
         edit = split(new, lifted.function, parts, again.decorator)
         again.release(new, edit)
         safety, notes = whole.ceiling(site)
+        # What is left beside the read of a number is seldom worth a graph of its own.
+        late = 2 if site.graph_break.code == "GB0124" else 0
         rewrite = edit.rewrite(
             f"split `{function.name.value}` around what cannot be compiled",
             safety=safety,
             notes=("splits the region: several graphs with Python around instead of one", *notes),
-            rank=59 if whole.decorator is not None else 84,
+            rank=(59 if whole.decorator is not None else 84) + late,
         )
         touched = {site.path: (site.span(function), *whole.spans(site))}
         yield with_decorators(site, function, dataclasses.replace(rewrite, touched=touched))
