@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.activity import activity
 from gbfix.analysis.attributes import bound_once
 from gbfix.analysis.exits import exits
 from gbfix.analysis.scopes import function_scope, resolve
@@ -17,7 +17,7 @@ from gbfix.codemod import Site
 
 from ..control_flow.texts import NamesOnly
 from .halves import CannotSplit
-from .rounds import Moved, loop_around, rebuilt
+from .rounds import Moved, loop_around, own_containers, rebuilt
 
 _GROWS = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "register_module"})
 
@@ -163,32 +163,8 @@ def _changes_list(function: cst.FunctionDef, loop: cst.For, name: str) -> bool:
     inside = activity(loop.body)
     if inside.mutates_unknown:
         return True
-    own = _Own()
-    body = function.body.visit(own)
-    assert isinstance(body, cst.BaseSuite)
-    elsewhere = activity(body).writes | set(parameters_of(function.params))
-    alone = own.names & function_scope(function).locals - elsewhere
+    alone = own_containers(function)
     return name in activity(function.body).writes or bool(inside.mutates - alone)
-
-
-class _Own(cst.CSTTransformer):
-    """Takes out what binds a name to a new, empty container: nobody else has that one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def leave_Assign(
-        self, original_node: cst.Assign, updated_node: cst.Assign
-    ) -> cst.BaseSmallStatement:
-        match original_node:
-            case cst.Assign(
-                targets=[cst.AssignTarget(cst.Name(name))],
-                value=cst.List(elements=[]) | cst.Dict(elements=[]),
-            ):
-                self.names.add(name)
-                return cst.Pass()
-        return updated_node
 
 
 def _grows(texts: list[str], attribute: str) -> bool:

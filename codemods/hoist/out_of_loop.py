@@ -14,6 +14,7 @@ from .compiled import Compiled, compiled, compiled_place
 from .edge_rounds import edge_round
 from .halves import CannotSplit, cut, split, with_decorators
 from .rounds import Moved, kept_numbers
+from .shared_rounds import shared_value
 from .split_function import called_in, staying
 
 _X = tensor(3)
@@ -44,13 +45,15 @@ class OutOfLoop(Codemod):
         losses.append(x.mean().item())
     ```
     keeps the tensors of all rounds in a list, and turns them into numbers in a second loop, behind
-    the first one.  ``if i == n - 1: torch.save(x, path)`` at the end of a loop goes behind it,
-    under ``if n > 0``; ``if i == 0: ...`` at its beginning goes before it.  Then the function is
-    cut there, as `split-function` does.
+    the first one.  A number that is the same in all rounds is read before the loop.
+    ``if i == n - 1: torch.save(x, path)`` at the end of a loop goes behind it, under ``if n > 0``;
+    ``if i == 0: ...`` at its beginning goes before it.  Then the function is cut there, as
+    `split-function` does.
 
     *When it applies.*  A statement that breaks only appends numbers of tensors to a list, or adds
     them to a number, and nothing else in the loop reads that; or it stands in the first or last
-    round, as told by the loop's own counter.
+    round, as told by the loop's own counter; or it binds a name, which nobody else binds or reads
+    outside of the round, to a pure value of what the loop does not change.
 
     *Fix safety.*  Safe: the numbers come from copies made where they were read, in the same order;
     the statements of the first and last round run at the same place among all others.
@@ -200,6 +203,32 @@ class OutOfLoop(Codemod):
             facts={"n": scalar(3)},
             title="the first round",
         ),
+        Example(
+            _source(
+                "for i in range(n):\n    # the same in all rounds\n    k = y.item()\n    x = x * k",
+                before="",
+                after="return x",
+            ),
+            """
+            import torch
+
+
+            def f(x, n, scale, layers):
+                # the same in all rounds
+                k = y.item() if n > 0 else None
+                return f_after(x, n, k)
+
+
+            @torch.compile
+            def f_after(x, n, k):
+                for i in range(n):
+                    x = x * k
+                return x
+            """,
+            at="y.item()",
+            facts={"x": _X, "y": tensor(), "n": scalar(3), "k": scalar(2.0)},
+            title="what all rounds share",
+        ),
     )
     near_misses = (
         _near_miss(f"{_APPEND}\n    x = x + losses[-1]", "the loop reads the list"),
@@ -297,12 +326,79 @@ class OutOfLoop(Codemod):
         ),
     )
 
+    near_misses += tuple(
+        NearMiss(
+            _source(loop, before=before, after=after),
+            at="y.item()",
+            why=why,
+            facts={"x": _X, "y": tensor(), "n": scalar(3), "k": scalar(2.0), **facts},
+        )
+        for loop, before, after, why, facts in (
+            (
+                "for i in range(n):\n    k = y.item()\n    y = x.sum() * k",
+                "",
+                "return y",
+                "another number in each round",
+                {},
+            ),
+            (
+                "for i in range(n):\n    k = y.item()\n    x = x * k\n    y.add_(1)",
+                "",
+                "return x",
+                "the loop changes what is read",
+                {},
+            ),
+            (
+                "for i in range(n):\n    k = y.item()\n    x = report(x, k)",
+                "",
+                "return x",
+                "what is called may change it",
+                {},
+            ),
+            (
+                "for i in range(n):\n    k = y.item()\n    x = x * k",
+                "k = 2",
+                "return x * k",
+                "the name is read after a loop that may have no round",
+                {},
+            ),
+            (
+                "for i in range(n):\n    x = x * k\n    k = y.item()",
+                "k = 2",
+                "return x",
+                "the first round reads an earlier value",
+                {},
+            ),
+            (
+                "for i in range(n):\n    if scale: break\n    k = y.item()\n    x = x * k",
+                "",
+                "return x",
+                "the loop may be left before it is read",
+                {},
+            ),
+            (
+                "for z in layers:\n    k = y.item()\n    x = x * k",
+                "",
+                "return x",
+                "a generator has no length",
+                {"layers": Fact("list", "list")},
+            ),
+            (
+                "for i in range(n):\n    k = y.item()\n    x = x * k",
+                "last = lambda: k",
+                "return x, last",
+                "an inner function reads it",
+                {},
+            ),
+        )
+    )
+
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         found = compiled_place(site)
         if found is None:
             return
         whole, node = found
-        for way in (kept_numbers, edge_round):
+        for way in (kept_numbers, edge_round, shared_value):
             try:
                 moved = way(site, whole.function, node)
                 yield _cut(site, whole, moved, _stays(moved))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.build import statement
 from gbfix.analysis.exits import exits
 from gbfix.analysis.names import fresh, names_in, telling_name
@@ -134,6 +134,35 @@ def rebuilt(
     new, new_function = on_new_text(site, function, text, moved)
     found = [part for part in walk(new_function.body) if first <= new.span(part).line <= moved.last]
     return new, new_function, found
+
+
+def own_containers(function: cst.FunctionDef) -> frozenset[str]:
+    """Names that are only ever bound to lists and dictionaries which the function makes, empty."""
+    own = _Own()
+    body = function.body.visit(own)
+    assert isinstance(body, cst.BaseSuite)
+    elsewhere = activity(body).writes | set(parameters_of(function.params))
+    return own.names & function_scope(function).locals - elsewhere
+
+
+class _Own(cst.CSTTransformer):
+    """Takes out what binds a name to a new, empty container: nobody else has that one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: frozenset[str] = frozenset()
+
+    def leave_Assign(
+        self, original_node: cst.Assign, updated_node: cst.Assign
+    ) -> cst.BaseSmallStatement:
+        match original_node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(cst.Name(name))],
+                value=cst.List(elements=[]) | cst.Dict(elements=[]),
+            ):
+                self.names |= {name}
+                return cst.Pass()
+        return updated_node
 
 
 class _Reader:
