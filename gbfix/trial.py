@@ -20,7 +20,7 @@ from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome, RegionC
 
 #: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
-    r"\b(?:cond|while_loop|scan|register_effect|custom_op|nonstrict_trace)\(|_higher_order_ops\."
+    r"\b(?:cond|while_loop|scan|register_effect|custom_op|triton_op|nonstrict_trace)\(|_higher_order_ops\."
     r"|\bcapture_\w+_outputs\b|\ballow_rnn\b"
 )
 

@@ -245,7 +245,9 @@ def decorated(
     operator: str,
     torch: str,
     changed: Sequence[str] = (),
+    kind: str = "custom_op",
 ) -> cst.FunctionDef:
+    """The function as an operator: decorated, with types of its parameters and its result."""
     types = {p.name: annotation(p.annotation, torch) for p in parameters}
 
     class Annotate(cst.CSTTransformer):
@@ -258,7 +260,7 @@ def decorated(
 
     listed = ", ".join(f'"{name}"' for name in changed)
     writes = f"({listed},)" if len(changed) == 1 else f"({listed})"
-    call = cst.parse_expression(f'{torch}.library.custom_op("{operator}", mutates_args={writes})')
+    call = cst.parse_expression(f'{torch}.library.{kind}("{operator}", mutates_args={writes})')
     returns = "None" if result is None else annotation(result_annotation(result), torch)
     return function.with_changes(
         decorators=[cst.Decorator(call)],

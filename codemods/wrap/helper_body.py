@@ -91,10 +91,12 @@ def examine(site: Site, function: cst.FunctionDef, objects: frozenset[str]) -> B
 
     ``objects`` are the parameters that are no plain Python scalars.
     """
-    return _Examiner(site, function, objects).body()
+    return Follower(site, function, objects).body()
 
 
-class _Examiner:
+class Follower:
+    """Follows names through a body: which arguments they may lead to."""
+
     def __init__(self, site: Site, function: cst.FunctionDef, objects: frozenset[str]) -> None:
         self.site = site
         self.function = function
@@ -289,7 +291,7 @@ def written_to(site: Site, function: cst.FunctionDef, objects: frozenset[str]) -
     return examiner.changed
 
 
-class _Writes(_Examiner):
+class _Writes(Follower):
     def is_known(self, node: cst.Call) -> bool:
         # What is copied holds plain values only: see the callers.
         return resolve(self.site.module, node.func) == "copy.copy" or super().is_known(node)

@@ -104,7 +104,7 @@ class _Helper:
 
 def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
     check_uses(site, function.name.value)
-    value = _returned(function)
+    value = returned_value(function)
     parameters = _parameters(site, function)
     objects = frozenset(p.name for p in parameters if "Tensor" in p.annotation)
     body = examine(site, function, objects)
@@ -116,12 +116,12 @@ def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
         result = site.fact(value)
         if result is None and isinstance(value, cst.Name):
             result = site.locals_before(site.statement_of(value)).get(value.value)
-        _check_result(result)
+        check_tensors(result)
     elif not body.changed:
         raise Refused("it does nothing")
     learns = tuple(p.name for p in parameters if p.fact.is_tensor and p.fact.dtype in _FLOATS)
     helper = _Helper(function, parameters, value, result, body, learns)
-    asked = [p for p in parameters if _requires_grad(p.fact)]
+    asked = [p for p in parameters if requires_grad(p.fact)]
     if helper.is_differentiable:
         if body.changed or body.uses_numpy or body.foreign:
             raise Refused("a gradient goes through what is no torch code, or changes arguments")
@@ -134,7 +134,8 @@ def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
     return helper
 
 
-def _returned(function: cst.FunctionDef) -> cst.BaseExpression | None:
+def returned_value(function: cst.FunctionDef) -> cst.BaseExpression | None:
+    """What the function's only ``return``, its last statement, gives; None if it has none."""
     returns = [node for node in walk(function.body) if isinstance(node, cst.Return)]
     if not returns:
         return None
@@ -146,7 +147,8 @@ def _returned(function: cst.FunctionDef) -> cst.BaseExpression | None:
     return returns[0].value
 
 
-def _check_result(result: Fact | None) -> None:
+def check_tensors(result: Fact | None) -> None:
+    """Raise `Refused` unless it is a tensor, or a tuple of tensors."""
     if result is None:
         raise Refused("its result was not seen")
     items = [result] if result.is_tensor else list(result.items or ())
@@ -156,7 +158,8 @@ def _check_result(result: Fact | None) -> None:
         raise Refused("its result is not made of tensors")
 
 
-def _requires_grad(fact: Fact) -> bool:
+def requires_grad(fact: Fact) -> bool:
+    """Whether a tensor, or one in a list, asks for a gradient."""
     return bool(fact.requires_grad) or any(bool(i.requires_grad) for i in fact.items or ())
 
 
@@ -282,7 +285,7 @@ def _operator(helper: _Helper, operator: str, torch: str) -> cst.FunctionDef:
 def _no_gradient(helper: _Helper, torch: str) -> str:
     """What goes through numpy comes out without a gradient, whatever went in."""
     floats = [fact for fact in helper.results if fact.dtype in _FLOATS]
-    if not floats or not any(_requires_grad(p.fact) for p in helper.parameters):
+    if not floats or not any(requires_grad(p.fact) for p in helper.parameters):
         return ""
     star = "" if len(helper.results) == 1 else "*"
     nones = ", ".join("None" for _ in helper.parameters)

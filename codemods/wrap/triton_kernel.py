@@ -1,8 +1,8 @@
 """Launches of triton kernels at a break: what to do by hand.
 
-``torch.library.triton_op`` is the operator for them, which a compiler can see into.  No rewrite is
-proposed: a launch is right or wrong on a GPU, with triton, and a patch that was never run there
-would be a guess (which arguments the kernel writes to, for one, only its body tells).
+``torch.library.triton_op`` is the operator for them, which a compiler can see into: `triton_op`
+writes it where the launch stands in a helper of its own.  Elsewhere a person has to say what
+belongs into one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def triton_advice(site: Site) -> Iterator[Advice]:
 
 def _text(site: Site, name: str, kernel: cst.FunctionDef) -> str:
     last = name.rpartition(".")[2]
-    if any(_INTERPRETER.search(frame.path) for frame in site.graph_break.frames):
+    if is_interpreted(site):
         return (
             f"`{name}[...](...)` runs in triton's interpreter (`TRITON_INTERPRET=1`), which Dynamo"
             " cannot trace: it is for finding mistakes, without `torch.compile`. Compiled kernels"
@@ -49,9 +49,14 @@ def _text(site: Site, name: str, kernel: cst.FunctionDef) -> str:
         f' `@torch.library.triton_op("{namespace(site)}::{last}_op", mutates_args=())`'
         f" ({told}: what of that is an argument of the operator belongs in `mutates_args`), with"
         f" `torch.library.wrap_triton({name})[grid](...)` inside; `register_autograd` where"
-        " gradients pass. gbfix does not write this by itself: what the kernel does shows on a GPU"
-        " only."
+        " gradients pass. Where the function is one at module level that the compiled code calls,"
+        " gbfix proposes this itself (`triton-op`, under `--unsafe-fixes`)."
     )
+
+
+def is_interpreted(site: Site) -> bool:
+    """Whether the break is inside triton's interpreter."""
+    return any(_INTERPRETER.search(frame.path) for frame in site.graph_break.frames)
 
 
 def written_by(kernel: cst.FunctionDef) -> tuple[str, ...]:
@@ -122,11 +127,12 @@ def kernel_of(site: Site, node: cst.BaseExpression) -> cst.FunctionDef | None:
             continue
         for item in place.module.body:
             if isinstance(item, cst.FunctionDef) and item.name.value == last:
-                jitted = any(_is_jit(place, decorator.decorator) for decorator in item.decorators)
+                jitted = any(is_jit(place, decorator.decorator) for decorator in item.decorators)
                 return item if jitted else None
     return None
 
 
-def _is_jit(site: Site, node: cst.BaseExpression) -> bool:
+def is_jit(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a decorator is ``triton.jit``."""
     func = node.func if isinstance(node, cst.Call) else node
     return resolve(site.module, func) in _JIT
