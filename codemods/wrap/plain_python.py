@@ -96,8 +96,10 @@ def _check_body(
             isinstance(part, cst.FunctionDef | cst.Lambda) and part is not node
         ):
             raise Refused(f"it holds `{code(part).strip().splitlines()[0][:30]}`")
-        if isinstance(part, cst.AssignTarget) and isinstance(part.target, cst.Attribute):
-            if not starts or code(part.target.value) != "self":
+        match part:
+            case cst.AssignTarget(target=cst.Attribute(value=holder)) if not (
+                starts and code(holder) == "self"
+            ):
                 raise Refused(f"it sets `{code(part.target)}`")
         if isinstance(part, cst.Call):
             check_call(place, part, own | known, depth)
@@ -119,10 +121,9 @@ def check_call(place: Site, node: cst.Call, own: frozenset[str], depth: int = 0)
             return
         if node.func.attr.value == "append" and _root(node.func) in own:
             return  # of a local, or `activity` has found the change
-    elif isinstance(node.func, cst.Name):
-        if node.func.value not in own:
-            check_plain(*project_function(place, node.func), depth=depth + 1)
-            return
+    elif isinstance(node.func, cst.Name) and node.func.value not in own:
+        check_plain(*project_function(place, node.func), depth=depth + 1)
+        return
     raise Refused(f"nothing is known of `{code(node.func)}`")
 
 

@@ -114,9 +114,21 @@ class _Launcher(Follower):
             changed=(self.changed | self.written) & self.objects,
             returned=together & self.objects,
             twice=sum(map(len, roots)) != len(together) or not all(roots),
-            detached=all(self.made.get(root, False) for root in together)
-            and not together & filled,
+            detached=all(self.made.get(root, False) for root in together) and not together & filled,
         )
+
+    def visit(self, node: cst.CSTNode) -> None:
+        match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Tuple(elements=names))],
+                value=cst.Tuple(elements=values),
+            ) if len(names) == len(values) and not any(
+                isinstance(element, cst.StarredElement) for element in (*names, *values)
+            ):
+                for name, value in zip(names, values, strict=True):
+                    self.bind(name.value, self.roots(value.value))
+            case _:
+                super().visit(node)
 
     # -- launches --------------------------------------------------------------------------------
 
@@ -147,10 +159,13 @@ class _Launcher(Follower):
         """Whether torch finds the kernel when it decorates the function."""
         top = self.site.module.body
         first = self.site.span(self.function).line
-        return all(
-            self.site.span(bound).line < first
-            for bound in module_bindings(self.site.module).get(kernel.value, ())
-        ) and self.function in top
+        return (
+            all(
+                self.site.span(bound).line < first
+                for bound in module_bindings(self.site.module).get(kernel.value, ())
+            )
+            and self.function in top
+        )
 
     def kernel_names(self) -> frozenset[str]:
         return frozenset(kernel.function.name.value for kernel in self.kernels.values())
@@ -188,12 +203,11 @@ class _Launcher(Follower):
             case cst.AssignTarget(target=cst.Subscript() as target):
                 if not self.is_container(target.value):
                     raise Refused(f"it sets `{code(target)}`")
-            case cst.Attribute(value=value, attr=attr):
+            case cst.Attribute(attr=attr):
                 holder = self.site.parent(node)
                 is_called = isinstance(holder, cst.Call) and holder.func is node
-                if not is_called and resolve(self.site.module, node) is None:
-                    if attr.value not in _ATTRIBUTES and not self.is_dotted(node):
-                        raise Refused(f"it reads `{code(node)}`")
+                if not (is_called or attr.value in _ATTRIBUTES or self.is_dotted(node)):
+                    raise Refused(f"it reads `{code(node)}`")
 
     def is_dotted(self, node: cst.BaseExpression) -> bool:
         """Whether a chain starts at a module: the whole of it is judged, not its parts."""
@@ -214,12 +228,13 @@ class _Launcher(Follower):
         name = resolve(self.site.module, node.func) or ""
         if name in _MAKERS | _DEVICES | _ABOUT_DEVICES:
             return
-        is_local = isinstance(node.func, cst.Attribute) and not name
-        if is_local and node.func.attr.value in _METHODS | _NUMBERS:
-            method = node.func.attr.value
-            if method.endswith("_"):
-                self.changed |= self.roots(node.func.value)
-            return
+        match node.func:
+            case cst.Attribute(value=value, attr=cst.Name(method)) if (
+                not name and method in _METHODS | _NUMBERS
+            ):
+                if method.endswith("_"):
+                    self.changed |= self.roots(value)
+                return
         if name not in PLAIN and not name.startswith(("builtins.", "math.")):
             given = frozenset[str]().union(*(self.roots(arg.value) for arg in node.args))
             if given & (self.objects | self.made.keys()):
@@ -293,5 +308,3 @@ def wrapped(function: cst.FunctionDef, launches: tuple[cst.Call, ...]) -> cst.Fu
     new = function.visit(Wrap())
     assert isinstance(new, cst.FunctionDef)
     return new
-
-

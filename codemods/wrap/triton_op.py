@@ -153,9 +153,7 @@ def _may_learn(fact: Fact) -> bool:
     return (fact.dtype or "").startswith(("torch.float", "torch.bfloat", "torch.complex"))
 
 
-def _check_aliases(
-    parameters: list[Parameter], result: Fact | None, launching: Launching
-) -> None:
+def _check_aliases(parameters: list[Parameter], result: Fact | None, launching: Launching) -> None:
     facts = {parameter.name: parameter.fact for parameter in parameters}
     if launching.returned:
         raise Refused(f"its result may share memory with `{min(launching.returned)}`")

@@ -104,8 +104,9 @@ def may_write(kernel: Kernel, depth: int = 0) -> frozenset[str]:
                     _lead(leads, target.target, value)
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
                 _lead(leads, target, value)
-            case cst.AugAssign(target=target, value=value) | cst.NamedExpr(
-                target=target, value=value
+            case (
+                cst.AugAssign(target=target, value=value)
+                | cst.NamedExpr(target=target, value=value)
             ):
                 _lead(leads, target, value)
             case cst.For(target=target, iter=value) | cst.CompFor(target=target, iter=value):
@@ -136,8 +137,8 @@ def _pointers(node: cst.CSTNode) -> Iterator[str]:
             yield from _pointers(value)
         case cst.Arg(value=value):
             yield from _pointers(value)
-        case cst.Call(func=cst.Attribute()) if (
-            _last(node) in _DATA or _last(node).startswith("atomic_")
+        case cst.Call(func=cst.Attribute()) if _last(node) in _DATA or _last(node).startswith(
+            "atomic_"
         ):
             pass
         case _:
