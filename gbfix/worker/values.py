@@ -238,6 +238,10 @@ def merge(first: Fact, second: Fact) -> Fact:
 # -- walking -----------------------------------------------------------------------------------
 
 
+#: Whose objects hold nothing of the program (triton's kernels: what was compiled, and timed).
+_CLOSED = frozenset({"torch", "builtins", "numpy", "threading", "logging", "io", "triton"})
+
+
 def tensors_in(root: object, name: str = "", *, modules: bool = True) -> Iterator[tuple[str, Any]]:
     """Every tensor reachable from a value, with a stable path; each tensor once.
 
@@ -281,8 +285,7 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
     if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
         return
     module = type(value).__module__ or ""
-    closed = module.split(".")[0] in ("torch", "builtins", "numpy", "threading", "logging", "io")
-    if closed and not dataclasses.is_dataclass(value):
+    if module.split(".")[0] in _CLOSED and not dataclasses.is_dataclass(value):
         return
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
