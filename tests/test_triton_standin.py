@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from planted import Gbfix, Wrong, assert_caught, run_planted
 
-from gbfix.schema import Report, Safety
+from gbfix.schema import Patch, Report, Safety
 
 pytest.importorskip("triton")
 
@@ -85,7 +85,9 @@ def work(x, by=2.0):
     scaled[{grid}](x, out, n, by, BLOCK=16{more})
     return out
 """
-BY_PARTIAL = HELPER.format(grid="functools.partial(grid, n)", more="")
+ON_DEVICE = HELPER.format(grid="(triton.cdiv(n, 16),)", more="").replace(
+    "    scaled", "    with torch.cuda.device_of(x):\n        scaled"
+)
 IN_PLACE = """
 def work(x, out):
     n = x.numel()
@@ -96,7 +98,8 @@ TWICE = """
 def work(x, size=None):
     n = x.numel()
     first, second = torch.empty_like(x), x.new_zeros(x.shape)
-    scaled[functools.partial(grid, n)](x, first, n, 2, BLOCK=LIMIT)
+    with torch.cuda.device_of(x):
+        scaled[functools.partial(grid, n)](x, first, n, 2, BLOCK=LIMIT)
     if size is not None:
         scaled[lambda meta: (triton.cdiv(size.numel(), 16),)](size, second, n, 3, BLOCK=16)
     return first, second
@@ -118,39 +121,55 @@ def _run(run: Gbfix, *program: str, **more: str) -> Report:
     return run(_program(*program, **more), backends=("eager", "aot_eager"), unsafe_fixes=True)
 
 
+# The kernel's launch in itself would be traced; what is around it would not.
 CASES = [
-    ("an object", HELPER.format(grid="Grid(n)", more=", num_warps=warps(n)"), "y = work(y)", ""),
-    ("a gradient that is asked for", BY_PARTIAL, "y = work(y, 3.0) + y", "learns"),
-    ("in place", IN_PLACE, "z = torch.zeros_like(y)\nwork(y, z)\ny = y + z", ""),
-    ("two results", TWICE, "y, z = work(y, y)\ny = y + z", ""),
+    ("an object", HELPER.format(grid="Grid(n)", more=", num_warps=warps(n)"), "y = work(y)"),
+    ("a gradient that is asked for", ON_DEVICE, "y = work(y, 3.0) + y"),
+    ("in place", IN_PLACE, "z = torch.zeros_like(y)\nwork(y, z)\ny = y + z"),
+    ("two results", TWICE, "y, z = work(y, y)\ny = y + z"),
 ]
 
 
-@pytest.mark.parametrize(("name", "helper", "body", "how"), CASES, ids=[case[0] for case in CASES])
-def test_a_helper_becomes_an_operator(
-    gbfix_run: Gbfix, name: str, helper: str, body: str, how: str
-) -> None:
+@pytest.mark.parametrize(("name", "helper", "body"), CASES, ids=[case[0] for case in CASES])
+def test_a_helper_becomes_an_operator(gbfix_run: Gbfix, name: str, helper: str, body: str) -> None:
     calls = CALLS
-    if how == "learns":
+    if "gradient" in name:
         calls = "f(torch.randn(3, 11, requires_grad=True)).sum().backward()"
-    report = _run(gbfix_run, helper, body, calls)
-    patches = report.patches + report.unsafe_patches
-    attempts = [(a.codemod, a.reason) for item in report.breaks for a in item.attempts]
-    assert [patch.codemods for patch in patches] == [("triton-op",)], (attempts, report.errors)
-    (patch,) = patches
+    patch = _patch(_run(gbfix_run, helper, body, calls), "triton-op")
     assert patch.safety is Safety.UNSAFE
-    assert not [text for rung in patch.verdict.rungs for text in rung.caveats]
     assert "wrap_triton(scaled)[" in patch.diff
     written = '("out",)' if name == "in place" else "()"
     assert f'@torch.library.triton_op("program::work", mutates_args={written})' in patch.diff
 
 
+GRIDS = [
+    HELPER.format(grid="functools.partial(grid, n)", more=""),
+    HELPER.format(grid="blocks", more="").replace("    scaled", "    blocks = Grid(n)\n    scaled"),
+]
+
+
+@pytest.mark.parametrize("helper", GRIDS, ids=["partial", "object"])
+def test_a_grid_becomes_a_function(gbfix_run: Gbfix, helper: str) -> None:
+    patch = _patch(_run(gbfix_run, helper, "y = work(y)"), "grid-to-lambda")
+    assert patch.safety is Safety.SAFE
+    assert "scaled[lambda meta: " in patch.diff
+
+
+def _patch(report: Report, codemod: str) -> Patch:
+    """The one patch, which passed without caveats."""
+    patches = report.patches + report.unsafe_patches
+    tried = [(attempt.codemod, attempt.reason) for item in report.breaks
+             for attempt in item.attempts]  # fmt: skip
+    assert [patch.codemods for patch in patches] == [(codemod,)], (tried, report.errors)
+    (patch,) = patches
+    assert not [text for rung in patch.verdict.rungs for text in rung.caveats]
+    return patch
+
+
 def test_a_kernel_that_is_tuned(gbfix_run: Gbfix) -> None:
     tuned = "@triton.autotune([triton.Config({'BLOCK': 16})], key=['size'])\n"
-    helper = BY_PARTIAL.replace(", BLOCK=16", "")
-    report = _run(gbfix_run, helper, "y = work(y)", above=tuned)
-    patches = report.patches + report.unsafe_patches
-    assert [patch.codemods for patch in patches] == [("triton-op",)], report.errors
+    helper = ON_DEVICE.replace(", BLOCK=16", "")
+    _patch(_run(gbfix_run, helper, "y = work(y)", above=tuned), "triton-op")
 
 
 def test_a_launch_that_is_traced_is_left_alone(gbfix_run: Gbfix) -> None:
