@@ -6,6 +6,8 @@ arguments, changes nothing and reads nothing that changes.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
@@ -71,6 +73,11 @@ def _check_class(place: Site, node: cst.ClassDef, depth: int) -> None:
             and all(isinstance(small, cst.Expr | cst.Pass) for small in item.body)
         ):
             raise Refused(f"the class `{name}` is more than plain")
+    made = {code(part.target) for part in walk(node) if isinstance(part, cst.AssignTarget)}
+    for part in walk(node):
+        reads = isinstance(part, cst.Attribute) and code(part.value) == "self"
+        if reads and code(part) not in made:
+            raise Refused(f"the class `{name}` reads `{code(part)}`")
 
 
 def _check_body(
@@ -141,21 +148,24 @@ def project_function(place: Site, node: cst.Name) -> tuple[Site, cst.CSTNode]:
     """The definition that a global name always stands for, and its file."""
     name = node.value
     bound = module_bindings(place.module).get(name, ())
-    if len(bound) != 1:
-        raise Refused(f"nothing is known of `{name}`")
-    if isinstance(bound[0], cst.FunctionDef | cst.ClassDef):
+    if len(bound) == 1 and isinstance(bound[0], cst.FunctionDef | cst.ClassDef):
         return place, bound[0]
-    if isinstance(bound[0], cst.ImportFrom) and bound[0].module is not None:
+    found = []
+    if len(bound) == 1 and isinstance(bound[0], cst.ImportFrom) and bound[0].module is not None:
         last = (dotted(bound[0].module) or "").rpartition(".")[2]
-        for path in place.sources:
-            if path == place.path or not path.endswith((f"/{last}.py", f"/{last}/__init__.py")):
+        renamed = (resolve(place.module, node) or "").rpartition(".")[2] != name
+        for path in () if renamed else place.sources:
+            home = PurePath(path)
+            if path == place.path or last != (
+                home.parent.name if home.stem == "__init__" else home.stem
+            ):
                 continue
             other = place.other(path)
-            if other is None:
-                continue
-            there = module_bindings(other.module).get(name, ())
-            if len(there) == 1 and isinstance(there[0], cst.FunctionDef | cst.ClassDef):
-                return other, there[0]
+            there = module_bindings(other.module).get(name, ()) if other is not None else ()
+            if other is not None and len(there) == 1:
+                found.append((other, there[0]))
+    if len(found) == 1 and isinstance(found[0][1], cst.FunctionDef | cst.ClassDef):
+        return found[0]
     raise Refused(f"nothing is known of `{name}`")
 
 
@@ -164,15 +174,10 @@ def check_names(place: Site, body: cst.CSTNode, own: frozenset[str], depth: int 
 
     What is read while tracing is not read again: a compiled graph would not see a new value.
     """
-    inside: set[str] = set()
     for part in walk(body):
-        match part:
-            case cst.Lambda(params=params) | cst.FunctionDef(params=params):
-                inside |= {param.name.value for param in params_of(params)}
-            case cst.CompFor(target=target):
-                inside |= {name.value for name in walk(target) if isinstance(name, cst.Name)}
-    for part in walk(body):
-        if not isinstance(part, cst.Name) or part.value in own | inside or _is_label(place, part):
+        if not isinstance(part, cst.Name) or part.value in own or _is_label(place, part):
+            continue
+        if _is_bound_around(place, part, body):
             continue
         chain: cst.CSTNode = part
         while isinstance(above := place.parent(chain), cst.Attribute) and above.value is chain:
@@ -181,10 +186,12 @@ def check_names(place: Site, body: cst.CSTNode, own: frozenset[str], depth: int 
         is_called = isinstance(above, cst.Call) and above.func is chain
         name = resolve(place.module, chain)
         if name is None:
-            if not _is_static(place, part, chain):
+            if not _is_static(place, part, chain, depth, is_called=is_called):
                 raise Refused(f"it reads the global `{code(chain)}`")
-        elif not is_called and not _is_library_constant(place, part, name):
-            raise Refused(f"it reads `{code(chain)}`")
+        elif not is_called and not _is_library_constant(name):
+            if chain is not part:
+                raise Refused(f"it reads `{code(chain)}`")
+            check_plain(*project_function(place, part), depth=depth + 1)  # handed on
 
 
 def _is_label(place: Site, node: cst.Name) -> bool:
@@ -196,26 +203,42 @@ def _is_label(place: Site, node: cst.Name) -> bool:
     )
 
 
-def _is_library_constant(place: Site, node: cst.Name, name: str) -> bool:
+def _is_bound_around(place: Site, node: cst.Name, body: cst.CSTNode) -> bool:
+    """Whether a lambda, function or comprehension inside the body binds the name."""
+    for holder in place.ancestors(node):
+        if isinstance(holder, cst.Lambda | cst.FunctionDef):
+            if node.value in {param.name.value for param in params_of(holder.params)}:
+                return True
+            if isinstance(holder, cst.FunctionDef) and (
+                node.value in function_scope(holder).locals
+            ):
+                return True
+        if isinstance(holder, cst.BaseComp):
+            clauses = [part for part in walk(holder) if isinstance(part, cst.CompFor)]
+            if any(node.value == name.value for clause in clauses
+                   for name in walk(clause.target) if isinstance(name, cst.Name)):  # fmt: skip
+                return True
+        if holder is body:
+            return False
+    return False
+
+
+def _is_library_constant(name: str) -> bool:
     home, _, last = name.rpartition(".")
-    if home in ("builtins", "math") or (home == "torch" and last in _DTYPES):
-        return True
-    if home in ("triton.language", "tl"):
-        return True
-    try:
-        project_function(place, node)  # handed on: judged where it is called
-    except Refused:
-        return False
-    return True
+    return home in ("builtins", "math", "triton.language") or (home == "torch" and last in _DTYPES)
 
 
-def _is_static(place: Site, node: cst.Name, chain: cst.CSTNode) -> bool:
-    """Whether a global is a function, a class, or a constant that nobody in the program rebinds."""
+def _is_static(
+    place: Site, node: cst.Name, chain: cst.CSTNode, depth: int, *, is_called: bool
+) -> bool:
+    """Whether a global is a plain function or class, or a constant that nobody rebinds."""
     bound = module_bindings(place.module).get(node.value, ())
     if len(bound) != 1:
         return False
     match bound[0]:
         case cst.FunctionDef() | cst.ClassDef():
+            if chain is node and not is_called:
+                check_plain(place, bound[0], depth=depth + 1)
             return chain is node
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value):
             pass

@@ -231,6 +231,30 @@ NEAR_MISSES = (
     _near_miss(
         "a grid that reads what changes", kernel=("(size, meta[", "(size + SIZES[0], meta[")
     ),
+    _near_miss(
+        "a grid under another name that prints",
+        _LAUNCH,
+        "blocks = grid\ndouble[blocks](x, out, n, BLOCK=LIMIT)",
+        kernel=("    return (triton", "    print(meta)\n    return (triton"),
+        at="double[blocks]",
+    ),
+    _near_miss(
+        "what a class holds",
+        "functools.partial(grid, n)",
+        "Blocks(n)",
+        kernel=(
+            "SIZES = [16]\n",
+            "SIZES = [16]\n\n\nclass Blocks:\n    def __init__(self, n):\n        self.n = n\n\n"
+            "    def __call__(self, meta):\n        return (self.n // self.size,)\n",
+        ),
+        at="double[Blocks(n)]",
+    ),
+    _near_miss(
+        "a parameter of a lambda elsewhere has a global's name",
+        _LAUNCH,
+        "double[lambda SIZES: (1,)](x, out, n, BLOCK=SIZES[0])",
+        at="double[lambda SIZES: (1,)]",
+    ),
     _near_miss("what a launch gives is used", "double[", "seen = double["),
     _near_miss("the kernel is handed on", "n = x.numel()", "n = x.numel()\nother = double"),
     _near_miss("starred arguments", "(x, out, n, BLOCK", "(*(x, out), n, BLOCK"),

@@ -35,7 +35,8 @@ class TritonOp(Codemod):
     @torch.library.triton_op("net::add", mutates_args=())
     def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)
-        wrap_triton(add_kernel)[partial(grid, out.numel())](x, y, out, out.numel(), BLOCK=1024)
+        with torch.cuda.device_of(x):
+            wrap_triton(add_kernel)[grid](x, y, out, out.numel(), BLOCK=1024)
         return out
     ```
     The compiler still sees the kernels, which it does not with ``custom_op``.  Arguments that a

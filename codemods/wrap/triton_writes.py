@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import PurePath
 
 import libcst as cst
 
@@ -64,8 +65,9 @@ def find_kernel(site: Site, node: cst.BaseExpression) -> Kernel | None:
     if len(found) != 1 or home is None:
         return None  # none, or another of the same name
     path, kernel = found[0]
-    last = home.rpartition(".")[2]
-    return kernel if path.endswith((f"{last}.py", f"{last}/__init__.py")) else None
+    there = PurePath(path)
+    stem = there.parent.name if there.stem == "__init__" else there.stem
+    return kernel if stem == home.rpartition(".")[2] else None
 
 
 def _jitted(place: Site, function: cst.FunctionDef) -> Kernel | None:
