@@ -20,7 +20,15 @@ from .helper_body import Body, examine
 from .helper_cases import EXAMPLES, NEAR_MISSES
 from .helper_fake import helper_fake
 from .integer_helper import check_uses
-from .operator_text import annotation, define, namespace, register_fake, signature, torch_alias
+from .operator_text import (
+    annotation,
+    define,
+    namespace,
+    register_fake,
+    register_no_gradient,
+    signature,
+    torch_alias,
+)
 
 _FLOATS = words("torch.float32 torch.float64 torch.float16 torch.bfloat16")
 _WHOLE = words("torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64")
@@ -244,7 +252,7 @@ def _rewrite(site: Site, helper: _Helper) -> Rewrite:
         text = _differentiable(site, helper, operator, torch, lines)
     else:
         edit.replace(function, _operator(helper, operator, torch))
-        text = lines + _no_gradient(helper, torch)
+        text = lines + _no_gradient(helper)
         if helper.body.foreign:
             text += f"{name}.register_effect({torch}.library.EffectType.ORDERED)\n"
             notes.append(FOREIGN_NOTE)
@@ -282,19 +290,12 @@ def _operator(helper: _Helper, operator: str, torch: str) -> cst.FunctionDef:
     return new.with_changes(body=helper.function.body.visit(Clone()))
 
 
-def _no_gradient(helper: _Helper, torch: str) -> str:
+def _no_gradient(helper: _Helper) -> str:
     """What goes through numpy comes out without a gradient, whatever went in."""
     floats = [fact for fact in helper.results if fact.dtype in _FLOATS]
     if not floats or not any(requires_grad(p.fact) for p in helper.parameters):
         return ""
-    star = "" if len(helper.results) == 1 else "*"
-    nones = ", ".join("None" for _ in helper.parameters)
-    nones = nones if len(helper.parameters) == 1 else f"({nones})"
-    return f"""{helper.function.name.value}.register_autograd(
-    lambda ctx, *gradients: {nones},
-    setup_context=lambda ctx, inputs, output: ctx.mark_non_differentiable({star}output),
-)
-"""
+    return register_no_gradient(helper.function, several=len(helper.results) > 1)
 
 
 def _differentiable(site: Site, helper: _Helper, operator: str, torch: str, fake: str) -> str:
@@ -306,6 +307,8 @@ def _differentiable(site: Site, helper: _Helper, operator: str, torch: str, fake
     others = [p.name for p in parameters if "Tensor" not in p.annotation]
     if any(p.annotation not in ("torch.Tensor",) for p in parameters if "Tensor" in p.annotation):
         raise Refused("a differentiable helper takes lists, or tensors that may be None")
+    if helper.function.params.kwonly_params:
+        raise Refused("a differentiable helper takes keyword-only arguments")
     arrow = annotation(result_annotation(helper.result), torch)
     several = len(helper.results) > 1
     learned = ", ".join(helper.learns)

@@ -114,6 +114,23 @@ def register_fake(
     return f"@{name}.register_fake\ndef _({names}):\n    return {fake}\n\n\n"
 
 
+def register_no_gradient(function: cst.FunctionDef, *, several: bool) -> str:
+    """The lines that register an operator as one whose results have no gradient, whatever goes in.
+
+    Without them torch expects a formula.  Keyword-only parameters go another way, and have none.
+    """
+    only = bool(function.params.kwonly_params)
+    count = len(params_of(function.params)) - len(function.params.kwonly_params)
+    nones = ", ".join(["None"] * count)
+    given = "inputs, keyword_only_inputs" if only else "inputs"
+    star = "*" if several else ""
+    return f"""{function.name.value}.register_autograd(
+    lambda ctx, *gradients: {nones if count == 1 else f"({nones})"},
+    setup_context=lambda ctx, {given}, output: ctx.mark_non_differentiable({star}output),
+)
+"""
+
+
 def defaults(function: cst.FunctionDef | None) -> dict[str, str]:
     """The default values of a function's parameters, as text."""
     if function is None:

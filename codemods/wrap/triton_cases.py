@@ -85,6 +85,15 @@ EXAMPLES = (
         after=_NO_GRADIENT.format(nones="None", output="output"),
     ),
     _example(
+        "arguments that are given by name",
+        "def work(x, *, limit=2):",
+        "def work(x: torch.Tensor, *, limit: torch.types.Number = 2) -> torch.Tensor:",
+        after=_NO_GRADIENT.format(nones="None", output="output").replace(
+            "inputs,", "inputs, keyword_only_inputs,"
+        ),
+        facts={"limit": scalar(2)},
+    ),
+    _example(
         "an argument that a kernel writes to",
         "def work(x, out, n=12):",
         "def work(x: torch.Tensor, out: torch.Tensor, n: torch.types.Number = 12) -> None:",
@@ -158,6 +167,12 @@ NEAR_MISSES = (
         "a dictionary", _RETURN, 'return {"out": out}', {'{"out": out}': Fact("dict", "dict")}
     ),
     _near_miss("a number", _RETURN, "return n"),
+    _near_miss(
+        "a tuple of one",
+        _RETURN,
+        "return (out,)",
+        {"(out,)": Fact("tuple", "tuple", items=(_OUT,))},
+    ),
     _near_miss("a result that was not seen", _RETURN, "return out.float()"),
     _near_miss(
         "a result with a gradient",

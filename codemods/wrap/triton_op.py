@@ -17,7 +17,7 @@ from .capture import Parameter, Refused, is_plain_tensor, lone_helper, may_be_no
 from .function_to_op import decorated
 from .helper_to_op import check_tensors, requires_grad, returned_value
 from .integer_helper import check_uses
-from .operator_text import define, namespace, torch_alias
+from .operator_text import define, namespace, register_no_gradient, torch_alias
 from .plain_python import is_constant
 from .triton_cases import EXAMPLES, NEAR_MISSES
 from .triton_helper import Launching, examine_launches, wrapped
@@ -129,6 +129,8 @@ def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
         if result is None and isinstance(value, cst.Name):
             result = site.locals_before(site.statement_of(value)).get(value.value)
         check_tensors(result)
+        if result is not None and result.items is not None and len(result.items) == 1:
+            raise Refused("it gives a tuple of one, which an operator gives as a tensor")
         parts = [value]
         if isinstance(value, cst.Tuple):
             parts = [element.value for element in value.elements]
@@ -265,8 +267,10 @@ def _rewrite(site: Site, helper: _Helper) -> Rewrite:
         " ran on their device, under inductor",
         "its Python runs while compiling, and not for each call",
     ]
-    if helper.without_gradient:
-        first, *rest = define(site, _no_gradient(helper))
+    if helper.without_gradient and helper.result is not None:
+        first, *rest = define(
+            site, register_no_gradient(function, several=not helper.result.is_tensor)
+        )
         blank = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
         edit.insert_after(function, first.with_changes(leading_lines=blank), *rest)
         notes.append(f"results of `{name}` have no gradient, as they had none")
@@ -291,15 +295,3 @@ def _lacks_wrap(site: Site, function: cst.FunctionDef) -> bool:
     if taken:
         raise Refused("`wrap_triton` is a name of its own there")
     return not bound
-
-
-def _no_gradient(helper: _Helper) -> str:
-    """Kernels write results without a gradient, whatever went in."""
-    star = "" if helper.result is None or helper.result.is_tensor else "*"
-    nones = ", ".join("None" for _ in helper.parameters)
-    nones = nones if len(helper.parameters) == 1 else f"({nones})"
-    return f"""{helper.function.name.value}.register_autograd(
-    lambda ctx, *gradients: {nones},
-    setup_context=lambda ctx, inputs, output: ctx.mark_non_differentiable({star}output),
-)
-"""
