@@ -171,7 +171,7 @@ NEAR_MISSES = (
         "a tuple of one",
         _RETURN,
         "return (out,)",
-        {"(out,)": Fact("tuple", "tuple", items=(_OUT,))},
+        {"out,": Fact("tuple", "tuple", items=(_OUT,))},
     ),
     _near_miss("a result that was not seen", _RETURN, "return out.float()"),
     _near_miss(
