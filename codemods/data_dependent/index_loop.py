@@ -39,8 +39,8 @@ class IndexLoop(Codemod):
     becomes ``one_hot[torch.arange(labels.size(0)), labels] += 1``.
 
     *When it applies.*  The loop has this one statement (or sets a number instead of adding one),
-    runs over all labels, and all was recorded: a two-dimensional tensor, a vector of labels of
-    integers on the same device, a Python number.
+    runs over all labels (or over as many as another tensor has rows), and all was recorded: a
+    two-dimensional tensor, a vector of labels of integers on the same device, a Python number.
 
     *Fix safety.*  Safe: every row is written once, so that no place is counted twice.  A label out
     of range raises ``IndexError`` in both, in the loop after the rows before it were written.
@@ -78,6 +78,11 @@ class IndexLoop(Codemod):
                 "a number is set",
                 "for i in range(len(labels)):\n        counts[i, labels[i]] = value",
                 "counts[torch.arange(len(labels)), labels] = value",
+            ),
+            (
+                "as many as another tensor has rows",
+                "for i in range(counts.shape[0]):\n        counts[i, labels[i]] += 1",
+                "counts[torch.arange(counts.shape[0]), labels[torch.arange(counts.shape[0])]] += 1",
             ),
         )
     )
@@ -139,6 +144,11 @@ class IndexLoop(Codemod):
                 },
             ),
             (
+                "for i in range(len(value)):\n        counts[i, labels[i]] += 1",
+                "rounds of something else",
+                {},
+            ),
+            (
                 "torch = 1\n    for i in range(len(labels)):\n        counts[i, labels[i]] += 1",
                 "torch is another name here",
                 {},
@@ -169,7 +179,7 @@ class IndexLoop(Codemod):
 
 def _at_once(site: Site, loop: cst.For, torch: str) -> str | None:
     """The loop as one statement; None where it is no such loop."""
-    size = _labels_of(site, loop)
+    size = _length_of(site, loop)
     store = _only_statement(loop)
     if size is None or store is None or comments_in(loop.body) or loop.orelse is not None:
         return None
@@ -184,14 +194,20 @@ def _at_once(site: Site, loop: cst.For, torch: str) -> str | None:
     if not isinstance(target, cst.Subscript) or len(target.slice) != 2:
         return None
     row, column = (part.slice for part in target.slice)
-    length, labels = size
+    length, measured = size
     if not (isinstance(row, cst.Index) and isinstance(column, cst.Index)):
         return None
+    labels = site.text(column.value).removesuffix(f"[{index}]")
     if site.text(row.value) != index or site.text(column.value) != f"{labels}[{index}]":
+        return None
+    if not labels.isidentifier():
         return None
     if not isinstance(target.value, cst.Name) or target.value.value in (labels, index):
         return None
     before = site.locals_before(loop)
+    other = before.get(measured)
+    if measured != labels and (other is None or other.type != "torch.Tensor"):
+        return None
     if not _fits(before.get(target.value.value), before.get(labels)):
         return None
     if not isinstance(store.value, cst.Integer | cst.Float):
@@ -203,12 +219,15 @@ def _at_once(site: Site, loop: cst.For, torch: str) -> str | None:
     operator = "="
     if isinstance(store, cst.AugAssign):
         operator = "+=" if isinstance(store.operator, cst.AddAssign) else "-="
-    left = f"{target.value.value}[{torch}.arange({length}), {labels}]"
+    rows = f"{torch}.arange({length})"
+    # Of as many labels as another tensor has rows: more may be left, fewer are an error.
+    taken = labels if measured == labels else f"{labels}[{rows}]"
+    left = f"{target.value.value}[{rows}, {taken}]"
     return f"{left} {operator} {site.text(store.value)}"
 
 
-def _labels_of(site: Site, loop: cst.For) -> tuple[str, str] | None:
-    """``("len(labels)", "labels")`` for ``for i in range(len(labels))``."""
+def _length_of(site: Site, loop: cst.For) -> tuple[str, str] | None:
+    """``("len(x)", "x")`` for ``for i in range(len(x))``."""
     call = loop.iter
     if not isinstance(loop.target, cst.Name) or not isinstance(call, cst.Call):
         return None
