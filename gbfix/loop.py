@@ -465,7 +465,7 @@ class Loop:
         """A shown break is fixed once nothing open looks like it any more."""
         still = [item for breaks in self._open.values() for item in breaks]
         for shown in self._report.breaks:
-            if shown.status == "unfixed" and not any(self._is(shown, item) for item in still):
+            if shown.status != "fixed" and not any(self._is(shown, item) for item in still):
                 shown.status = "fixed"
                 shown.step = len(self._accepted) - 1
                 if shown.codemod is None and self._accepted:

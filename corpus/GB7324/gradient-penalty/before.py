@@ -1,0 +1,16 @@
+import torch
+
+critic = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+
+
+@torch.compile
+def gradient_penalty(real, fake):
+    mix = torch.rand(real.size(0), 1)
+    x = (mix * real + (1 - mix) * fake).requires_grad_(True)
+    score = critic(x)
+    (grad,) = torch.autograd.grad(score.sum(), x, create_graph=True)
+    return ((grad.norm(2, dim=1) - 1) ** 2).mean()
+
+
+torch.manual_seed(0)
+print(gradient_penalty(torch.randn(3, 2), torch.randn(3, 2)))
