@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -15,11 +14,11 @@ from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact
 
+from .legacy_sizes import sets_defaults
 from .splice import Splice
 
 _RESIZING = frozenset({"resize_", "resize_as_"})
 _EMPTY = frozenset({"torch.Tensor", "torch.FloatTensor"})
-_DEFAULTS = re.compile(r"set_default|\bwith\b.*device\(")
 _ADVICE = (
     "Dynamo cannot trace a change of a tensor's size. Make the tensor in its size:"
     " `x.new_empty(sizes)`, `torch.empty_like(y)`, or `view`/`reshape` where the number of elements"
@@ -196,7 +195,7 @@ def _made_in_size(site: Site, splice: Splice, born: cst.BaseExpression, size: _S
     listed = f"({size.text})" if size.several else size.text
     if target in _EMPTY and not born.args:
         torch = splice.source_of(born.func).rpartition(".")[0]
-        if not torch or any(_DEFAULTS.search(text) for text in site.sources.values()):
+        if not torch or sets_defaults(site):
             return None  # the legacy constructors do not heed all defaults
         dtype = "" if target == "torch.Tensor" else f", dtype={torch}.float32"
         return f"{torch}.empty({size.text if not dtype else listed}{dtype})"

@@ -14,6 +14,7 @@ from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact, Safety
 
+from .legacy_sizes import NOTE, sized_constructors
 from .splice import Splice
 
 _VARIABLE = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
@@ -53,6 +54,9 @@ class RemoveVariable(Codemod):
     such an object already, and nobody else has it (``torch.zeros(3)``, ``x.data``, ``x.detach()``),
     it becomes ``x`` itself.  ``requires_grad=True`` becomes ``.requires_grad_()``.
 
+    With it go the legacy constructors of that time where they get a size: as Dynamo traces it,
+    ``torch.FloatTensor(x.size())`` holds the size's numbers, and no patch could be right.
+
     *When it applies.*  The callee is ``torch.autograd.Variable`` and its argument was recorded as a
     plain tensor or parameter, or is a call that makes one.
 
@@ -89,6 +93,27 @@ class RemoveVariable(Codemod):
                 "h = x.data",
                 "Variable(x.data)",
                 {"x": tensor(3, requires_grad=True), "x.data": tensor(3)},
+            ),
+            (
+                "a legacy constructor of a size",
+                "e = Variable(torch.FloatTensor(x.size()).normal_())",
+                "e = torch.empty(x.size(), dtype=torch.float32).normal_()",
+                "Variable(torch.FloatTensor(x.size()).normal_())",
+                {"x.size()": Fact("tuple", "torch.Size", items=(scalar(3),))},
+            ),
+            (
+                "a legacy constructor elsewhere, which did not run",
+                "y = torch.cuda.LongTensor(x.shape) if n else Variable(x)",
+                'y = torch.empty(x.shape, dtype=torch.int64, device="cuda") if n else x.detach()',
+                "Variable(x)",
+                {"x": tensor(3, requires_grad=True)},
+            ),
+            (
+                "legacy constructors of numbers stay",
+                "y = torch.Tensor([2, 3]) + torch.FloatTensor(n, 3) + Variable(x)",
+                "y = torch.Tensor([2, 3]) + torch.FloatTensor(n, 3) + x.detach()",
+                "Variable(x)",
+                {"x": tensor(3, requires_grad=True)},
             ),
             (
                 "a legacy constructor, filled",
@@ -232,6 +257,13 @@ def _rewrite(
     rank: int,
 ) -> Rewrite:
     splice = Splice(site)
+    inside = set(walk(call))
+    for sized, written in sized_constructors(site):
+        notes = notes if NOTE in notes else (*notes, NOTE)
+        if sized in inside:
+            text = text.replace(splice.source_of(sized), written)
+        else:
+            splice.replace_span(site.span(sized), written)
     splice.replace_span(site.span(call), text)
     return splice.rewrite(title, safety=safety, notes=notes, rank=rank)
 
