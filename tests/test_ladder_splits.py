@@ -270,3 +270,49 @@ def test_the_right_place_is_found_right(
     report = run_planted(right, gbfix_run, monkeypatch)
     attempts = [attempt for item in report.breaks for attempt in item.attempts]
     assert attempts and attempts[0].passed, attempts
+
+
+SOMETIMES = """
+import random
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        torch._dynamo.graph_break()
+        if random.random() < 0.3:
+            return x
+        return x.sin() * 2
+
+
+net = torch.compile(Net())
+random.seed(1)
+net(torch.ones(3))
+"""
+DRAW = SOMETIMES[SOMETIMES.index("    def forward") : SOMETIMES.index("\n\nnet =")]
+CUT_AT_THE_DRAW = """    @torch.compiler.disable(recursive=False)
+    def forward(self, x):
+        if random.random() < 0.3:
+            return x
+        return self.forward_after(x)
+
+    def forward_after(self, x):
+        return x.sin() * 2
+"""
+
+
+def test_a_call_that_runs_no_part_is_no_error(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch raises under ``fullgraph=True`` where nothing of a call is compiled."""
+    case = Wrong("sometimes", SOMETIMES, DRAW, CUT_AT_THE_DRAW, "")
+    report = run_planted(case, gbfix_run, monkeypatch)
+    attempts = [attempt for item in report.breaks for attempt in item.attempts]
+    assert attempts and attempts[0].passed, attempts
+
+
+def test_a_patch_that_leaves_nothing_compiled_is_never_called_safe(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eager = CUT_AT_THE_DRAW.replace("self.forward_after(x)", "x.sin() * 2")
+    case = Wrong("eager", SOMETIMES, DRAW, eager, "eager", "no call runs anything")
+    assert_caught(case, run_planted(case, gbfix_run, monkeypatch))

@@ -1,7 +1,8 @@
 """``torch.FloatTensor(x.size())``, which Dynamo traces as a tensor of the size's numbers.
 
-So it does in torch 2.13; in eager it is an empty tensor of that size.  A function that makes one computes something else
-compiled, so that no patch of it could be right; where old code is mended, these go with it.
+So it does in torch 2.13; in eager it is an empty tensor of that size.  A function that makes one
+computes something else compiled, so that no patch of it could be right; where old code is mended,
+these go with it.
 """
 
 from __future__ import annotations

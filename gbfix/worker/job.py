@@ -446,7 +446,7 @@ class Worker:
     def _trace(self, region: Region, index: int, call: Call) -> None:
         """One call under ``fullgraph=True``: one graph, or the first break."""
         tracing.prepare_compiler("eager")
-        compiled = self._compile(call.target, region, "eager", fullgraph=True)
+        compiled = tracing.Counted(self._compile(call.target, region, "eager", fullgraph=True))
         camera, base = Camera(call, self.effects), perturb.VALUES[:1]
         met: list[BaseException] = []
 
@@ -519,6 +519,8 @@ class Worker:
             compiled = call.target
         else:
             compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
+        counted = tracing.Counted(compiled) if fullgraph and not region.observed_only else None
+        compiled = counted or compiled
         camera = Camera(call, self.effects)
         begun = 0.0
         started_with = camera.state()
@@ -541,6 +543,8 @@ class Worker:
                 self._compiled.clear()
                 if not region.observed_only:
                     compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
+                    if counted is not None:
+                        compiled = counted = tracing.Counted(compiled, counted.frames)
             original = before[variation.label]
 
             def fatal(error: BaseException, original: Shot = original) -> bool:
@@ -557,6 +561,8 @@ class Worker:
                     raise
                 text = f"does not compile for varied inputs ({variation.label})"
                 comparison.caveats.append(f"{text}: {tracing.first_line(error)}")
+        if counted is not None and not counted.frames and index == 0:
+            comparison.differences.append("no call runs anything that is compiled")
 
     def _compile(self, target: Any, region: Region, backend: str, *, fullgraph: bool) -> Any:
         key = (id(target), f"{region.key}/{backend}/{fullgraph}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
+from torch._C._dynamo import eval_frame as _eval_frame
 from torch._dynamo import exc as dynamo_exc
 
 from gbfix.registry import Registry, family_for
@@ -314,6 +315,29 @@ def make_compiled(
         # Inside `torch.func.vmap` and its like Dynamo lets only this backend through, by name.
         backend = _as_eager
     return compile_(target, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
+
+
+class Counted:
+    """A function under ``fullgraph=True`` of which a call may run nothing that is compiled.
+
+    A cut leaves choices to Python: ``if random() < p: return x`` runs none of the parts.  torch
+    calls that an error, as if nothing could be compiled; here, `frames` counts what was.
+    """
+
+    def __init__(self, compiled: Any, frames: int = 0) -> None:
+        self.frames = frames
+        self._compiled = compiled
+        self._count = getattr(_eval_frame, "set_fullgraph_compiled_frame_count", None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._count is None:
+            self.frames += 1
+            return self._compiled(*args, **kwargs)
+        before = self._count(0)  # torch looks at the count only where nobody counts yet
+        try:
+            return self._compiled(*args, **kwargs)
+        finally:
+            self.frames += max(self._count(before), 0)
 
 
 def first_line(error: BaseException) -> str:

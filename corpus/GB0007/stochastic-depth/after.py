@@ -1,0 +1,26 @@
+import random
+
+import torch
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.drop = 0.3
+
+    @torch.compiler.disable(recursive=False)
+    def forward(self, x):
+        if self.training and random.random() < self.drop:
+            return x
+        return self.forward_after(x)
+
+    def forward_after(self, x):
+        return x + self.linear(x)
+
+
+random.seed(1)
+torch.manual_seed(0)
+block = torch.compile(Block())
+for _ in range(3):
+    print(block(torch.ones(2, 3)).shape)
