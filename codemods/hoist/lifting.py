@@ -86,6 +86,8 @@ def lift(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> Lifted:
         kept = lifter.named(outer, lifter.replaced(outer))
         lifter.replace[outer] = cst.Name(kept)
     computed = [*lifter.replace.keys() - {outer}, *path[path.index(outer) + 1 :]]
+    if isinstance(statement, cst.For) and passable(site.fact(outer)):
+        computed += walk(statement.body)  # the loop can be compiled without what it goes through
     if not any(_computes_tensors(site, part) for part in computed):
         raise CannotSplit("there is nothing to compile in the statement")
     lifted = _build(site, function, statement, lifter, wanted)
