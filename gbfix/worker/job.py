@@ -522,7 +522,7 @@ class Worker:
         counted = tracing.Counted(compiled) if fullgraph and not region.observed_only else None
         compiled = counted or compiled
         camera = Camera(call, self.effects)
-        begun = 0.0
+        begun, ended = 0.0, False
         started_with = camera.state()
         for variation in self._variations(f"fullgraph-{backend}", index):
             if variation.label not in before:
@@ -554,6 +554,7 @@ class Worker:
             try:
                 for shot in camera.shoot(compiled, [variation], fatal=fatal):
                     comparison.add(original, shot)
+                    ended |= original.error is None
                 begun = begun or time.monotonic()
                 self.forks.go_ahead()
             except Exception as error:
@@ -561,7 +562,7 @@ class Worker:
                     raise
                 text = f"does not compile for varied inputs ({variation.label})"
                 comparison.caveats.append(f"{text}: {tracing.first_line(error)}")
-        if counted is not None and not counted.frames and index == 0:
+        if counted is not None and not counted.frames and ended and index == 0:
             comparison.differences.append("no call runs anything that is compiled")
 
     def _compile(self, target: Any, region: Region, backend: str, *, fullgraph: bool) -> Any:
