@@ -131,11 +131,13 @@ def judge(
     avoid_path: str,
     avoid_code: str,
     assumes: Sequence[str] = (),
+    keeps_out: bool = False,
 ) -> Judgement:
     """Climb the ladder with what the candidate's runs reported.
 
     ``target`` is the key of the region whose break the candidate is to remove; ``avoid`` the lines
-    of the patched file on which it must not break again.
+    of the patched file on which it must not break again.  ``keeps_out`` says that the patch tells
+    Dynamo to pass over a function: only the one with which a region begins may be such a one.
     """
     rungs = [source]
     assumes = (*baseline.assumes, *assumes)
@@ -168,7 +170,10 @@ def judge(
         rungs += _eager_rungs(candidate, baseline)
         rungs += _backend_rungs(candidate, baseline, backends, next_breaks, target)
         fewer = _FEWER in assumes
-        rungs += _user_rungs(candidate, user, baseline, user_breaks, next_breaks, fewer_texts=fewer)
+        rungs += _user_rungs(
+            candidate, user, baseline, user_breaks, next_breaks,
+            fewer_texts=fewer, keeps_out=keeps_out,
+        )  # fmt: skip
         if fresh and user_traces(user) and not graphs.get(baseline.parts.get(fresh[0], target)):
             rungs.append(Rung("parts", False, "no part of the function becomes a graph"))
     perturbed = max((event.perturbed for event in candidate.of(Compared)), default=0)
@@ -187,6 +192,8 @@ _ITERATOR_BECAME_LIST = re.compile(
     r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)' became 'list'"
 )
 _BECAME_DIFFERENTIABLE = re.compile(r"output.*: requires_grad False became True")
+#: ``torch.compiler.disable()``: what calls such a function breaks there.
+_KEPT_OUT = frozenset({"GB0098", "GB0099"})
 _FEWER = "texts-only-in-eager"
 _TEXTS = re.compile(
     r"(stdout|logs|warnings)( of the backward pass)? differ: |events happen in another order"
@@ -356,9 +363,12 @@ def _user_rungs(
     next_breaks: Mapping[str, tuple[GraphBreak, ...]],
     *,
     fewer_texts: bool,
+    keeps_out: bool,
 ) -> list[Rung]:
     """The patched program as the user compiles it: its output, and how often it recompiles."""
     problem = _program_failure(user, baseline) or _refused(user, baseline)
+    if keeps_out:
+        problem = problem or _kept_out(user_breaks, baseline)
     program = Rung("program", True, "runs with the user's own compile options")
     if problem:
         program = Rung("program", False, problem)
@@ -417,6 +427,16 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
     if settled:
         detail = f"one more for the second call of {', '.join(settled)}, none for the third"
     return Rung("recompiles", True, detail)
+
+
+def _kept_out(user_breaks: Mapping[str, tuple[GraphBreak, ...]], baseline: Baseline) -> str:
+    """Regions that now break on a function which the patch keeps from the compiler."""
+    for key, found in user_breaks.items():
+        before = {item.code for item in baseline.breaks.get(key, ())}
+        if any(item.code in _KEPT_OUT and item.code not in before for item in found):
+            name = key.rpartition("::")[2]
+            return f"{name} breaks on a function that the patch keeps from the compiler"
+    return ""
 
 
 def _refused(user: Outcome, baseline: Baseline) -> str:

@@ -31,6 +31,8 @@ _GIVE_UP = 2
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
 
+_DISABLE = "compiler.disable"
+
 
 @dataclasses.dataclass
 class Observed:
@@ -131,6 +133,10 @@ class Trials:
                 avoid_path=path,
                 avoid_code=site.code,
                 assumes=rewrite.assumes,
+                keeps_out=any(
+                    text.count(_DISABLE) > before[path].count(_DISABLE)
+                    for path, text in rewrite.edits.items()
+                ),
             )
 
         def goes_on(candidate: Outcome) -> bool:

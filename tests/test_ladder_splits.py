@@ -316,3 +316,12 @@ def test_a_patch_that_leaves_nothing_compiled_is_never_called_safe(
     eager = CUT_AT_THE_DRAW.replace("self.forward_after(x)", "x.sin() * 2")
     case = Wrong("eager", SOMETIMES, DRAW, eager, "eager", "no call runs anything")
     assert_caught(case, run_planted(case, gbfix_run, monkeypatch))
+
+
+def test_a_cut_below_the_region_only_moves_its_break(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dynamo may pass over the function with which a region begins, over no function below."""
+    below = SOMETIMES.replace("compile(Net())", "compile(torch.nn.Sequential(Net(), Net()))")
+    case = Wrong("below", below, DRAW, CUT_AT_THE_DRAW, "program", "keeps from the compiler")
+    assert_caught(case, run_planted(case, gbfix_run, monkeypatch))
