@@ -75,6 +75,8 @@ def test_loading_at_a_call_is_not_seen_by_the_program(mode: str) -> None:
             settings = torch.is_grad_enabled(), torch.get_num_threads(), kept.atexit
             threads = len(os.listdir("/proc/self/task"))
             return numbers, str(numpy.random.get_state()), settings, threads
+        # A job's stand-in for it, which would count what is compiled here as a region.
+        torch.compile = lambda *_, **__: print("a region was seen")
         before = state()
         {mode or "if True:"}
             zygote.load_all()

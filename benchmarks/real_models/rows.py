@@ -1,4 +1,5 @@
-"""The rows of the table: tiny random-weight models of `transformers`, each with its call.
+"""The rows of the table: tiny random-weight models of `transformers`, each with its call, and
+schedulers of `diffusers`.
 
 A row is a model class, a configuration of small sizes and a call.  The names follow the table of
 GraphMend (arXiv 2509.16248), whose checkpoints they stand for: same code, small sizes, no weights.
@@ -21,6 +22,7 @@ class Row:
     train: bool = False
     names: str = ""
     ids: str = "torch.randint(3, 64, (2, 5))"
+    library: str = "transformers"
 
     @property
     def program(self) -> str:
@@ -72,6 +74,48 @@ TRAIN = """
     compiled(**inputs, labels=ids).loss.backward()
     return sum(value.grad is not None for value in model.parameters())
 """.strip("\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """A scheduler of `diffusers`: its step is compiled, and called for each time of a short run."""
+
+    scheduler: str
+    config: str = ""
+    scale: bool = False
+    library: str = "diffusers"
+
+    @property
+    def program(self) -> str:
+        """The row as a script, like that of a model."""
+        scaled = "scheduler.scale_model_input(sample, time)" if self.scale else "sample"
+        return STEPS.format(name=self.scheduler, config=self.config, scaled=scaled).lstrip()
+
+
+STEPS = """
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "src"))
+import torch
+from diffusers import {name}
+
+scheduler = {name}({config})
+compiled = torch.compile(scheduler.step)
+
+
+def step():
+    torch.manual_seed(0)
+    scheduler.set_timesteps(3)
+    sample = torch.randn(1, 3, 8, 8)
+    for time in scheduler.timesteps:
+        noise = 0.1 * {scaled}
+        sample = compiled(noise, time, sample, return_dict=False)[0]
+    return tuple(sample.shape)
+
+
+print(step())
+"""
 
 LAYERS = (
     "d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, "
@@ -203,7 +247,7 @@ def _train(row: Row) -> Row:
     )
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, Row | Steps] = {
     "t5": T5_MODEL,
     "t5-fp16": _half(T5_MODEL),
     "t5-train": _train(T5_MODEL),
@@ -235,4 +279,8 @@ ROWS: dict[str, Row] = {
     "jetmoe": JETMOE,
     "led": LED,
     "vilt": VILT,
+    "euler": Steps("EulerDiscreteScheduler", scale=True),
+    "euler-bare": Steps("EulerDiscreteScheduler"),
+    "ddpm": Steps("DDPMScheduler"),
+    "pndm": Steps("PNDMScheduler", "skip_prk_steps=True"),
 }

@@ -1,6 +1,7 @@
-"""gbfix on real models: tiny random-weight models of an installed `transformers`, row by row.
+"""gbfix on real models: tiny random-weight models of an installed `transformers`, row by row, and
+the steps of schedulers of an installed `diffusers`.
 
-    pip install transformers==4.52.4
+    pip install transformers==4.52.4 diffusers
     python benchmarks/real_models/run.py [ROW ...] [--jobs N] [--check] [--results FILE]
 
 The package's source is linked into a folder for each row and put first on the path, so that it is
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -64,16 +66,20 @@ class Result:
         ]  # fmt: skip
 
 
-def prepare(folder: Path) -> str:
+def prepare(folder: Path, library: str) -> str:
     """Copy the installed package's source into the work folder; its version."""
-    spec = importlib.util.find_spec("transformers")
+    spec = importlib.util.find_spec(library)
     if spec is None or not spec.submodule_search_locations:
-        sys.exit("transformers is not installed; try: pip install transformers==4.52.4")
+        sys.exit(f"{library} is not installed; try: pip install transformers==4.52.4 diffusers")
     source = Path(next(iter(spec.submodule_search_locations)))
-    target = folder / "src" / "transformers"
+    target = folder / f"src-{library}" / library
     if not target.exists():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    return importlib.metadata.version("transformers")
+    # Beside the rows' programs, as they are timed there before the patch.
+    (folder / "src").mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (folder / "src" / library).symlink_to(target)
+    return importlib.metadata.version(library)
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> Result:
@@ -81,7 +87,8 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> Result:
     home = folder / name
     shutil.rmtree(home, ignore_errors=True)
     # Links cost neither time nor space, and gbfix replaces a file that it patches.
-    shutil.copytree(folder / "src", home / "src", copy_function=os.link)
+    source = folder / f"src-{ROWS[name].library}"
+    shutil.copytree(source, home / "src", copy_function=os.link)
     (home / "pyproject.toml").touch()
     (home / f"{name}.py").write_text(ROWS[name].program)
     (folder / f"{name}.py").write_text(ROWS[name].program)
@@ -161,19 +168,19 @@ def paired(before: Path, after: Path) -> tuple[float, float] | None:
     return statistics.median(taken[0]), statistics.median(taken[1])
 
 
-def kept(folder: Path) -> list[Result]:
+def kept(folder: Path, library: str) -> list[Result]:
     """The newest results in the work folder, those of earlier runs on other rows among them."""
-    paths = [folder / f"{row}.result.json" for row in ROWS]
+    paths = [folder / f"{row}.result.json" for row in ROWS if ROWS[row].library == library]
     return [Result(**json.loads(path.read_text())) for path in paths if path.exists()]
 
 
-def section(version: str, results: list[Result]) -> str:
+def section(title: str, results: list[Result]) -> str:
     """The table in markdown, under a heading that says what it was measured with."""
     torch, gbfix = (importlib.metadata.version(name) for name in ("torch", "gbfix"))
     before, after = (sum(getattr(item, key) for item in results) for key in ("before", "after"))
     whole = sum(not item.after and not item.left for item in results)
     lines = [
-        f"## transformers {version}",
+        f"## {title}",
         "",
         f"torch {torch}, Python {'.'.join(map(str, sys.version_info[:3]))}, gbfix {gbfix}, "
         f"{os.cpu_count()} CPU cores. {before} breaks before, {after} after; "
@@ -188,11 +195,11 @@ def section(version: str, results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(path: Path, version: str, text: str) -> None:
+def write(path: Path, title: str, text: str) -> None:
     """Put the section into the file, in place of the same version's."""
     old = path.read_text() if path.exists() else "# gbfix on real models\n"
     sections = re.split(r"(?m)^(?=## )", old)
-    head = f"## transformers {version}\n"
+    head = f"## {title}\n"
     if any(part.startswith(head) for part in sections):
         sections = [text + "\n" if part.startswith(head) else part for part in sections]
     else:
@@ -216,16 +223,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = (options.work or Path(name)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        version = prepare(folder)
-        print(f"transformers {version}", flush=True)
+        rows = options.rows or list(ROWS)
+        libraries = sorted({ROWS[row].library for row in rows})
+        titles = {library: f"{library} {prepare(folder, library)}" for library in libraries}
+        print(", ".join(titles.values()), flush=True)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            waiting = [pool.submit(measure, row, folder, options) for row in options.rows or ROWS]
+            waiting = [pool.submit(measure, row, folder, options) for row in rows]
             for done in concurrent.futures.as_completed(waiting):
                 print(" | ".join(done.result().cells()), flush=True)
         for done in waiting:
             done.result()
-        if options.results:
-            write(options.results, version, section(version, kept(folder)))
+        for library, title in titles.items() if options.results else ():
+            write(options.results, title, section(title, kept(folder, library)))
 
 
 if __name__ == "__main__":
