@@ -83,13 +83,16 @@ class Steps:
     scheduler: str
     config: str = ""
     scale: bool = False
+    first: int = 0
     library: str = "diffusers"
 
     @property
     def program(self) -> str:
         """The row as a script, like that of a model."""
         scaled = "scheduler.scale_model_input(sample, time)" if self.scale else "sample"
-        return STEPS.format(name=self.scheduler, config=self.config, scaled=scaled).lstrip()
+        return STEPS.format(
+            name=self.scheduler, config=self.config, scaled=scaled, first=self.first
+        ).lstrip()
 
 
 STEPS = """
@@ -106,9 +109,9 @@ compiled = torch.compile(scheduler.step)
 
 def step():
     torch.manual_seed(0)
-    scheduler.set_timesteps(3)
+    scheduler.set_timesteps(50)
     sample = torch.randn(1, 3, 8, 8)
-    for time in scheduler.timesteps:
+    for time in scheduler.timesteps[{first}:][:3]:
         noise = 0.1 * {scaled}
         sample = compiled(noise, time, sample, return_dict=False)[0]
     return tuple(sample.shape)
