@@ -285,5 +285,5 @@ ROWS: dict[str, Row | Steps] = {
     "euler": Steps("EulerDiscreteScheduler", scale=True),
     "euler-bare": Steps("EulerDiscreteScheduler"),
     "ddpm": Steps("DDPMScheduler"),
-    "pndm": Steps("PNDMScheduler", "skip_prk_steps=True"),
+    "pndm": Steps("PNDMScheduler", "skip_prk_steps=True", first=2),
 }
