@@ -259,6 +259,11 @@ def diffusers_models(only: Collection[str] = ()) -> dict[str, Any]:
         if name in BY_HAND:
             result[name] = lambda name=name: _by_hand(name)
             continue
+        if name.endswith("Scheduler") and name not in ("Scheduler", "KarrasDiffusionSchedulers"):
+            with contextlib.suppress(Exception):
+                getattr(diffusers, name)
+            result[name] = lambda name=name: _scheduler(name)
+            continue
         if re.search(r"(Model|Transformer[123]D\w*|Autoencoder\w+)$", name):
             with contextlib.suppress(Exception):  # imported here once, or else in every fork
                 getattr(diffusers, name)
@@ -297,19 +302,6 @@ BY_HAND = {
         "pooled_projections=torch.randn(1, 16), timestep=torch.tensor([1.0]), "
         "img_ids=torch.zeros(4, 3), txt_ids=torch.zeros(6, 3)",
     ),
-    **{
-        f"{name}Scheduler": (
-            "",
-            f"model_output=torch.randn(1, 3, 8, 8), timestep={step}, "
-            "sample=torch.randn(1, 3, 8, 8)",
-        )
-        for name, step in (
-            ("DDPM", "500"), ("DDIM", "500"), ("PNDM", "scheduler.timesteps[0]"),
-            ("EulerDiscrete", "scheduler.timesteps[0]"),
-            ("DPMSolverMultistep", "scheduler.timesteps[0]"),
-            ("FlowMatchEulerDiscrete", "scheduler.timesteps[0]"),
-        )
-    },
 }  # fmt: skip
 
 
@@ -324,15 +316,28 @@ class Step(torch.nn.Module):
         return self.scheduler.step(**given, return_dict=False)
 
 
+def _scheduler(name: str) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
+    """A scheduler in the middle of its run, at a time that is a tensor, as pipelines have it."""
+    import diffusers
+
+    scheduler = getattr(diffusers, name)()
+    scheduler.set_timesteps(10)
+    time = scheduler.timesteps[2]
+    if hasattr(scheduler, "set_begin_index"):
+        scheduler.set_begin_index(2)
+    sample = torch.randn(1, 3, 8, 8)
+    if hasattr(scheduler, "scale_model_input"):
+        sample = scheduler.scale_model_input(sample, time)
+    given = {"model_output": torch.randn(1, 3, 8, 8), "timestep": time, "sample": sample}
+    return Step(scheduler), [given]
+
+
 def _by_hand(name: str) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
     import diffusers
 
     config, call = BY_HAND[name]
     model = eval(f"made({config})", {"made": getattr(diffusers, name)})
-    if name.endswith("Scheduler"):
-        model.set_timesteps(10)
-    inputs = eval(f"dict({call})", {"torch": torch, "scheduler": model})
-    return Step(model) if name.endswith("Scheduler") else model, [inputs]
+    return model, [eval(f"dict({call})", {"torch": torch})]
 
 
 def _diffusers_model(name: str) -> tuple[torch.nn.Module, list[dict[str, Any]]]:
