@@ -84,6 +84,7 @@ class Steps:
     config: str = ""
     scale: bool = False
     first: int = 0
+    begins: bool = False
     library: str = "diffusers"
 
     @property
@@ -91,7 +92,12 @@ class Steps:
         """The row as a script, like that of a model."""
         scaled = "scheduler.scale_model_input(sample, time)" if self.scale else "sample"
         return STEPS.format(
-            name=self.scheduler, config=self.config, scaled=scaled, first=self.first
+            name=self.scheduler,
+            config=self.config,
+            scaled=scaled,
+            first=self.first,
+            # Else the first step looks for its time among all times.
+            begin=f"\n    scheduler.set_begin_index({self.first})" if self.begins else "",
         ).lstrip()
 
 
@@ -109,7 +115,7 @@ compiled = torch.compile(scheduler.step)
 
 def step():
     torch.manual_seed(0)
-    scheduler.set_timesteps(50)
+    scheduler.set_timesteps(50){begin}
     sample = torch.randn(1, 3, 8, 8)
     for time in scheduler.timesteps[{first}:][:3]:
         noise = 0.1 * {scaled}
@@ -285,5 +291,12 @@ ROWS: dict[str, Row | Steps] = {
     "euler": Steps("EulerDiscreteScheduler", scale=True),
     "euler-bare": Steps("EulerDiscreteScheduler"),
     "ddpm": Steps("DDPMScheduler"),
+    "ddim": Steps("DDIMScheduler"),
+    "ddim-cogvideox": Steps("CogVideoXDDIMScheduler"),
+    "ddim-inverse": Steps("DDIMInverseScheduler"),
+    "edm-euler": Steps("EDMEulerScheduler", scale=True),
+    "flow-match-heun": Steps("FlowMatchHeunDiscreteScheduler", begins=True),
+    "lcm": Steps("LCMScheduler", begins=True),
+    "tcd": Steps("TCDScheduler", begins=True),
     "pndm": Steps("PNDMScheduler", "skip_prk_steps=True", first=2),
 }

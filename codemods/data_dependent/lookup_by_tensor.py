@@ -10,6 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.build import comments_in, indent_of, line_length
 from gbfix.analysis.kinds import infer
+from gbfix.analysis.purity import effects_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site
@@ -131,6 +132,8 @@ def _is_lookup(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> bool
     index = _index(node)
     if index is None or site.function_of(node) is not function or comments_in(node):
         return False
+    if not effects_of(index, lambda part: _fact(site, node, part)).pure:
+        return False  # it may be asked for more often
     table, number = _fact(site, node, node.value), _fact(site, node, index)
     if table is None or number is None or not table.is_tensor or not number.is_tensor:
         return False

@@ -122,6 +122,7 @@ NEAR_MISSES = (
     _case("row = +table[t]; return x * row, row", "a plus hands on the very tensor"),
     _case("row = table[t]; zeros_(table); return x * row", "the view sees the zeros"),
     _case("return x if x is not table[t] else t", "asks for the very object"),
+    _case("return x * table[t + g()]", "who knows what is called", "table[t + g()]", **{"t + g()": _WHOLE}),
     _case("return x * table[t]", "a list", table=scalar(2)),
     _case("return x * table[t]", "an index of one dimension", t=tensor(1, dtype="torch.int64")),
     _case("return x * table[t]", "a mask", t=tensor(dtype="torch.bool")),
