@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
+import difflib
 from collections.abc import Mapping, Sequence
 
 from gbfix.schema import Span
@@ -59,17 +61,46 @@ def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def new_conditionals(old: str, new: str) -> list[Span]:
-    """Calls of ``torch.cond`` and ``torch.where`` that the patch brought, by position."""
-    had: dict[str, int] = {}
-    for _, text in _conditionals(old):
-        had[text] = had.get(text, 0) + 1
+    """Calls of ``torch.cond`` and ``torch.where`` that the patch brought, by position.
+
+    Of several that read alike, in two functions say, those on lines that were there are the old.
+    """
+    had = collections.Counter(text for _, text in _conditionals(old))
+    calls = _conditionals(new)
+    now = collections.Counter(text for _, text in calls)
+    changed: frozenset[int] = frozenset()
+    if any(now[text] > count for text, count in had.items()):
+        changed = _changed_lines(old, new)
     result = []
-    for call, text in _conditionals(new):
-        if had.get(text, 0):
+    for call, text in sorted(calls, key=lambda pair: pair[0].lineno in changed):
+        if had[text]:
             had[text] -= 1
-            continue
-        result.append(_ast_span(new, call))
-    return result
+        else:
+            result.append(call)
+    result.sort(key=lambda call: (call.lineno, call.col_offset))
+    return [_ast_span(new, call) for call in result]
+
+
+def _changed_lines(old: str, new: str) -> frozenset[int]:
+    """Lines of the new text, counted from 1, that the old text does not have at that place."""
+    before, after = old.split("\n"), new.split("\n")
+    # What a rewrite changes lies close together, and the files are long.
+    head = _alike(before, after)
+    tail = _alike(before[head:][::-1], after[head:][::-1])
+    middle = before[head : len(before) - tail], after[head : len(after) - tail]
+    matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
+    return frozenset(
+        head + line + 1
+        for tag, _, _, start, end in matcher.get_opcodes()
+        if tag in ("insert", "replace")
+        for line in range(start, end)
+    )
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) -> list[Span]:

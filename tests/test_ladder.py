@@ -434,6 +434,15 @@ def test_a_test_that_moved_into_an_operator_is_forced_there(site: Span | None, m
     assert plan == [branches.Forced(site or test, moved, True, moved=True)]
 
 
+def test_the_new_of_two_calls_that_read_alike_is_forced() -> None:
+    first = "def f(p):\n    return one if p > 0 else two\n"
+    rest = "\n\ndef g(p):\n    return torch.where(p > 0, one, two)\n"
+    second = first.replace("one if p > 0 else two", "torch.where(p > 0, one, two)")
+    call = Span(2, 11, 2, 39)
+    assert branches.new_conditionals(first + rest, second + rest) == [call]
+    assert branches.new_conditionals(second + rest, second + rest) == []
+
+
 def test_a_test_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     test = Span(3, 7, 3, 36)
     seen, total, plan = branches.plan_branches(
