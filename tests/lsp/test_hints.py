@@ -35,6 +35,7 @@ NOT_SEEN = {
     "GB0170/blocks-between-special-tokens",
     "GB0170/all-below",
     "GB0170/any-of-a-list",
+    "GB0124/layer-by-number",
     "GB0170/any-of-a-row",
     "GB0170/constant-of-the-module",
     "GB0170/inside-a-decorator",
@@ -54,11 +55,12 @@ NOT_SEEN = {
 }
 
 
-#: The fix is an option, or moves the break out of what is compiled in a way that is not followed.
+#: The fix is an option, asks for the tensor seldom only, or moves the break out of what is compiled in a way that is not followed.
 STILL_HINTED = {
     "GB0036/where-the-mask-holds",
     "GB0124/running-total",
     "GB0124/sizes-made-of-a-list",
+    "GB0170/churn-of-a-sampler",
     "GB0170/layer-drop",
 }
 
