@@ -55,7 +55,8 @@ NOT_SEEN = {
 }
 
 
-#: The fix is an option, asks for the tensor seldom only, or moves the break out of what is compiled in a way that is not followed.
+#: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
+#: compiled in a way that is not followed.
 STILL_HINTED = {
     "GB0036/where-the-mask-holds",
     "GB0124/running-total",
