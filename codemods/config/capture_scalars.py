@@ -14,6 +14,7 @@ from gbfix.schema import Fact, Safety
 
 from .setting import add_setting, entry_of
 
+_OPTION = "capture_scalar_outputs"
 _SETTING = "torch._dynamo.config.capture_scalar_outputs = True"
 _READS = words("item float int bool")
 
@@ -86,12 +87,11 @@ class CaptureScalars(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        if any("capture_scalar_outputs" in text for text in (site.source, *site.sources.values())):
-            return
         if not _only_kept(site):
             return
         entry = entry_of(site)
-        if entry is None:
+        # A library may speak of the option, or set it where nobody goes.
+        if entry is None or any(_OPTION in text for text in (site.source, entry.source)):
             return
         edit = entry.edit()
         if add_setting(entry, edit, _SETTING):

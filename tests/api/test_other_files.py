@@ -7,6 +7,7 @@ import ast
 import pytest
 from gbfix_codemods.api.allow_rnn import AllowRnn
 from gbfix_codemods.api.list_iterator import PassTheList
+from gbfix_codemods.config.region_option import RegionOption
 
 from gbfix.codemod import Advice, Rewrite, Site, StatedFacts
 from gbfix.schema import Fact, Frame, GraphBreak, Region
@@ -51,6 +52,35 @@ def test_the_option_is_set_where_the_module_is_compiled(layer: str, safety: str)
     line = "torch._dynamo.config.allow_rnn = True\n"
     assert text == MAIN.replace("net.compile", line + "net.compile")
     assert rewrite.safety == safety
+
+
+READS = """\
+import torch
+
+
+class Encoder(torch.nn.Module):
+    def forward(self, x):
+        return x * x.sum().item()
+"""
+COMMENT = "# Before: torch._dynamo.config.capture_scalar_outputs = True\n"
+
+
+@pytest.mark.parametrize("spoken_of_in", ["library.py", "main.py"])
+def test_an_option_of_which_another_file_speaks_can_be_set(spoken_of_in: str) -> None:
+    """A comment in a library is no setting; where the option would go, it may be one."""
+    sources = {"layers.py": READS, "main.py": MAIN, "library.py": "import torch\n"}
+    sources[spoken_of_in] = COMMENT + sources[spoken_of_in]
+    site = Site(
+        "layers.py",
+        READS,
+        _break("layers.py", 6, 19, 33, "x.sum().item()", "GB0124"),
+        StatedFacts({}),
+        region=Region("Encoder", "layers.py", 5, "main.py", 5 + (spoken_of_in == "main.py")),
+        sources=sources,
+        entry="main.py",
+    )
+    found = [item for item in RegionOption().propose(site) if isinstance(item, Rewrite)]
+    assert [list(item.edits) for item in found] == [["main.py"]] * (spoken_of_in != "main.py")
 
 
 FUNCTION = """\
