@@ -3,7 +3,7 @@ import torch
 
 def f(x):
     y = f_before()
-    y.set_(x.untyped_storage(), 0, (2,), (1,))
+    y.set_(x.untyped_storage(), 0, (1,), (1,))
     return f_after(x, y)
 
 
@@ -18,4 +18,4 @@ def f_after(x, y):
     return y + x
 
 
-print(f(torch.ones(2)))
+print(f(torch.ones(4)))
