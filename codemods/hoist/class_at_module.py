@@ -170,6 +170,16 @@ class ClassAtModule(Codemod):
             why="a name of the function around",
         ),
         NearMiss(
+            "from settings import *\n" + _source("n = 0"),
+            at="class Config",
+            why="the module may have that name from elsewhere",
+        ),
+        NearMiss(
+            _source("n = 0") + "\n\ndef g():\n    return Config.n\n",
+            at="class Config",
+            why="another function means something else by it",
+        ),
+        NearMiss(
             _source("n = 0") + "\n\nConfig = 3\n",
             at="class Config",
             why="a name of the module",
@@ -195,8 +205,8 @@ class ClassAtModule(Codemod):
         outer = [function_scope(part).locals for part in around if part is not function]
         if name in parameters_of(function.params) or any(name in names for names in outer):
             return  # elsewhere in the function it would be another value
-        if name.startswith("__"):
-            return  # in a method it stands for another name
+        if name.startswith("__") or _is_known_elsewhere(site, function, name):
+            return  # in a method it stands for another name; elsewhere, for another thing
         locals_ = {local for names in outer for local in names} | function_scope(function).locals
         what = activity(node)
         if what.reads & locals_ - {name} or what.nonlocals or what.globals or what.dynamic:
@@ -233,6 +243,16 @@ class ClassAtModule(Codemod):
             notes=() if safe else (_INSTANCE_NOTE,),
             rank=20,
         )
+
+
+def _is_known_elsewhere(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    """Whether other code could mean something by the name: `import *` may have brought it."""
+    inside = set(walk(function))
+    return any(
+        isinstance(node, cst.ImportStar)
+        or (isinstance(node, cst.Name) and node.value == name and node not in inside)
+        for node in walk(site.module)
+    )
 
 
 def _without_blank_lines(line: cst.CSTNode) -> cst.CSTNode:
