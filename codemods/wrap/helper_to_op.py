@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import libcst as cst
 
@@ -174,21 +174,32 @@ def requires_grad(fact: Fact) -> bool:
 def _parameters(site: Site, function: cst.FunctionDef) -> list[Parameter]:
     facts = site.locals_before(function.body.body[0] if _has_facts(site, function) else
                                site.statement_of(site.node))  # fmt: skip
+    return schema_parameters(function, facts, _is_default, _is_optional_tensor)
+
+
+def schema_parameters(
+    function: cst.FunctionDef,
+    facts: Mapping[str, Fact],
+    is_default: Callable[[cst.BaseExpression], bool],
+    is_optional_tensor: Callable[[cst.FunctionDef, cst.Param, Fact], bool],
+) -> list[Parameter]:
+    """The parameters with the types of an operator's schema; raises `Refused` where one has none.
+
+    ``facts`` are what was handed in, ``is_default`` says which defaults a schema takes, and
+    ``is_optional_tensor`` whether what may be None is a tensor otherwise.
+    """
     if function.params.star_kwarg is not None or isinstance(function.params.star_arg, cst.Param):
         raise Refused("it takes any number of arguments")
     found = []
     for parameter in params_of(function.params):
         name = parameter.name.value
         fact = facts.get(name)
-        if parameter.default is not None and not (
-            isinstance(parameter.default, cst.BaseNumber | cst.SimpleString)
-            or code(parameter.default) in ("None", "True", "False")
-        ):
-            raise Refused("a default is no constant")
+        if parameter.default is not None and not is_default(parameter.default):
+            raise Refused(f"the default of `{name}` is none that an operator takes")
         if fact is None:
             raise Refused(f"`{name}` was not seen")
         if may_be_none(function, parameter.name):
-            if not _is_optional_tensor(function, parameter, fact):
+            if not is_optional_tensor(function, parameter, fact):
                 raise Refused(f"`{name}` may be None")
             found.append(Parameter(name, "torch.Tensor | None", parameter.name, fact))
             continue
@@ -197,6 +208,11 @@ def _parameters(site: Site, function: cst.FunctionDef) -> list[Parameter]:
             raise Refused(f"`{name}` cannot be passed to an operator")
         found.append(Parameter(name, passed[0], parameter.name, fact))
     return found
+
+
+def _is_default(node: cst.BaseExpression) -> bool:
+    plain = isinstance(node, cst.BaseNumber | cst.SimpleString)
+    return plain or code(node) in ("None", "True", "False")
 
 
 def _has_facts(site: Site, function: cst.FunctionDef) -> bool:

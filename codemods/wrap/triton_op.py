@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.activity import activity
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
-from .capture import Parameter, Refused, is_plain_tensor, lone_helper, may_be_none, schema_type
+from .capture import Parameter, Refused, is_plain_tensor, lone_helper
 from .function_to_op import decorated
-from .helper_to_op import check_tensors, requires_grad, returned_value
+from .helper_to_op import check_tensors, requires_grad, returned_value, schema_parameters
 from .integer_helper import check_uses
 from .operator_text import define, namespace, register_no_gradient, torch_alias
 from .plain_python import is_constant
@@ -121,7 +121,9 @@ class _Helper:
 def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
     check_uses(site, function.name.value)
     value = returned_value(function)
-    parameters = _parameters(site, function)
+    parameters = schema_parameters(
+        function, _given(site, function), _is_default, _is_optional_tensor
+    )
     objects = frozenset(p.name for p in parameters if "Tensor" in p.annotation)
     result, parts = None, []
     if value is not None:
@@ -184,30 +186,8 @@ def _tensors(fact: Fact | None) -> list[Fact]:
     return [fact] if fact.is_tensor else [item for item in fact.items or () if item.is_tensor]
 
 
-def _parameters(site: Site, function: cst.FunctionDef) -> list[Parameter]:
-    if function.params.star_kwarg is not None or isinstance(function.params.star_arg, cst.Param):
-        raise Refused("it takes any number of arguments")
-    facts = _given(site, function)
-    found = []
-    for parameter in params_of(function.params):
-        name = parameter.name.value
-        fact = facts.get(name)
-        if parameter.default is not None and not is_constant(parameter.default):
-            raise Refused(f"the default of `{name}` is no constant")
-        if isinstance(parameter.default, cst.Tuple):
-            raise Refused(f"the default of `{name}` is a tuple")
-        if fact is None:
-            raise Refused(f"`{name}` was not seen")
-        if may_be_none(function, parameter.name):
-            if not _is_optional_tensor(function, parameter, fact):
-                raise Refused(f"`{name}` may be None")
-            found.append(Parameter(name, "torch.Tensor | None", parameter.name, fact))
-            continue
-        passed = schema_type(fact, may_be_symbolic=False)
-        if passed is None or passed[1]:
-            raise Refused(f"`{name}` cannot be passed to an operator")
-        found.append(Parameter(name, passed[0], parameter.name, fact))
-    return found
+def _is_default(node: cst.BaseExpression) -> bool:
+    return is_constant(node) and not isinstance(node, cst.Tuple)
 
 
 def _given(site: Site, function: cst.FunctionDef) -> dict[str, Fact]:
