@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -321,3 +322,29 @@ def test_another_imported_file_that_changed_makes_the_cache_stale(tmp_path: Path
     (tmp_path / "lib.py").write_text("SCALE = 3\n")
     result = _gbfix(tmp_path, "--check", "program.py")
     assert "from the cache" not in result.stderr + result.stdout
+
+
+def test_a_file_that_another_process_writes_is_no_effect_of_the_program(
+    gbfix_run: Gbfix, tmp_path: Path
+) -> None:
+    """Such as gbfix's own output, sent to a file in the program's folder."""
+    ended = threading.Event()
+
+    def write() -> None:
+        with open(tmp_path / "other.log", "a", buffering=1) as file:
+            while not ended.wait(0.001):
+                file.write("still here\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        report = gbfix_run(
+            "import torch\n\n\n@torch.compile\ndef f(x):\n    if x.sum() > 0:\n        return x + 1\n"
+            "    return x - 1\n\n\nf(torch.ones(3))\n"
+        )
+    finally:
+        ended.set()
+        writer.join()
+    (shown,) = report.breaks
+    assert shown.status == "fixed", shown.attempts
+    assert (tmp_path / "other.log").stat().st_size

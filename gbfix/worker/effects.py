@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gbfix.worker import fileguard
+from gbfix.worker import fileguard, zygote
 
 #: Audit events that change the world outside the process (see the table in Python's manual).
 _EVENTS = {
@@ -276,6 +276,9 @@ def _changed(before: Listing, after: Listing, ignore: tuple[str, ...]) -> dict[s
         if before.get(path) == stamp or any(real.startswith(item + os.sep) for item in ignore):
             continue
         result[path] = _digest(path, stamp[0])
+    if result:
+        for real in zygote.held_elsewhere():
+            result = {path: text for path, text in result.items() if os.path.realpath(path) != real}
     for path in before:
         if path not in after:
             result[path] = "deleted"

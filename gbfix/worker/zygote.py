@@ -61,6 +61,9 @@ _IS_WATCHED = any(
     for name in os.environ
 )
 
+#: The server's own process, as its children know it.
+_server = 0
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -75,6 +78,49 @@ def _adopt_orphans() -> None:
     """Become the parent of residents, whose own parents have ended, and wait for them in time."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def held_elsewhere() -> set[str]:
+    """Files that other processes than the server and those under it have open to write.
+
+    What changes in them is no effect of the program: gbfix's own output, redirected into the
+    program's folder, or a log that somebody else keeps there.  Linux only, empty elsewhere.
+    """
+    found: set[str] = set()
+    for name in _listed("/proc"):
+        if not name.isdigit() or _is_ours(int(name)):
+            continue
+        for number in _listed(f"/proc/{name}/fd"):
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                path = os.readlink(f"/proc/{name}/fd/{number}")
+                if not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
+                    continue
+                with open(f"/proc/{name}/fdinfo/{number}") as file:
+                    flags = int(file.read().partition("flags:")[2].split()[0], 8)
+                if flags & os.O_ACCMODE != os.O_RDONLY:
+                    found.add(path)
+    return found
+
+
+def _listed(folder: str) -> list[str]:
+    """Names in a folder; none where it is gone, or not for us to see."""
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether a process is the server, or one that was started under it."""
+    while pid > 1:
+        if pid == _server:
+            return True
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                # The name, in brackets, may hold anything.
+                pid = int(file.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+    return False
 
 
 def _preload(names: tuple[str, ...]) -> None:
@@ -172,6 +218,8 @@ def _small(x: Any) -> Any:
 
 def main(fd: int) -> None:
     """Serve on the socket ``fd`` until it closes."""
+    global _server
+    _server = os.getpid()
     die_with_parent()
     _adopt_orphans()
     # Whoever started us may block signals: ends of children would go unseen.
