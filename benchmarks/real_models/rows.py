@@ -256,6 +256,144 @@ def _train(row: Row) -> Row:
     )
 
 
+SMALL = "hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32"
+SPARSE = "max_position_embeddings=128, block_size=4, num_random_blocks=1"
+XLM = "vocab_size=64, emb_dim=16, n_layers=1, n_heads=2, max_position_embeddings=32"
+
+#: Of the newest transformers, found by looking for what breaks.
+NEWEST: dict[str, Row | Steps] = {
+    "vits": Row(
+        "VitsModel",
+        "VitsConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, "
+        "ffn_dim=32, layerdrop=0.0, flow_size=16, spectrogram_bins=9, "
+        "upsample_initial_channel=16, upsample_rates=[2, 2], upsample_kernel_sizes=[4, 4], "
+        "resblock_kernel_sizes=[3], resblock_dilation_sizes=[[1, 3]], "
+        "depth_separable_num_layers=1, duration_predictor_num_flows=2, "
+        "duration_predictor_filter_channels=16, prior_encoder_num_flows=2, "
+        "prior_encoder_num_wavenet_layers=1, posterior_encoder_num_wavenet_layers=1, "
+        # Without noise, so that the durations, and with them the shapes, are the same each time.
+        "noise_scale=0.0, noise_scale_duration=0.0)",
+        "input_ids=ids, attention_mask=torch.ones_like(ids)",
+    ),
+    "fastspeech2-conformer": Row(
+        "FastSpeech2ConformerModel",
+        "FastSpeech2ConformerConfig(hidden_size=16, vocab_size=64, num_mel_bins=8, "
+        "encoder_layers=1, encoder_linear_units=32, decoder_layers=1, decoder_linear_units=32, "
+        "decoder_kernel_size=7, speech_decoder_postnet_layers=1, speech_decoder_postnet_units=16, "
+        "duration_predictor_channels=16, energy_predictor_channels=16, "
+        "pitch_predictor_layers=2, pitch_predictor_channels=16)",
+        "input_ids=ids, attention_mask=torch.ones_like(ids)",
+    ),
+    "siglip2-vision": Row(
+        "Siglip2VisionModel",
+        f"Siglip2VisionConfig({SMALL}, patch_size=4, num_patches=16)",
+        "pixel_values=torch.randn(2, 12, 48), "
+        "pixel_attention_mask=torch.tensor([[1] * 12, [1] * 8 + [0] * 4]), "
+        "spatial_shapes=torch.tensor([[3, 4], [2, 4]])",
+    ),
+    "wav2vec2-train": Row(
+        "Wav2Vec2ForCTC",
+        f"Wav2Vec2Config(vocab_size=64, {SMALL.replace('layers=1', 'layers=2')}, "
+        "conv_dim=[8, 8], conv_stride=[5, 4], conv_kernel=[10, 4], num_conv_pos_embeddings=4, "
+        # The mask of the features is drawn by numpy, which torch's seed does not decide.
+        "num_conv_pos_embedding_groups=2, layerdrop=0.0, apply_spec_augment=False)",
+        "input_values=torch.randn(2, 800), "
+        "attention_mask=torch.tensor([[1] * 800, [1] * 600 + [0] * 200])",
+        train=True,
+    ),
+    "parakeet-ctc-train": Row(
+        "ParakeetForCTC",
+        f"ParakeetCTCConfig(vocab_size=64, pad_token_id=0, encoder_config=dict({SMALL}, "
+        "subsampling_conv_channels=8, num_mel_bins=16, max_position_embeddings=64, "
+        "layerdrop=0.0))",
+        "input_features=torch.randn(2, 96, 16), attention_mask=torch.ones(2, 96).long()",
+        train=True,
+    ),
+    "parakeet-tdt": Row(
+        "ParakeetForTDT",
+        "ParakeetTDTConfig(vocab_size=64, blank_token_id=63, decoder_hidden_size=16, "
+        f"num_decoder_layers=1, encoder_config=dict({SMALL}, subsampling_conv_channels=8, "
+        "num_mel_bins=16, max_position_embeddings=64))",
+        "input_features=torch.randn(2, 64, 16), attention_mask=torch.ones(2, 64).long(), "
+        "decoder_input_ids=ids",
+    ),
+    "qwen2-vl": Row(
+        "Qwen2VLForConditionalGeneration",
+        f"Qwen2VLConfig(text_config=dict(vocab_size=64, {SMALL}, num_key_value_heads=2, "
+        "max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0, "
+        "rope_parameters=dict(rope_type='default', rope_theta=10000.0, "
+        "mrope_section=[1, 1, 2])), vision_config=dict(depth=2, embed_dim=16, hidden_size=16, "
+        "num_heads=2, patch_size=4, temporal_patch_size=2, spatial_merge_size=2), "
+        "image_token_id=62, video_token_id=63, vision_start_token_id=60, "
+        "vision_end_token_id=61)",
+        "input_ids=ids, attention_mask=torch.ones_like(ids), "
+        "pixel_values=torch.randn(32, 96), "
+        "image_grid_thw=torch.tensor([[1, 4, 4], [1, 4, 4]]), "
+        "mm_token_type_ids=(ids == 62).int()",
+        ids="torch.tensor([[5, 60, 62, 62, 62, 62, 61, 7], [5, 60, 62, 62, 62, 62, 61, 8]])",
+    ),
+    "qwen2.5-vl-vision": Row(
+        "Qwen2_5_VisionTransformerPretrainedModel",
+        # The vision configuration is not exported on its own.
+        "Qwen2_5_VLConfig(vision_config=dict(depth=2, hidden_size=16, intermediate_size=32, "
+        "num_heads=2, patch_size=4, window_size=16, out_hidden_size=16, "
+        "fullatt_block_indexes=[1])).vision_config",
+        "hidden_states=torch.randn(48, 96), grid_thw=torch.tensor([[1, 4, 4], [1, 4, 8]])",
+    ),
+    "big-bird": Row(
+        "BigBirdForMaskedLM",
+        f"BigBirdConfig(vocab_size=64, {SMALL}, {SPARSE})",
+        "input_ids=ids",
+        ids="torch.randint(3, 64, (2, 64))",
+    ),
+    "reformer": Row(
+        "ReformerModelWithLMHead",
+        "ReformerConfig(attention_head_size=8, attn_layers=['local', 'lsh'], "
+        "axial_pos_embds=False, feed_forward_size=32, hidden_size=16, is_decoder=True, "
+        "local_attn_chunk_length=4, lsh_attn_chunk_length=4, max_position_embeddings=64, "
+        "num_attention_heads=2, num_buckets=2, num_hashes=1, vocab_size=64, hash_seed=0)",
+        "input_ids=ids",
+        ids="torch.randint(3, 64, (2, 16))",
+    ),
+    "longcat-flash": Row(
+        "LongcatFlashForCausalLM",
+        "LongcatFlashConfig(vocab_size=64, hidden_size=16, num_layers=1, "
+        "num_attention_heads=2, max_position_embeddings=64, ffn_hidden_size=32, "
+        "q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=8, qk_rope_head_dim=8, head_dim=8, "
+        "v_head_dim=8, moe_topk=2, n_routed_experts=4, zero_expert_num=2, "
+        "expert_ffn_hidden_size=16)",
+        "input_ids=ids",
+    ),
+    "superpoint": Row(
+        "SuperPointForKeypointDetection",
+        "SuperPointConfig(encoder_hidden_sizes=[8, 8, 8, 8], decoder_hidden_size=16, "
+        "keypoint_decoder_dim=65, descriptor_decoder_dim=16)",
+        "pixel_values=torch.rand(2, 3, 32, 32)",
+    ),
+    "prophetnet-train": Row(
+        "ProphetNetForConditionalGeneration",
+        "ProphetNetConfig(vocab_size=64, hidden_size=16, encoder_ffn_dim=32, "
+        "num_encoder_layers=1, num_encoder_attention_heads=2, decoder_ffn_dim=32, "
+        "num_decoder_layers=1, num_decoder_attention_heads=2, max_position_embeddings=32, "
+        "ngram=2, num_buckets=8)",
+        "input_ids=ids",
+        train=True,
+    ),
+    "flaubert": Row("FlaubertModel", f"FlaubertConfig({XLM})", "input_ids=ids"),
+    "bart-classify": Row(
+        "BartForSequenceClassification",
+        f"BartConfig(vocab_size=64, max_position_embeddings=32, {LAYERS})",
+        "input_ids=ids",
+        ids="torch.cat([torch.randint(3, 64, (2, 5)), torch.full((2, 1), 2)], 1)",
+    ),
+    "splinter": Row(
+        "SplinterForPreTraining",
+        f"SplinterConfig(vocab_size=64, {SMALL}, max_position_embeddings=32, question_token_id=63)",
+        "input_ids=ids",
+        ids="torch.tensor([[3, 63, 5, 6, 7], [4, 5, 63, 6, 7]])",
+    ),
+}
+
 ROWS: dict[str, Row | Steps] = {
     "t5": T5_MODEL,
     "t5-fp16": _half(T5_MODEL),
@@ -288,6 +426,7 @@ ROWS: dict[str, Row | Steps] = {
     "jetmoe": JETMOE,
     "led": LED,
     "vilt": VILT,
+    **NEWEST,
     "euler": Steps("EulerDiscreteScheduler", scale=True),
     "euler-bare": Steps("EulerDiscreteScheduler"),
     "ddpm": Steps("DDPMScheduler"),
@@ -299,4 +438,7 @@ ROWS: dict[str, Row | Steps] = {
     "lcm": Steps("LCMScheduler", begins=True),
     "tcd": Steps("TCDScheduler", begins=True),
     "pndm": Steps("PNDMScheduler", "skip_prk_steps=True", first=2),
+    "ddim-parallel": Steps("DDIMParallelScheduler"),
+    "ddpm-parallel": Steps("DDPMParallelScheduler"),
+    "unclip": Steps("UnCLIPScheduler"),
 }
