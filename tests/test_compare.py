@@ -67,3 +67,38 @@ def test_a_deprecated_use_of_torch_may_go(
     comparison = Comparison("eager")
     comparison.add(*shots)
     assert bool(comparison.differences) is not alike, comparison.differences
+
+
+_SIZE = ("builtins.RuntimeError", "Runtime assertion failed for expression u0 >= 2 on node 'ge'")
+_MINE = ("builtins.ValueError", "no end in sight")
+
+
+@pytest.mark.parametrize(
+    ("mode", "label", "before", "after", "outcome"),
+    [
+        ("aot_eager", "redrawn", _MINE, _SIZE, "caveat"),
+        # The program's own call, whose error somebody catches.
+        ("aot_eager", "base", _MINE, _SIZE, "difference"),
+        ("eager", "redrawn", _MINE, _SIZE, "difference"),
+        ("aot_eager", "redrawn", _MINE, ("builtins.RuntimeError", "no"), "difference"),
+        ("aot_eager", "redrawn", None, _SIZE, "difference"),
+        ("aot_eager", "redrawn", _MINE, None, "difference"),
+    ],
+)
+def test_a_graph_may_refuse_a_size_before_the_program_does(
+    mode: str,
+    label: str,
+    before: tuple[str, str] | None,
+    after: tuple[str, str] | None,
+    outcome: str,
+) -> None:
+    """On varied values that both refuse; never called safe."""
+    shots = []
+    for error in (before, after):
+        one = Shot(label, "values")
+        one.error = error
+        shots.append(one)
+    comparison = Comparison(mode)
+    comparison.add(*shots)
+    assert bool(comparison.differences) is (outcome == "difference"), comparison.differences
+    assert bool(comparison.caveats) is (outcome == "caveat"), comparison.caveats

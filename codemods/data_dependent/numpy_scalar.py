@@ -35,6 +35,15 @@ _ONE_NUMBER = {
     "float64": ("float", None),
     "int64": ("int", None),
 }
+#: Of a list or tuple of ints (or a size), an int.
+_OF_SEQUENCE = {
+    "prod": "math.prod",
+    "sum": "sum",
+    "max": "max",
+    "amax": "max",
+    "min": "min",
+    "amin": "min",
+}
 _OF_INTS = {"gcd": "math.gcd", "lcm": "math.lcm"}
 _ROUNDING = {"floor": "math.floor", "ceil": "math.ceil"}
 _TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16": "float"} | {
@@ -54,7 +63,7 @@ class NumpyScalar(Codemod):
     """*What it does.*  Computes Python numbers in Python: ``np.sqrt(n)`` becomes ``math.sqrt(n)``.
 
     Inside a compiled function every numpy call gives a tensor, also one of plain numbers, and what
-    wants a number then breaks: an ``if``, a ``range``, an f-string, a scale factor.  ``math`` and
+    wants a number then breaks: an ``if``, a ``range``, a size, an f-string, a scale factor.  ``math`` and
     builtins keep the number a number.  An attribute that ``__init__`` computed with numpy is made a
     Python number there: ``self.scale = float(np.sqrt(d))``.
 
@@ -72,6 +81,7 @@ class NumpyScalar(Codemod):
     name = "numpy-scalar"
     codes = (
         "GB0170",
+        "GB0033",
         "GB0208",
         "GB0088",
         "GB0112",
@@ -128,6 +138,14 @@ class NumpyScalar(Codemod):
             facts={**_N, "int(np.floor(n / 2))": scalar(2)},
         ),
         Example(
+            title="a sum of numbers in a list",
+            before=_source("return np.zeros((4, np.sum(n[:2])))"),
+            after=_source("return np.zeros((4, sum(n[:2])))"),
+            at="np.zeros((4, np.sum(n[:2])))",
+            code="GB0033",
+            facts={"n[:2]": Fact("list", "list", items=(scalar(1), scalar(2)))},
+        ),
+        Example(
             title="an attribute of the module",
             before="""
             import numpy as np
@@ -179,6 +197,18 @@ class NumpyScalar(Codemod):
                 ("return np.random.randn(n)", "np.random.randn(n)", "draws a number", _N),
                 ("return np.sqrt(n).astype(int)", "np.sqrt(n).astype(int)", "uses the array", _N),
                 ("return np.prod(n)", "np.prod(n)", "math.prod takes no number", _N),
+                (
+                    "return np.zeros((2, np.sum(n)))",
+                    "np.zeros((2, np.sum(n)))",
+                    "not all of them are ints",
+                    {"n": Fact("list", "list", items=(scalar(4), scalar(0.5)))},
+                ),
+                (
+                    "return np.zeros((2, np.max(n, 0)))",
+                    "np.zeros((2, np.max(n, 0)))",
+                    "along an axis",
+                    {"n": Fact("list", "list", items=(scalar(4), scalar(6)))},
+                ),
                 (
                     "return np.abs(n)",
                     "np.abs(n)",
@@ -311,8 +341,8 @@ def _python_name(
     site: Site, call: cst.Call, name: str, values: list[cst.BaseExpression]
 ) -> str | None:
     facts = [_number(site, value) for value in values]
-    if name == "prod" and len(values) == 1:
-        return "math.prod" if _is_sequence_of_ints(site, values[0]) else None
+    if name in _OF_SEQUENCE and len(values) == 1:
+        return _OF_SEQUENCE[name] if _is_sequence_of_ints(site, values[0]) else None
     if None in facts or not facts:
         return None
     kinds = {fact.kind for fact in facts if fact is not None}

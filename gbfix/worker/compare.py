@@ -22,6 +22,8 @@ _MAX = 6
 #: Numbers in a text: their last places are inductor's own.
 _DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]\d+)?|\s+")
 _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
+#: How a graph refuses a size that it was not made for.
+_OF_SIZES = "Runtime assertion failed for expression"
 #: Variations that change what kind of inputs these are, not only their values.
 _INVENTED = frozenset(
     {"shape", "dtype", "layout", "numbers", "defaults", "alias", "flags", "plain"}
@@ -145,7 +147,12 @@ class Comparison:
                 return
             if traced and before.error[0] in after.error_types and before.kind == "shape":
                 return
-            found.append(f"raises {_error(after.error)} instead of {_error(before.error)}")
+            text = f"raises {_error(after.error)} instead of {_error(before.error)}"
+            if self.compiled and before.label != "base" and _OF_SIZES in after.error[1]:
+                # No result in either: the graph asks for what it took for granted of a size.
+                caveats.append(f"{text} (inputs: {before.label})")
+            else:
+                found.append(text)
         elif before.error[1] != after.error[1] and not self.compiled:
             caveats.append(
                 f"the message of {before.error[0]} changes from {_short(before.error[1])!r} "

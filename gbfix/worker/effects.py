@@ -38,6 +38,10 @@ _AROUND_THE_PROGRAM = f"{os.sep}gbfix{os.sep}worker{os.sep}"
 #: Torch's own word on a number that is read from a tensor, once a process: many a patch is there to
 #: do without the number.
 _ABOUT_READING = "Converting a tensor with requires_grad=True to a scalar may lead"
+#: Dynamo traces arrays of numpy as tensors: its graph makes a tensor of a tensor where the program
+#: makes one of an array.
+_GRAPH_CODE = "<eval_with_key>"
+_ABOUT_COPYING = "To copy construct from a tensor, it is recommended"
 _MAX_FILES = 2000
 _MAX_HASHED = 64 * 1024 * 1024
 
@@ -142,6 +146,8 @@ class EffectRecorder:
         if f"{os.sep}torch{os.sep}" in filename and _raised_by_compiler():
             return
         if str(message).startswith(_ABOUT_READING):
+            return
+        if filename.startswith(_GRAPH_CODE) and str(message).startswith(_ABOUT_COPYING):
             return
         effects.warnings.append((category.__name__, str(message)))
         self._note(effects, "warning")
