@@ -339,8 +339,8 @@ def test_a_file_that_another_process_writes_is_no_effect_of_the_program(
     writer.start()
     try:
         report = gbfix_run(
-            "import torch\n\n\n@torch.compile\ndef f(x):\n    if x.sum() > 0:\n        return x + 1\n"
-            "    return x - 1\n\n\nf(torch.ones(3))\n"
+            "import torch\n\n\n@torch.compile\ndef f(x):\n    if x.sum() > 0:\n"
+            "        return x + 1\n    return x - 1\n\n\nf(torch.ones(3))\n"
         )
     finally:
         ended.set()

@@ -63,9 +63,9 @@ class NumpyScalar(Codemod):
     """*What it does.*  Computes Python numbers in Python: ``np.sqrt(n)`` becomes ``math.sqrt(n)``.
 
     Inside a compiled function every numpy call gives a tensor, also one of plain numbers, and what
-    wants a number then breaks: an ``if``, a ``range``, a size, an f-string, a scale factor.  ``math`` and
-    builtins keep the number a number.  An attribute that ``__init__`` computed with numpy is made a
-    Python number there: ``self.scale = float(np.sqrt(d))``.
+    wants a number then breaks: an ``if``, a ``range``, a size, an f-string, a scale factor.
+    ``math`` and builtins keep the number a number.  An attribute that ``__init__`` computed with
+    numpy is made a Python number there: ``self.scale = float(np.sqrt(d))``.
 
     *When it applies.*  The call stands in the breaking statement, or makes a name or an attribute
     that the statement reads, and its arguments were recorded as plain ints and floats.
