@@ -241,7 +241,7 @@ class Loop:
         codemods = self._selection.codemods(discover())
         self._provisional = self._bench.is_heavy
         before = self._snapshot() if self._provisional else None
-        given_up: set[tuple[str, str, str, str]] = set()
+        given_up: set[tuple[str, str, str, str, int]] = set()
         while True:
             self._rounds(codemods, given_up)
             if not self._unconfirmed:
@@ -252,7 +252,7 @@ class Loop:
                 given_up.clear()
 
     def _rounds(
-        self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str]]
+        self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str, int]]
     ) -> None:
         for _ in range(MAX_ROUNDS):
             found = next(
@@ -260,7 +260,7 @@ class Loop:
                     item
                     for key, breaks in self._open.items()
                     for item in breaks
-                    if key not in self._unpaid and sameness.identity(item) not in given_up
+                    if key not in self._unpaid and sameness.place(item) not in given_up
                 ),
                 None,
             )
@@ -270,7 +270,7 @@ class Loop:
                 # What failed before may work on the new text.
                 given_up.clear()
             else:
-                given_up.add(sameness.identity(found))
+                given_up.add(sameness.place(found))
 
     def _confirm(self) -> bool:
         """Run the whole program with all that was accepted; whether that agrees."""
@@ -307,9 +307,10 @@ class Loop:
         self._provisional = False
         self._unconfirmed = 0
 
-    def _is(self, shown: BreakReport, found: GraphBreak) -> bool:
-        """Whether an entry of the report is about this break, wherever patches have moved it."""
-        return sameness.same(shown.graph_break, found, self._as_on_disk(found))
+    def _entries(self, found: GraphBreak) -> list[BreakReport]:
+        """The report's open entries for a break, wherever patches have moved it."""
+        waiting = [shown for shown in self._report.breaks if shown.status != "fixed"]
+        return sameness.entries(waiting, found, self._as_on_disk(found))
 
     def _fix_one(self, found: GraphBreak, codemods: Sequence[Codemod]) -> bool:
         """Try to remove one break; whether a rewrite was accepted."""
@@ -463,9 +464,14 @@ class Loop:
 
     def _mark(self) -> None:
         """A shown break is fixed once nothing open looks like it any more."""
-        still = [item for breaks in self._open.values() for item in breaks]
+        still = [
+            shown
+            for breaks in self._open.values()
+            for item in breaks
+            for shown in self._entries(item)
+        ]
         for shown in self._report.breaks:
-            if shown.status != "fixed" and not any(self._is(shown, item) for item in still):
+            if shown.status != "fixed" and not any(shown is entry for entry in still):
                 shown.status = "fixed"
                 shown.step = len(self._accepted) - 1
                 if shown.codemod is None and self._accepted:
@@ -473,9 +479,8 @@ class Loop:
 
     def _shown(self, found: GraphBreak) -> BreakReport:
         """The report's entry for a break; one that came to light later gets an entry now."""
-        for shown in self._report.breaks:
-            if shown.status != "fixed" and self._is(shown, found):
-                return shown
+        for shown in self._entries(found):
+            return shown
         url = registry.Registry.load().url(found.code)
         found = self._as_on_disk(found)
         entry = BreakReport(found, "unfixed" if found.site else "outside", url=url)
@@ -541,7 +546,7 @@ class Loop:
         for key, region in self._recorded.regions.items():
             if region.status in ("clean", "error"):
                 continue
-            left = {sameness.identity(item) for item in self._open.get(key, ())}
+            left = {sameness.place(item) for item in self._open.get(key, ())}
             region.breaks_after = len(left)
             if not left:
                 region.status = "fixed"

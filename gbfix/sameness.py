@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from gbfix.ladder import moved_line
-from gbfix.schema import GraphBreak
+from gbfix.schema import BreakReport, GraphBreak
 
 
 def identity(found: GraphBreak) -> tuple[str, str, str, str]:
@@ -13,6 +14,32 @@ def identity(found: GraphBreak) -> tuple[str, str, str, str]:
     if found.site is None:
         return (found.code, found.region, "", found.message[:200])
     return (found.code, found.site.path, found.site.function, found.site.text.strip())
+
+
+def place(found: GraphBreak) -> tuple[str, str, str, str, int]:
+    """A break among those of one text, in which two lines of a function may read alike."""
+    return (*identity(found), found.site.line if found.site is not None else 0)
+
+
+def entries(
+    shown: Iterable[BreakReport], found: GraphBreak, on_disk: GraphBreak
+) -> list[BreakReport]:
+    """The entries of a report that are about a break: of those that read alike, the nearest.
+
+    That is the one on its line, and in its region, where there is one.
+    """
+    alike = [item for item in shown if same(item.graph_break, found, on_disk)]
+
+    def nearness(item: BreakReport) -> tuple[bool, bool]:
+        known = item.graph_break
+        there = on_disk.site is not None and known.site is not None
+        return (
+            there and known.site.line == on_disk.site.line,  # type: ignore[union-attr]
+            known.region == found.region,
+        )
+
+    best = max(map(nearness, alike), default=None)
+    return [item for item in alike if nearness(item) == best]
 
 
 def moved_back(found: GraphBreak, patched: str, on_disk: str) -> GraphBreak:

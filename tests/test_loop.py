@@ -153,6 +153,44 @@ def test_the_first_safe_candidate_wins_and_the_others_are_told(
     assert report.patches[0].safety is Safety.UNSAFE
 
 
+class Picky(Codemod):
+    """Removes the break on one line only."""
+
+    name = "picky"
+    codes = ("GB0025",)
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        if site.frame.line == self._line:
+            edit = site.edit()
+            edit.remove(site.statement)
+            yield edit.rewrite("it")
+        else:
+            yield Advice("not this one")
+
+
+@pytest.mark.parametrize(("line", "other"), [(6, 8), (8, 6)])
+def test_two_lines_of_one_text_are_two_breaks(
+    line: int, other: int, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "discover", lambda: [Picky(line)])
+    report = gbfix_run(
+        "import torch\n\n\n@torch.compile\ndef f(x):\n    torch._dynamo.graph_break()\n"
+        "    x = x + 1\n    torch._dynamo.graph_break()\n    return x\n\n\nf(torch.ones(2))\n"
+    )
+    found = {item.graph_break.site.line: item for item in report.breaks if item.graph_break.site}
+    assert {place: item.status for place, item in found.items()} == {
+        line: "fixed",
+        other: "unfixed",
+    }
+    assert found[other].advice == ("not this one",)
+    assert not found[line].advice
+    (region,) = report.regions
+    assert (region.breaks_before, region.breaks_after, region.status) == (2, 1, "partial")
+
+
 class Crashing(Codemod):
     name = "crashing"
     codes = ("GB0025",)
