@@ -15,6 +15,8 @@ from gbfix.analysis.tree import dotted, walk
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact, Safety
 
+from ..wrap.capture import local_names
+
 #: One number in, one number out; those that raise in `math` where numpy gives nan or inf, and
 #: from which value on they do not.
 _ONE_NUMBER = {
@@ -68,11 +70,12 @@ class NumpyScalar(Codemod):
     numpy is made a Python number there: ``self.scale = float(np.sqrt(d))``.
 
     *When it applies.*  The call stands in the breaking statement, or makes a name or an attribute
-    that the statement reads, and its arguments were recorded as plain ints and floats.
+    that the statement reads, and its arguments were recorded as plain ints and floats.  Or a
+    function of the file returns ``np.gcd`` or ``np.lcm``, and gave the statement an integer.
 
     *Fix safety.*  Safe where ``math`` surely gives what numpy gave.  Unsafe where a number that
     comes from elsewhere might be one that numpy answers with nan or inf and ``math`` with an error
-    (``np.sqrt(-1)``, ``np.log(0)``).
+    (``np.sqrt(-1)``, ``np.log(0)``), and where a function returns another type than before.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
@@ -178,6 +181,40 @@ class NumpyScalar(Codemod):
             at="self.scale > 1",
             facts={"self.scale": Fact("object", "numpy.float64")},
         ),
+        Example(
+            title="a function that gives the number",
+            before="""
+            import numpy as np
+
+            def chunk(config):
+                if config.one:
+                    return config.first
+                return np.lcm(config.first, config.second)
+
+            def f(x, config):
+                size = chunk(config)
+                if x.shape[0] % size != 0:
+                    return x
+                return x + 1
+            """,
+            after="""
+            import numpy as np
+            import math
+
+            def chunk(config):
+                if config.one:
+                    return config.first
+                return math.lcm(config.first, config.second)
+
+            def f(x, config):
+                size = chunk(config)
+                if x.shape[0] % size != 0:
+                    return x
+                return x + 1
+            """,
+            at="x.shape[0] % size != 0",
+            facts={"chunk(config)": Fact("object", "numpy.int64")},
+        ),
     )
     near_misses = (
         *(
@@ -216,6 +253,25 @@ class NumpyScalar(Codemod):
                     {"n": scalar(True)},
                 ),
             )
+        ),
+        NearMiss(
+            """
+            import numpy as np
+
+            def chunk(config):
+                if config.one:
+                    return config.first
+                return np.lcm(config.first, config.second)
+
+            def f(x, config):
+                size = chunk(config)
+                if x.shape[0] % size != 0:
+                    return x
+                return x + 1
+            """,
+            at="x.shape[0] % size != 0",
+            why="gave an array",
+            facts={"chunk(config)": Fact("ndarray", "numpy.ndarray")},
         ),
         NearMiss(
             "import numpy as np\nfrom mine import math\n\n\ndef f(n):\n    return np.sqrt(n)\n",
@@ -261,15 +317,23 @@ class NumpyScalar(Codemod):
                 edit.replace(call, new)
                 changed.append(call)
         names = [site.text(call.func) for call in changed]
+        helped = _returned(site, statement)
+        for call, function in helped:
+            edit.replace(call, call.with_changes(func=cst.parse_expression(function)))
+        names += [site.text(call.func) for call, _ in helped]
         names += _make_attributes_numbers(site, edit, statement)
         if not names:
             return
-        if any("math." in site.module.code_for_node(new) for new in _replacements(site, changed)):
+        news = [*_replacements(site, changed), *(cst.parse_expression(new) for _, new in helped)]
+        if any("math." in site.module.code_for_node(new) for new in news):
             edit.add_import("math")
+        notes = [] if safe else ["`math` raises an error where numpy gives nan or inf"]
+        if helped:
+            notes.append("a function that others may call, too, gives a Python int from now on")
         yield edit.rewrite(
             f"compute a Python number without numpy: `{names[0]}`",
-            safety=Safety.SAFE if safe else Safety.UNSAFE,
-            notes=() if safe else ("`math` raises an error where numpy gives nan or inf",),
+            safety=Safety.UNSAFE if notes else Safety.SAFE,
+            notes=notes,
             rank=15,
         )
 
@@ -312,6 +376,36 @@ def _origins(site: Site, statement: cst.CSTNode) -> list[cst.CSTNode]:
         if len(values) == 1 and not any(values[0] is inner for inner in walk(statement))
     ]
     return found
+
+
+def _returned(site: Site, statement: cst.CSTNode) -> list[tuple[cst.Call, str]]:
+    """Calls whose numbers functions of this file return to the statement, and what to call.
+
+    That it was ints is known from the number that came back.
+    """
+    defined: dict[str, list[cst.CSTNode]] = {}
+    for item in site.module.body:
+        if isinstance(item, cst.FunctionDef):
+            defined.setdefault(item.name.value, []).append(item.body)
+    found: dict[cst.Call, str] = {}
+    for origin in _origins(site, statement):
+        if not isinstance(origin, cst.Call) or not isinstance(origin.func, cst.Name):
+            continue
+        if origin.func.value in local_names(site, origin.func):
+            continue
+        bodies = defined.get(origin.func.value, [])
+        fact = site.fact(origin)
+        if len(bodies) != 1 or fact is None or fact.type != "numpy.int64":
+            continue
+        for node in walk(bodies[0]):
+            call = node.value if isinstance(node, cst.Return) else None
+            if not isinstance(call, cst.Call) or len(call.args) != 2 or comments_in(call):
+                continue
+            function = _OF_INTS.get(_numpy_name(site, call))
+            plain = not any(arg.star or arg.keyword for arg in call.args)
+            if function is not None and plain and _is_free(site, call, function):
+                found[call] = function
+    return list(found.items())
 
 
 def _numpy_name(site: Site, call: cst.Call) -> str:
