@@ -546,7 +546,7 @@ class Loop:
         for key, region in self._recorded.regions.items():
             if region.status in ("clean", "error"):
                 continue
-            left = {sameness.place(item) for item in self._open.get(key, ())}
+            left = {(item.key, sameness.identity(item)) for item in self._open.get(key, ())}
             region.breaks_after = len(left)
             if not left:
                 region.status = "fixed"

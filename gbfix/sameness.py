@@ -26,17 +26,15 @@ def entries(
 ) -> list[BreakReport]:
     """The entries of a report that are about a break: of those that read alike, the nearest.
 
-    That is the one on its line, and in its region, where there is one.
+    That is the one on its line and column, and in its region, where there is one.
     """
     alike = [item for item in shown if same(item.graph_break, found, on_disk)]
 
-    def nearness(item: BreakReport) -> tuple[bool, bool]:
-        known = item.graph_break
-        there = on_disk.site is not None and known.site is not None
-        return (
-            there and known.site.line == on_disk.site.line,  # type: ignore[union-attr]
-            known.region == found.region,
-        )
+    def nearness(item: BreakReport) -> tuple[bool, bool, bool]:
+        known, there = item.graph_break.site, on_disk.site
+        if known is None or there is None or known.line != there.line:
+            return (False, False, item.graph_break.region == found.region)
+        return (True, known.column == there.column, item.graph_break.region == found.region)
 
     best = max(map(nearness, alike), default=None)
     return [item for item in alike if nearness(item) == best]
