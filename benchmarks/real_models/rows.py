@@ -22,6 +22,11 @@ class Row:
     train: bool = False
     names: str = ""
     ids: str = "torch.randint(3, 64, (2, 5))"
+    #: Whether ``--unsafe-fixes`` are needed, and why breaks stay nevertheless.
+    unsafe: bool = False
+    left: str = ""
+    #: The first major version of the library that has the row, or breaks in it.
+    newest: int = 0
     library: str = "transformers"
 
     @property
@@ -85,6 +90,9 @@ class Steps:
     scale: bool = False
     first: int = 0
     begins: bool = False
+    unsafe: bool = False
+    left: str = ""
+    newest: int = 0
     library: str = "diffusers"
 
     @property
@@ -184,6 +192,9 @@ PHI = Row(
     "bos_token_id=1, eos_token_id=2, "
     'rope_scaling={"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4})',
     "input_ids=ids",
+    left="a branch that data decides sets `self.long_inv_freq` and registers the buffer that the "
+    "graph reads next (modeling_rope_utils.py:50): `torch.cond` can do neither, and an operator "
+    "would leave the graph with the old buffer",
 )
 GROUNDING_DINO = Row(
     "GroundingDinoForObjectDetection",
@@ -198,6 +209,7 @@ GROUNDING_DINO = Row(
     "pixel_values=torch.randn(2, 3, 64, 64), input_ids=ids, attention_mask=torch.ones_like(ids)",
     names="SwinConfig BertConfig",
     ids="torch.tensor([[101, 5, 1012, 6, 102], [101, 7, 8, 1012, 102]])",
+    unsafe=True,
 )
 LONGFORMER = Row(
     "LongformerForSequenceClassification",
@@ -205,6 +217,10 @@ LONGFORMER = Row(
     "attention_window=4, pad_token_id=1)",
     "input_ids=ids",
     ids="torch.randint(3, 64, (2, 8))",
+    left="global attention: `is_index_global_attn.flatten().any().item()` "
+    "(modeling_longformer.py:1272) decides which path runs, and `nonzero` and `narrow` by a count "
+    "of the data (:919 to :1096) decide shapes; `region-option` captures the sizes, but they do "
+    "not compile under inductor",
 )
 CLAP = Row(
     "ClapAudioModelWithProjection",
@@ -212,23 +228,30 @@ CLAP = Row(
     "patch_stride=[4, 4], num_classes=4, hidden_size=16, projection_dim=16, depths=[1, 1], "
     "num_attention_heads=[1, 1], enable_fusion=True, patch_embeds_hidden_size=8)",
     "input_features=torch.randn(2, 4, 32, 16), is_longer=torch.tensor([[True], [False]])",
+    left="the fused branch runs on as many clips as are longer, and not at all for none "
+    "(modeling_clap.py:904, :349): sizes and a branch that data decides",
 )
 LONG_T5 = dataclasses.replace(
     T5_MODEL,
     model="LongT5ForConditionalGeneration",
     config=f"LongT5Config({T5}, local_radius=3, global_block_size=2)",
+    newest=5,
 )
 SWITCH = Row(
     "SwitchTransformersForConditionalGeneration",
     f"SwitchTransformersConfig({T5}, num_experts=2, expert_capacity=8, "
     "num_sparse_encoder_layers=1, num_sparse_decoder_layers=1)",
     TEXT,
+    unsafe=True,
+    newest=5,
 )
 JETMOE = Row(
     "JetMoeForCausalLM",
     f"JetMoeConfig({ENCODER}num_key_value_heads=2, kv_channels=8, intermediate_size=32, "
     "num_local_experts=4, num_experts_per_tok=2, max_position_embeddings=32)",
     "input_ids=ids",
+    unsafe=True,
+    newest=5,
 )
 
 LED = Row(
@@ -237,12 +260,20 @@ LED = Row(
     f"max_decoder_position_embeddings=32, attention_window=4, {LAYERS})",
     TEXT,
     ids="torch.randint(3, 64, (2, 8))",
+    unsafe=True,
+    left="as longformer: `is_index_global_attn.flatten().any().item()` (modeling_led.py:1445) "
+    "decides which path runs (:193), on which `nonzero` decides shapes",
+    newest=5,
 )
 VILT = Row(
     "ViltForImagesAndTextClassification",
     f"ViltConfig({ENCODER}intermediate_size=32, max_position_embeddings=32, image_size=32, "
     "patch_size=16, max_image_length=-1, num_images=1, num_labels=2)",
     "input_ids=ids, pixel_values=torch.randn(2, 1, 3, 32, 32), attention_mask=torch.ones_like(ids)",
+    unsafe=True,
+    left="`for h, w in zip(x_h, x_w)` (modeling_vilt.py:107) interpolates to sizes that the mask "
+    "decides, and `unique_rows` (:147) how many rows a list has: sizes in a loop over data",
+    newest=5,
 )
 
 
@@ -260,8 +291,19 @@ SMALL = "hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediat
 SPARSE = "max_position_embeddings=128, block_size=4, num_random_blocks=1"
 XLM = "vocab_size=64, emb_dim=16, n_layers=1, n_heads=2, max_position_embeddings=32"
 
+BARE = (
+    "without `scale_model_input` or `set_begin_index` the first step looks for its time with "
+    "`nonzero` (scheduling_euler_discrete.py:660) and keeps its place as a Python number "
+    "(`.item()`, :668), which no graph can give back; the others follow from it"
+)
+DDPM = (
+    "`previous_timestep` looks for the time with `nonzero(...)[0][0]`, which fails for a time that "
+    "is not there; `if t > 0` draws noise, which `torch.cond` would draw from another stream, and "
+    "gives a Python 0 or a tensor"
+)
+
 #: Of the newest transformers, found by looking for what breaks.
-NEWEST: dict[str, Row | Steps] = {
+_NEWEST: dict[str, Row] = {
     "vits": Row(
         "VitsModel",
         "VitsConfig(vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, "
@@ -426,10 +468,10 @@ ROWS: dict[str, Row | Steps] = {
     "jetmoe": JETMOE,
     "led": LED,
     "vilt": VILT,
-    **NEWEST,
+    **{name: dataclasses.replace(row, newest=5) for name, row in _NEWEST.items()},
     "euler": Steps("EulerDiscreteScheduler", scale=True),
-    "euler-bare": Steps("EulerDiscreteScheduler"),
-    "ddpm": Steps("DDPMScheduler"),
+    "euler-bare": Steps("EulerDiscreteScheduler", left=BARE),
+    "ddpm": Steps("DDPMScheduler", left=DDPM),
     "ddim": Steps("DDIMScheduler"),
     "ddim-cogvideox": Steps("CogVideoXDDIMScheduler"),
     "ddim-inverse": Steps("DDIMInverseScheduler"),
@@ -439,6 +481,6 @@ ROWS: dict[str, Row | Steps] = {
     "tcd": Steps("TCDScheduler", begins=True),
     "pndm": Steps("PNDMScheduler", "skip_prk_steps=True", first=2),
     "ddim-parallel": Steps("DDIMParallelScheduler"),
-    "ddpm-parallel": Steps("DDPMParallelScheduler"),
+    "ddpm-parallel": Steps("DDPMParallelScheduler", left=DDPM),
     "unclip": Steps("UnCLIPScheduler"),
 }

@@ -4,6 +4,10 @@ the steps of schedulers of an installed `diffusers`.
     pip install transformers==4.52.4 diffusers
     python benchmarks/real_models/run.py [ROW ...] [--jobs N] [--check] [--results FILE]
 
+Without names, all rows of the installed version of a library: those that the newest transformers
+are needed for are left out on an older one.  A row that only ``--unsafe-fixes`` make whole says so
+(`rows.Row.unsafe`), and is run with it.
+
 The package's source is linked into a folder for each row and put first on the path, so that it is
 project code which may be patched; site-packages is never touched.  Each row is one program
 (`rows.py`): it builds a model from a small configuration, compiles it and calls it.  Nothing is
@@ -34,7 +38,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rows import ROWS
+from rows import ROWS, Row, Steps
 
 HERE = Path(__file__).parent
 PAIRS = 15
@@ -96,6 +100,7 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> Result:
     command = [sys.executable, "-m", "gbfix", "--no-cache", "--format", "json", mode]
     # The largest rows, on a machine that does other things.
     command += ["--timeout", "1800", "--inductor-timeout", "300"]
+    command += ["--unsafe-fixes"] * ROWS[name].unsafe
     started = time.perf_counter()
     ran = subprocess.run(
         [*command, *options.gbfix, f"{name}.py"],
@@ -122,6 +127,8 @@ def read(name: str, report: dict[str, Any], seconds: float) -> Result:
     safeties = {patch["safety"] for patch in report["patches"]}
     codes = collections.Counter(item["code"] for item in report["breaks"])
     left = [reason(item) for item in report["breaks"] if item["status"] != "fixed"]
+    if left and ROWS[name].left:
+        left = [ROWS[name].left]
     return Result(
         name,
         before=sum(region["breaks_before"] or 0 for region in report["regions"]),
@@ -166,6 +173,15 @@ def paired(before: Path, after: Path) -> tuple[float, float] | None:
             timer.kill()
             timer.wait()
     return statistics.median(taken[0]), statistics.median(taken[1])
+
+
+def fits(row: Row | Steps) -> bool:
+    """Whether a row's library is installed, in a version that has it."""
+    try:
+        version = importlib.metadata.version(row.library)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return not row.newest or int(version.partition(".")[0]) >= row.newest
 
 
 def kept(folder: Path, library: str) -> list[Result]:
@@ -223,7 +239,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = (options.work or Path(name)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        rows = options.rows or list(ROWS)
+        rows = options.rows or [row for row in ROWS if fits(ROWS[row])]
         libraries = sorted({ROWS[row].library for row in rows})
         titles = {library: f"{library} {prepare(folder, library)}" for library in libraries}
         print(", ".join(titles.values()), flush=True)
