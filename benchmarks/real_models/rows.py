@@ -316,6 +316,7 @@ _NEWEST: dict[str, Row] = {
         # Without noise, so that the durations, and with them the shapes, are the same each time.
         "noise_scale=0.0, noise_scale_duration=0.0)",
         "input_ids=ids, attention_mask=torch.ones_like(ids)",
+        unsafe=True,
     ),
     "fastspeech2-conformer": Row(
         "FastSpeech2ConformerModel",
@@ -325,6 +326,7 @@ _NEWEST: dict[str, Row] = {
         "duration_predictor_channels=16, energy_predictor_channels=16, "
         "pitch_predictor_layers=2, pitch_predictor_channels=16)",
         "input_ids=ids, attention_mask=torch.ones_like(ids)",
+        unsafe=True,
     ),
     "siglip2-vision": Row(
         "Siglip2VisionModel",
@@ -332,6 +334,7 @@ _NEWEST: dict[str, Row] = {
         "pixel_values=torch.randn(2, 12, 48), "
         "pixel_attention_mask=torch.tensor([[1] * 12, [1] * 8 + [0] * 4]), "
         "spatial_shapes=torch.tensor([[3, 4], [2, 4]])",
+        unsafe=True,
     ),
     "wav2vec2-train": Row(
         "Wav2Vec2ForCTC",
@@ -373,6 +376,7 @@ _NEWEST: dict[str, Row] = {
         "image_grid_thw=torch.tensor([[1, 4, 4], [1, 4, 4]]), "
         "mm_token_type_ids=(ids == 62).int()",
         ids="torch.tensor([[5, 60, 62, 62, 62, 62, 61, 7], [5, 60, 62, 62, 62, 62, 61, 8]])",
+        unsafe=True,
     ),
     "qwen2.5-vl-vision": Row(
         "Qwen2_5_VisionTransformerPretrainedModel",
@@ -381,6 +385,7 @@ _NEWEST: dict[str, Row] = {
         "num_heads=2, patch_size=4, window_size=16, out_hidden_size=16, "
         "fullatt_block_indexes=[1])).vision_config",
         "hidden_states=torch.randn(48, 96), grid_thw=torch.tensor([[1, 4, 4], [1, 4, 8]])",
+        unsafe=True,
     ),
     "big-bird": Row(
         "BigBirdForMaskedLM",
@@ -396,6 +401,7 @@ _NEWEST: dict[str, Row] = {
         "num_attention_heads=2, num_buckets=2, num_hashes=1, vocab_size=64)",
         "input_ids=ids",
         ids="torch.randint(3, 64, (2, 16))",
+        unsafe=True,
     ),
     "longcat-flash": Row(
         "LongcatFlashForCausalLM",
@@ -405,12 +411,14 @@ _NEWEST: dict[str, Row] = {
         "v_head_dim=8, moe_topk=2, n_routed_experts=4, zero_expert_num=2, "
         "expert_ffn_hidden_size=16)",
         "input_ids=ids",
+        unsafe=True,
     ),
     "superpoint": Row(
         "SuperPointForKeypointDetection",
         "SuperPointConfig(encoder_hidden_sizes=[8, 8, 8, 8], decoder_hidden_size=16, "
         "keypoint_decoder_dim=65, descriptor_decoder_dim=16)",
         "pixel_values=torch.rand(2, 3, 32, 32)",
+        unsafe=True,
     ),
     "prophetnet-train": Row(
         "ProphetNetForConditionalGeneration",
@@ -421,18 +429,20 @@ _NEWEST: dict[str, Row] = {
         "input_ids=ids",
         train=True,
     ),
-    "flaubert": Row("FlaubertModel", f"FlaubertConfig({XLM})", "input_ids=ids"),
+    "flaubert": Row("FlaubertModel", f"FlaubertConfig({XLM})", "input_ids=ids", unsafe=True),
     "bart-classify": Row(
         "BartForSequenceClassification",
         f"BartConfig(vocab_size=64, max_position_embeddings=32, {LAYERS})",
         "input_ids=ids",
         ids="torch.cat([torch.randint(3, 64, (2, 5)), torch.full((2, 1), 2)], 1)",
+        unsafe=True,
     ),
     "splinter": Row(
         "SplinterForPreTraining",
         f"SplinterConfig(vocab_size=64, {SMALL}, max_position_embeddings=32, question_token_id=63)",
         "input_ids=ids",
         ids="torch.tensor([[3, 63, 5, 6, 7], [4, 5, 63, 6, 7]])",
+        unsafe=True,
     ),
 }
 
