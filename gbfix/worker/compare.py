@@ -148,7 +148,7 @@ class Comparison:
             if traced and before.error[0] in after.error_types and before.kind == "shape":
                 return
             text = f"raises {_error(after.error)} instead of {_error(before.error)}"
-            if self.compiled and before.label != "base" and _OF_SIZES in after.error[1]:
+            if before.label != "base" and _OF_SIZES in after.error[1]:
                 # No result in either: the graph asks for what it took for granted of a size.
                 caveats.append(f"{text} (inputs: {before.label})")
             else:
