@@ -6,6 +6,7 @@ A crash, ``os._exit``, a hang, too much memory or output of the user's program e
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -25,13 +26,25 @@ from types import TracebackType
 
 from gbfix.worker import fileguard
 from gbfix.worker import resident as resident_names
-from gbfix.worker.protocol import IN_VAIN, Apart, Failed, Finished, Job, Outcome, doing, read_events
+from gbfix.worker.protocol import (
+    IN_VAIN,
+    VAIN,
+    Apart,
+    Failed,
+    Finished,
+    Job,
+    Outcome,
+    doing,
+    read_events,
+)
 
 #: Output beyond this ends the program: a report is of no use to a flooded disk.
 OUTPUT_LIMIT = 256 * 1024 * 1024
 #: How long a program may go on once every region seen has had its calls (a floor, in seconds;
 #: it gets at least half of the time that it has run so far).
 GRACE = 3.0
+#: Seconds that a candidate has at the first recorded call before it is tried at the others, too.
+_PATIENCE = 0.3
 
 # ``-c`` puts the current folder first on the path, where a user's torch.py could hide torch.
 _BOOT = (
@@ -257,19 +270,24 @@ class Runner:
         """
         job = dataclasses.replace(job, guard=self._guards[-1])
         Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
-        for item in residents:
-            pipe = os.path.join(self._residents, f"{item.pid}.pipe")
-            try:
-                end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-            except OSError:
-                return None  # it is gone
-            with open(end, "wb", buffering=0) as file:
-                file.write(job.directory.encode() + b"\n")
-        marks = [Path(job.directory, f"resident-{item.pid}.done") for item in residents]
+        # Most candidates that fail do so at the first call, and the others would take its share.
+        waiting = collections.deque(residents)
+        asked: list[Resident] = []
+        patience = _PATIENCE if job.mode == "candidate" else 0.0
         started = time.monotonic()
         wait = 0.002
         try:
-            while not all(mark.exists() for mark in marks):
+            while True:
+                late = time.monotonic() - started >= patience
+                while waiting and (late or not asked or _over(job, asked[0])):
+                    if os.path.exists(os.path.join(job.directory, VAIN)):
+                        waiting.clear()
+                        break
+                    if not self._tell(waiting[0], job.directory):
+                        return None
+                    asked.append(waiting.popleft())
+                if not waiting and all(_over(job, item) for item in asked):
+                    break
                 time.sleep(wait)
                 wait = min(wait * 1.3, 0.03)
                 if time.monotonic() - started > timeout:
@@ -277,14 +295,26 @@ class Runner:
                 if any(not _alive(item.pid) for item in residents):
                     return None
         finally:
-            for item in residents:
+            for item in asked:
                 self._end_at(job, item)
+        marks = [_mark(job, item) for item in asked]
         if any(mark.read_text() != "0" for mark in marks):
             return None
         events = list(read_events(os.path.join(job.directory, "events")))
         if any(isinstance(event, Failed) and event.kind == "swap" for event in events):
             return None
         return Outcome(events)
+
+    def _tell(self, item: Resident, directory: str) -> bool:
+        """Give a job to a process at a recorded call; whether it is there."""
+        try:
+            pipe = os.path.join(self._residents, f"{item.pid}.pipe")
+            end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        with open(end, "wb", buffering=0) as file:
+            file.write(directory.encode() + b"\n")
+        return True
 
     def release(self) -> None:
         """End all residents."""
@@ -296,7 +326,7 @@ class Runner:
 
     def _end_at(self, job: Job, item: Resident) -> None:
         """End a job at a recorded call, if it is not over."""
-        if Path(job.directory, f"resident-{item.pid}.done").exists():
+        if _over(job, item):
             return
         with contextlib.suppress(OSError, ValueError):
             text = Path(job.directory, f"resident-{item.pid}.pid").read_text()
@@ -409,6 +439,15 @@ class Runner:
             lines = self._log.read_text(errors="replace").strip().splitlines()
             return lines[-1] if lines else ""
         return ""
+
+
+def _mark(job: Job, item: Resident) -> Path:
+    """The file that tells of the end of a job at a recorded call, and how it ended."""
+    return Path(job.directory, f"resident-{item.pid}.done")
+
+
+def _over(job: Job, item: Resident) -> bool:
+    return _mark(job, item).exists()
 
 
 def _alive(pid: int) -> bool:

@@ -43,6 +43,7 @@ from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
     IN_VAIN,
+    VAIN,
     Compared,
     EventWriter,
     Failed,
@@ -335,6 +336,8 @@ class Worker:
                 self._fork_all(region, index, [("user", lambda: self._user_here(region, call))])
         elif not (job.brief and index):
             self._try_candidate(region, index, call)
+            if self.forks.vain:
+                open(os.path.join(directory, VAIN), "w").close()
 
     def _user_here(self, region: Region, call: Call) -> None:
         with contextlib.suppress(Exception):  # of the program; noted where it belongs

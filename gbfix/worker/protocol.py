@@ -32,6 +32,8 @@ def doing(name: str) -> str:
 
 #: Exit status of a process that found the break which the candidate was to remove.
 IN_VAIN = 3
+#: In a job's folder: a file that says so of a job at a recorded call.
+VAIN = "vain"
 
 
 @dataclasses.dataclass(frozen=True)
