@@ -414,7 +414,7 @@ class Worker:
                 self.writer.write(self.facts.seen(item.path, item.line))
         found = comparison.differences + comparison.caveats
         if found:
-            self.writer.write(Nondeterministic(region.key, index, tuple(found[:5])))
+            self.writer.write(Nondeterministic(region.key, index, tuple(found[:_MOST_UNSTABLE])))
 
     def _compare_eager(self, region: Region, index: int, call: Call, golden: str) -> None:
         # torch.cond compiles itself even in eager: its log lines are not the program's.
@@ -635,6 +635,8 @@ _PATIENCE = 0.3
 #: Seconds after the first call of a compiled sequence in which all variations are tried.  Later
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
+#: What two runs of the unchanged program differ in is named up to so many.
+_MOST_UNSTABLE = 200
 _ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
 
 
