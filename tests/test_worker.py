@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -775,3 +776,52 @@ def test_an_error_of_the_compiler_that_the_program_wraps_is_a_break(gbfix_run: G
     report = gbfix_run(source)
     assert [item.graph_break.code for item in report.breaks] == ["GB0025", "torch-runtime-error"]
     assert not report.patches
+
+
+LAZY = """
+import collections
+
+import torch
+
+
+class Table(collections.OrderedDict):
+    def items(self):
+        raise ValueError("all of it was asked for")
+
+    keys = values = __iter__ = items
+
+
+TABLE = Table()
+
+
+@torch.compile
+def f(x):
+    if x.sum() > len(TABLE):
+        return x + 1
+    return x - 1
+
+
+f(torch.ones(3))
+"""
+
+
+def test_a_table_that_loads_what_is_asked_for_is_not_asked(gbfix_run: Gbfix) -> None:
+    report = gbfix_run(LAZY)
+    assert not report.errors
+    assert [item.status for item in report.breaks] == ["fixed"]
+
+
+def test_what_a_dictionary_holds_is_read_in_its_order() -> None:
+    import collections
+
+    from gbfix.worker.values import items_of
+
+    class Silent(dict[str, int]):
+        def items(self) -> Any:
+            return []
+
+    ordered = collections.OrderedDict(a=1, b=2)
+    ordered.move_to_end("a")
+    assert items_of(ordered) == [("b", 2), ("a", 1)]
+    assert items_of(Silent(a=1)) == [("a", 1)]
+    assert items_of(collections.ChainMap({"a": 1})) == [("a", 1)]

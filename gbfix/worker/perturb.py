@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from gbfix.worker.values import is_plain, is_uninitialized, storage_token
+from gbfix.worker.values import is_plain, is_uninitialized, items_of, storage_token
 
 Change = Callable[[torch.Tensor, torch.Generator], None]
 
@@ -268,7 +268,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
-        value = list(value.values())
+        value = [item for _, item in items_of(value)]
     if isinstance(value, list | tuple):
         return [tensor for item in value for tensor in _tensors(item)]
     return []
@@ -314,7 +314,7 @@ class _Copier:
         if isinstance(value, dict):
             # Subclasses (ModelOutput and kin) carry attributes as well: copy those, then fill.
             if kind is dict or kind is collections.OrderedDict:
-                return kind((key, self.copy(item)) for key, item in value.items())
+                return kind((key, self.copy(item)) for key, item in items_of(value))
             return self._object(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._object(value)
@@ -339,7 +339,7 @@ class _Copier:
             for key, item in list(vars(value).items()):
                 object.__setattr__(new, key, self.copy(item))
             if isinstance(value, dict):
-                for key, item in list(value.items()):
+                for key, item in items_of(value):
                     dict.__setitem__(new, key, self.copy(item))
         except Exception:
             return value

@@ -112,9 +112,10 @@ class FactMaker:
             whole = items if depth < 3 and len(value) <= _MAX_ITEMS else None
             return Fact(label, name, items=whole, identity=identity)
         if isinstance(value, dict):
-            keys = tuple(str(key)[:80] for key in list(value)[:32])
-            items = tuple(self.fact(item, depth + 1) for item in list(value.values())[:_MAX_ITEMS])
-            whole = items if depth < 2 and len(value) <= _MAX_ITEMS else None
+            held = items_of(value)
+            keys = tuple(str(key)[:80] for key, _ in held[:32])
+            items = tuple(self.fact(item, depth + 1) for _, item in held[:_MAX_ITEMS])
+            whole = items if depth < 2 and len(held) <= _MAX_ITEMS else None
             return Fact("dict", name, keys=keys, items=whole, identity=identity)
         if isinstance(value, set | frozenset):
             return Fact("set", name, identity=identity)
@@ -262,10 +263,20 @@ def tensors_in(root: object, name: str = "", *, modules: bool = True) -> Iterato
             queue.append((f"{path}.{key}" if path else key, child, depth + 1))
 
 
+def items_of(value: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """What a mapping holds, without a call of a method that a kind of dictionary overrides.
+
+    That may load what is asked for (the tables of all models of a library).
+    """
+    if isinstance(value, collections.OrderedDict):
+        return list(collections.OrderedDict.items(value))
+    return list(dict.items(value) if isinstance(value, dict) else value.items())
+
+
 def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, object]]:
     """The named parts of a container, module or plain object."""
     if isinstance(value, Mapping):
-        for key, item in list(value.items()):
+        for key, item in items_of(value):
             yield repr(key) if not isinstance(key, str) else key, item
         return
     if isinstance(value, list | tuple | collections.deque):
@@ -440,7 +451,7 @@ class Imager:
                         self.image(key, depth=depth + 1),
                         self.image(item, f"{path}.{key}", depth + 1),
                     )
-                    for key, item in list(value.items())
+                    for key, item in items_of(value)
                 ],
             )
         if isinstance(value, list | tuple | collections.deque):
