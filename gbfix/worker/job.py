@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gbfix.registry import Registry
 from gbfix.schema import GraphBreak
 from gbfix.worker import (
     factlog,
@@ -307,7 +308,17 @@ class Worker:
         def work(directory: str) -> None:
             self._do_here(directory, region, index, call, loaded)
 
-        resident.settle(folder, about, work)
+        def prepare(directory: str) -> None:
+            Registry.load()
+            with open(os.path.join(directory, "job"), "rb") as file:
+                job: Job = pickle.load(file)
+            for path in {*job.overlay, *(item.path for item in job.instruments)}:
+                loaded.prepare(os.path.realpath(path))
+            golden = self._golden_path(region.key, index, job.golden)
+            if golden not in _kept and os.path.getsize(golden) < _MOST_KEPT:
+                _kept[golden] = _load(golden)
+
+        resident.settle(folder, about, work, prepare)
 
     def _do_here(
         self, directory: str, region: Region, index: int, call: Call, loaded: swap.Loaded
@@ -640,7 +651,14 @@ _MOST_UNSTABLE = 200
 _ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
 
 
+#: What a process at a recorded call has loaded for all of its jobs, unless it is larger than this.
+_kept: dict[str, list[Shot]] = {}
+_MOST_KEPT = 64 * 2**20
+
+
 def _load(path: str) -> list[Shot]:
+    if path in _kept:
+        return _kept[path]
     # Our own file, from our own fork: images are plain records and tensors.
     shots: list[Shot] = torch.load(path, weights_only=False)
     return shots

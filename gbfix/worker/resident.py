@@ -34,12 +34,14 @@ def settle(
     folder: str,
     about: dict[str, object],
     work: Callable[[str], None],
+    prepare: Callable[[str], None],
 ) -> None:
     """Leave a resident behind that calls ``work(directory)`` in a fork for each job.
 
-    ``about`` is kept with its process number for
-    the runner.  The caller goes on at once; the resident is no child of it (a program may wait for
-    its children), and not of its session.
+    Before it forks, it calls ``prepare(directory)`` itself: what that reads need not be read again
+    for the next job.  ``about`` is kept with its process number for the runner.  The caller goes on
+    at once; the resident is no child of it (a program may wait for its children), and not of its
+    session.
     """
     middle = os.fork()
     if middle:
@@ -50,7 +52,7 @@ def settle(
             os._exit(0)
         os.setsid()
         _live_on()
-        _serve(folder, about, work)
+        _serve(folder, about, work, prepare)
     finally:
         os._exit(0)
 
@@ -65,6 +67,7 @@ def _serve(
     folder: str,
     about: dict[str, object],
     work: Callable[[str], None],
+    prepare: Callable[[str], None],
 ) -> None:
     alive = os.open(os.path.join(os.path.dirname(folder), ALIVE), os.O_RDONLY | os.O_NONBLOCK)
     name = os.path.join(folder, str(os.getpid()))
@@ -85,6 +88,8 @@ def _serve(
         buffer += os.read(pipe, 65536)
         *jobs, buffer = buffer.split(b"\n")
         for directory in jobs:
+            with contextlib.suppress(Exception):  # the job itself will say what is wrong with it
+                prepare(directory.decode())
             _one(directory.decode(), work)
 
 

@@ -9,6 +9,7 @@ is said, and left to a run from the start.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import gc
 import inspect
@@ -127,6 +128,17 @@ def _by_qualname(code: types.CodeType) -> dict[str, list[types.CodeType]]:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """A file of the project as it was loaded."""
+
+    modules: Sequence[types.ModuleType]
+    tree: ast.Module
+    functions: Sequence[types.FunctionType]
+    name: str
+    codes: Mapping[str, Sequence[types.CodeType]]
+
+
 class Loaded:
     """The functions of the project's modules that are alive in this process.
 
@@ -141,6 +153,7 @@ class Loaded:
         self._owns = owns
         self._roots = roots
         self._everywhere: dict[str, list[types.FunctionType]] | None = None
+        self._files: dict[str, _File] = {}
         if thorough:
             self._look_everywhere()
 
@@ -152,21 +165,32 @@ class Loaded:
         for path in sorted(overlay.paths):
             self._swap(path, overlay)
 
-    def _swap(self, path: str, overlay: Overlay) -> None:
+    def prepare(self, path: str) -> None:
+        """Read what a swap of this file needs and does not change: forks made now have it."""
+        if path in self._files:
+            return
         modules = _modules(path)
         if not modules:
             return  # not imported yet: the overlay serves it
         with open(path, "rb") as file:
             before = file.read()
-        old_tree, new_tree = ast.parse(before), ast.parse(overlay.data(path))
-        added = additions(old_tree, new_tree)
         functions = self._everywhere.get(path, []) if self._everywhere is not None else None
         if functions is None:
             functions = _reachable(path, modules, self._roots)
         # The name under which the module was loaded is the one in its code.
         name = next((f.__code__.co_filename for f in functions), path)
-        new = _by_qualname(overlay.code(name))
         old = _by_qualname(compile(before, name, "exec", dont_inherit=True))
+        self._files[path] = _File(modules, ast.parse(before), functions, name, old)
+
+    def _swap(self, path: str, overlay: Overlay) -> None:
+        self.prepare(path)
+        known = self._files.pop(path, None)
+        if known is None:
+            return
+        modules, functions, name, old = known.modules, known.functions, known.name, known.codes
+        new_tree = ast.parse(overlay.data(path))
+        added = additions(known.tree, new_tree)
+        new = _by_qualname(overlay.code(name))
         if self._everywhere is None and _may_lack(functions, old, new):
             functions = self._look_everywhere().get(path, [])
         plan = [(item, _counterpart(item.__code__, old, new)) for item in functions]
