@@ -13,14 +13,15 @@ import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
-from gbfix import bench, loop
-from gbfix.codemod import Advice, Rewrite, Site
+from gbfix import bench, loop, runner
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.runner import Runner
 from gbfix.schema import Report, Target
 from gbfix.worker import resident
-from gbfix.worker.protocol import Job, Outcome
+from gbfix.worker.protocol import Job, Outcome, RegionCalled
 from gbfix.worker.swap import CannotSwap, Loaded, additions
 from tests.planted import Planted
 
@@ -276,6 +277,44 @@ def test_the_same_is_found_from_the_start(
         r.name for r in slow.patches[0].verdict.rungs
     ]
     assert fast.regions == slow.regions
+
+
+class Twice(Codemod):
+    """Proposes what still breaks, and then what does not."""
+
+    name = "twice"
+    codes = ("GB0025",)
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        for title, text in (("in vain", "y = 1\ntorch._dynamo.graph_break()"), ("right", "y = 2")):
+            edit = site.edit()
+            edit.replace(site.statement, *cst.parse_module(text).body)
+            yield edit.rewrite(title, rank=1 if title == "in vain" else 2)
+
+
+def test_what_breaks_again_at_the_first_call_is_not_tried_at_the_others(
+    gbfix_run: Gbfix, starts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    original = Runner.ask
+
+    def ask(self: Runner, job: Job, *args: object) -> Outcome | None:
+        outcome = original(self, job, *args)  # type: ignore[arg-type]
+        if job.mode == "candidate" and outcome is not None:
+            calls.append(len({event.index for event in outcome.of(RegionCalled)}))
+        return outcome
+
+    monkeypatch.setattr(runner, "_PATIENCE", 60.0)
+    monkeypatch.setattr(Runner, "ask", ask)
+    monkeypatch.setattr(loop, "discover", lambda: [Twice()])
+    report = gbfix_run(PROGRAM)
+    (item,) = (item for item in report.breaks if item.graph_break.code == "GB0025")
+    assert [(attempt.title, attempt.passed) for attempt in item.attempts] == [
+        ("in vain", False),
+        ("right", True),
+    ]
+    assert "still breaks" in item.attempts[0].reason
+    assert calls == [1, 2]
 
 
 def test_what_only_a_start_shows_is_caught(
