@@ -329,7 +329,11 @@ class Loop:
                 self._text(site_frame.path),
                 found,
                 RecordedFacts(observed.facts),
-                region=self._recorded.regions.get(found.region),
+                region=sameness.moved_region(
+                    self._recorded.regions.get(found.region),
+                    lambda path: self._bench.source(path).text,
+                    self._overlay,
+                ),
                 sources={path: self._text(path) for path in self._project_files()},
                 entry=self._entry,
             )

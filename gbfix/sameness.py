@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from gbfix.ladder import moved_line
-from gbfix.schema import BreakReport, GraphBreak
+from gbfix.schema import BreakReport, GraphBreak, Region
 
 
 def identity(found: GraphBreak) -> tuple[str, str, str, str]:
@@ -48,6 +48,22 @@ def moved_back(found: GraphBreak, patched: str, on_disk: str) -> GraphBreak:
     if line is None:
         return found
     return dataclasses.replace(found, site=dataclasses.replace(found.site, line=line))
+
+
+def moved_region(
+    region: Region | None, on_disk: Callable[[str], str], patched: Mapping[str, str]
+) -> Region | None:
+    """A region with its lines as in the patched texts, where these have them."""
+    if region is None:
+        return None
+
+    def moved(path: str, line: int) -> int:
+        if path not in patched:
+            return line
+        return moved_line(on_disk(path), patched[path], line) or line
+
+    lines = moved(region.path, region.line), moved(region.compile_path, region.compile_line)
+    return dataclasses.replace(region, line=lines[0], compile_line=lines[1])
 
 
 def same(known: GraphBreak, found: GraphBreak, on_disk: GraphBreak) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -65,6 +65,40 @@ _WEIGHTS_AFTER = (
     .replace("            if row.numel() == 0:\n                continue\n", "")
     .replace("torch.where(mask[number])", "torch.where(mask[number] * hit[number])")
 )
+_IDENTITY = """
+import torch
+
+
+class Experts(torch.nn.Module):
+    def forward(self, states, mask, weights):
+        result = torch.zeros_like(states)
+        hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
+        for place_of in hit:
+            number = int(place_of.item())
+            place, row = torch.where(mask[number].squeeze(0))
+            if row.numel() == 0:
+                continue
+            chosen = states[row]
+            if number >= self.count or self.weight is None:
+                update = self.identity(chosen)
+            else:
+                left, right = (chosen @ self.weight[number]).chunk(2, dim=-1)
+                update = left * right
+            result.index_add_(0, row, update * weights[row, place, None])
+        return result
+"""
+_IDENTITY_AFTER = (
+    _IDENTITY.replace("0).nonzero()", "0)")
+    .replace("for place_of in hit:", "for number in range(hit.shape[0]):")
+    .replace("            number = int(place_of.item())\n", "")
+    .replace("            if row.numel() == 0:\n                continue\n", "")
+    .replace(".squeeze(0))", ".squeeze(0) * hit[number])")
+)
+
+
+def _other(old: str, new: str, why: str) -> NearMiss:
+    assert old in _IDENTITY
+    return NearMiss(_IDENTITY.replace(old, new), at="in hit", why=why, facts=_FACTS)
 
 
 def _near_miss(old: str, new: str, why: str, **facts: Fact) -> NearMiss:
@@ -108,6 +142,7 @@ class HitLoop(Codemod):
     examples = (
         Example(_BODY, _AFTER, at="in hit", facts=_FACTS, title="experts in a list"),
         Example(_WEIGHTS, _WEIGHTS_AFTER, at="in hit", facts=_FACTS, title="weights in a tensor"),
+        Example(_IDENTITY, _IDENTITY_AFTER, at="in hit", facts=_FACTS, title="some do nothing"),
     )
     near_misses = (
         _near_miss("place, row = torch", "count = count + 1\n            place, row = torch",
@@ -138,6 +173,15 @@ class HitLoop(Codemod):
                    "if place.sum() > 1:\n                break\n            update = self",
                    "ends early"),
         _near_miss("in hit:", "in hit.unbind():", "another loop"),
+        _other("(chosen)", "(chosen + place_of)", "the tensor is used beside its number"),
+        _other("self.weight is None", "row.sum() > 3", "a branch on data"),
+        _other("self.weight is None", "chosen is None", "a branch on what the rows give"),
+        _other("self.weight is None", "self.more()", "a branch that calls something"),
+        _other("update = self.identity(chosen)", "other = self.identity(chosen)",
+               "the last round's value where a branch gives none"),
+        _other("left * right\n", "left * right\n                print(number)\n", "prints"),
+        _other("left * right\n", "left * right\n                result[row] = left\n",
+               "overwrites"),
         _near_miss("in hit", "in hit", "a mask of floats", mask=tensor(4, 2, 6)),
         _near_miss("in hit", "in hit", "pairs of places", hit=tensor(2, 2, dtype="torch.int64")),
         _near_miss("for number in hit", "torch = self\n        for number in hit",
@@ -189,6 +233,10 @@ class _Found:
     #: What is replaced inside the loop, and statements that go.
     replaced: list[tuple[cst.CSTNode, cst.BaseExpression]] = dataclasses.field(default_factory=list)
     removed: list[cst.CSTNode] = dataclasses.field(default_factory=list)
+    #: The loop variable's new name, where the first statement gave its number one.
+    target: str = ""
+    #: Whether the body has the number itself, and no tensor of it.
+    numbered: bool = False
 
     @classmethod
     def of(cls, site: Site, function: cst.FunctionDef, loop: cst.For) -> _Found | None:
@@ -217,12 +265,15 @@ class _Found:
             edit.replace(node, new)
         for node in self.removed:
             edit.remove(node)
-        index = code(self.loop.target)
+        if self.target:
+            edit.replace(self.loop.target, cst.Name(self.target))
+        index = self.target or code(self.loop.target)
         return edit.rewrite(
             f"go over all places of `{self.name}`, hit or not",
             rank=25,
             safety=Safety.UNSAFE,
-            assumes=("zero-gradients",),
+            # That there are no rows has no side to be forced: the body runs without them.
+            assumes=("zero-gradients", "one-sided"),
             notes=(
                 f"Where `{self.name}[{index}]` is False the body runs with no rows: parameters "
                 "there get zero gradients in place of none, and hooks run.",
@@ -239,17 +290,36 @@ class _Found:
         if not isinstance(self.loop.body, cst.IndentedBlock):
             raise _Refused("a body on one line")
         statements = list(self.loop.body.body)
-        numbers = self._rename(index, statements)
+        number = self._rename(index, statements)
         rows: set[str] = set()
-        defined = {index}
         written = set(activity(self.loop.body).writes)
         if (written | {index}) & live_after(function, self.loop):
             raise _Refused("a value of the last round is used")
+        self.numbered = bool(number)
+        if number and number != index:
+            self.target = index = number
+        self._read_all(statements, index, rows, {index}, written)
+        if not rows:
+            raise _Refused("no rows are found")
+        self._check_uses(index, self.numbered)
+
+    def _read_all(
+        self,
+        statements: Sequence[cst.BaseStatement],
+        index: str,
+        rows: set[str],
+        defined: set[str],
+        written: set[str],
+    ) -> None:
+        """Statements in their order; ``defined`` grows with what they surely bind."""
         for statement in statements:
             if statement in self.removed:
                 continue
             if isinstance(statement, cst.If):
-                self._read_if(statement, index, rows)
+                if activity(statement.test).reads & written - defined:
+                    raise _Refused("a value of the round before is used")
+                if not self._read_if(statement, index, rows):
+                    self._read_choice(statement, index, rows, defined, written)
                 continue
             if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
                 raise _Refused("a compound statement")
@@ -263,27 +333,56 @@ class _Found:
             else:
                 raise _Refused(f"`{code(small)[:30]}`")
             defined |= activity(small).writes
-        if not rows:
-            raise _Refused("no rows are found")
-        self._check_uses(index, numbers)
 
-    def _rename(self, index: str, statements: list[cst.BaseStatement]) -> bool:
-        """Whether the loop variable is made a number by the first statement, which then goes."""
-        texts = (f"{index} = {index}[0]", f"{index} = {index}.item()", f"{index} = int({index})")
+    def _rename(self, index: str, statements: list[cst.BaseStatement]) -> str:
+        """What the first statement, which then goes, calls the number; empty if it does not."""
+        forms = ("{}[0]", "{}.item()", "int({})", "int({}.item())", "int({}[0])")
         first = statements[0]
         if not isinstance(first, cst.SimpleStatementLine) or len(first.body) != 1:
-            return False
-        if code(first.body[0]) not in texts:
-            return False
+            return ""
+        name, equals, value = code(first.body[0]).partition(" = ")
+        if not equals or not name.isidentifier() or value not in [f.format(index) for f in forms]:
+            return ""
+        others = [node for item in statements[1:] for node in walk(item)]
+        if name != index and any(isinstance(n, cst.Name) and n.value == index for n in others):
+            return ""
         self.removed.append(first)
-        return True
+        return name
 
-    def _read_if(self, node: cst.If, index: str, rows: set[str]) -> None:
-        """``if number == self.count: continue`` stays; ``if row.numel() == 0: continue`` goes."""
+    def _read_choice(
+        self, node: cst.If, index: str, rows: set[str], defined: set[str], written: set[str]
+    ) -> None:
+        """``if number >= self.routed: ... else: ...``: computes one way or the other."""
+        parts = node.test
+        for inner in walk(parts):
+            if isinstance(inner, cst.Call | cst.Await | cst.NamedExpr | cst.Lambda | cst.BaseComp):
+                raise _Refused("a branch on data")
+        if activity(parts).reads - {index, "self"} or not _of_numbers(parts, index):
+            raise _Refused("a branch on data")
+        if not isinstance(node.orelse, cst.Else):
+            raise _Refused("one branch alone")
+        bound = []
+        for block in (node.body, node.orelse.body):
+            if not isinstance(block, cst.IndentedBlock):
+                raise _Refused("a branch on one line")
+            if any(not isinstance(item, cst.SimpleStatementLine) for item in block.body):
+                raise _Refused("a compound statement")
+            inside = set(defined)
+            self._read_all(block.body, index, set(rows), inside, written)
+            bound.append(inside)
+        defined |= bound[0] & bound[1]
+
+    def _read_if(self, node: cst.If, index: str, rows: set[str]) -> bool:
+        """``if number == self.count: continue`` stays; ``if row.numel() == 0: continue`` goes.
+
+        Whether it is one of these.
+        """
         block = node.body
-        if node.orelse is not None or not isinstance(block, cst.IndentedBlock):
+        if not isinstance(block, cst.IndentedBlock):
             raise _Refused("another branch")
         if [code(item).strip() for item in block.body] != ["continue"]:
+            return False
+        if node.orelse is not None:
             raise _Refused("another branch")
         text = code(node.test)
         empty = {
@@ -293,12 +392,13 @@ class _Found:
         }
         if text in empty:
             self.removed.append(node)
-            return
+            return True
         does = activity(node.test)
         calls = any(isinstance(inner, cst.Call) for inner in walk(node.test))
         compared = isinstance(node.test, cst.Comparison) and code(node.test.left) == index
         if calls or not compared or does.reads & rows or does.writes:
             raise _Refused("a branch on data")
+        return True
 
     def _read_assign(self, node: cst.Assign, index: str, rows: set[str]) -> None:
         if len(node.targets) != 1:
@@ -325,12 +425,12 @@ class _Found:
     def _read_where(self, value: cst.BaseExpression, index: str) -> None:
         """``mask[number]`` of a number, ``mask[number].squeeze(0)`` of a row of ``nonzero()``."""
         inner = value
-        if not self.removed:
-            if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
-                raise _Refused("one more index")
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
             inner = value.func.value
             if code(value) != f"{code(inner)}.squeeze(0)":
                 raise _Refused("one more index")
+        elif not self.numbered:
+            raise _Refused("one more index")
         if not isinstance(inner, cst.Subscript) or not isinstance(inner.value, cst.Name):
             raise _Refused("rows of something else")
         if code(inner) != f"{inner.value.value}[{index}]":
@@ -338,7 +438,9 @@ class _Found:
         fact = self.site.locals_before(self.loop).get(inner.value.value)
         if fact is None or not fact.is_tensor or fact.dtype not in _WHOLE:
             raise _Refused("not certainly a mask")
-        new = cst.parse_expression(f"{code(inner)} * {self.name}[{index}]")
+        # Of a number, the squeeze takes nothing away that a row of ``nonzero()`` has brought.
+        kept = value if self.numbered else inner
+        new = cst.parse_expression(f"{code(kept)} * {self.name}[{index}]")
         self.replaced.append((value, new))
 
     def _read_add(self, node: cst.Expr, rows: set[str], written: set[str]) -> None:
@@ -430,6 +532,28 @@ class _Found:
         fact = self.site.fact(parent.value)
         if fact is None or fact.kind != "module":
             raise _Refused("not certainly a list of modules")
+
+
+def _of_numbers(test: cst.BaseExpression, index: str) -> bool:
+    """Whether a test compares the number of the round, or asks whether something is None."""
+    if isinstance(test, cst.BooleanOperation):
+        return _of_numbers(test.left, index) and _of_numbers(test.right, index)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _of_numbers(test.expression, index)
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    (target,) = test.comparisons
+    if isinstance(target.operator, cst.Is | cst.IsNot):
+        return code(target.comparator) == "None" and code(test.left) != index
+    ordered = (
+        cst.Equal
+        | cst.NotEqual
+        | cst.LessThan
+        | cst.LessThanEqual
+        | cst.GreaterThan
+        | (cst.GreaterThanEqual)
+    )
+    return code(test.left) == index and isinstance(target.operator, ordered)
 
 
 def _only_value(function: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
