@@ -361,6 +361,7 @@ _NEWEST: dict[str, Row] = {
         "num_mel_bins=16, max_position_embeddings=64))",
         "input_features=torch.randn(2, 64, 16), attention_mask=torch.ones(2, 64).long(), "
         "decoder_input_ids=ids",
+        unsafe=True,
     ),
     "qwen2-vl": Row(
         "Qwen2VLForConditionalGeneration",
