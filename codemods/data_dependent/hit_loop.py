@@ -272,8 +272,7 @@ class _Found:
             f"go over all places of `{self.name}`, hit or not",
             rank=25,
             safety=Safety.UNSAFE,
-            # That there are no rows has no side to be forced: the body runs without them.
-            assumes=("zero-gradients", "one-sided"),
+            assumes=("zero-gradients", *self._one_sided()),
             notes=(
                 f"Where `{self.name}[{index}]` is False the body runs with no rows: parameters "
                 "there get zero gradients in place of none, and hooks run.",
@@ -281,6 +280,10 @@ class _Found:
                 "`fullgraph=True` or `capture_dynamic_output_shape_ops` only.",
             ),
         )
+
+    def _one_sided(self) -> tuple[str, ...]:
+        """That there are no rows has no side to be forced: the body runs without them."""
+        return ("one-sided",) if any(isinstance(node, cst.If) for node in self.removed) else ()
 
     # -- the body ----------------------------------------------------------------------------
 

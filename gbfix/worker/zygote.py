@@ -87,6 +87,8 @@ def held_elsewhere() -> set[str]:
     program's folder, or a log that somebody else keeps there.  Linux only, empty elsewhere.
     """
     found: set[str] = set()
+    if not _server:
+        return found  # not under a server: nobody can be told from the program
     for name in _listed("/proc"):
         if not name.isdigit() or _is_ours(int(name)):
             continue
