@@ -38,14 +38,7 @@ _ONE_NUMBER = {
     "int64": ("int", None),
 }
 #: Of a list or tuple of ints (or a size), an int.
-_OF_SEQUENCE = {
-    "prod": "math.prod",
-    "sum": "sum",
-    "max": "max",
-    "amax": "max",
-    "min": "min",
-    "amin": "min",
-}
+_OF_SEQUENCE = {"prod": "math.prod", "sum": "sum"}
 _OF_INTS = {"gcd": "math.gcd", "lcm": "math.lcm"}
 _ROUNDING = {"floor": "math.floor", "ceil": "math.ceil"}
 _TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16": "float"} | {
