@@ -45,6 +45,8 @@ class Baseline:
     conditionals: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: Regions that accepted rewrites made (the halves of a split), and the region they came from.
     parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: What the original printed when compiled, where that is something else than uncompiled.
+    shown_compiled: bytes | None = None
     #: What accepted rewrites have proved; it holds for every later candidate, too.
     assumes: tuple[str, ...] = ()
 
@@ -380,6 +382,21 @@ def _user_rungs(
                 detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
                 program = Rung("program", False, detail)
                 break
+    elif baseline.ended_by_itself and baseline.shown_compiled is not None:
+        # A text that is made of values is compared in `Shot`s; here, words alone.
+        problem, caveats = "", []
+        for outcome, how in ((candidate, "uncompiled"), (user, "compiled")):
+            if all(event.stopped for event in outcome.of(Finished)) or problem:
+                continue
+            if fewer_texts and outcome is user:
+                continue
+            problem, caveat = _other_words(baseline, outcome)
+            problem = problem and f"prints something else when {how}: {problem}"
+            if caveat:
+                caveats.append(f"when {how}, prints what the original never does: {caveat}")
+        program = dataclasses.replace(program, caveats=tuple(caveats))
+        if problem:
+            program = Rung("program", False, problem)
     crowded = {
         event.key.rpartition("::")[2]: event.conditionals
         for event in user_traces(user)
@@ -459,6 +476,30 @@ def _first_change(baseline: Baseline, outcome: Outcome) -> str:
         if before != after:
             return f"{before[:80]!r} became {after[:80]!r}"
     return f"{len(old)} lines became {len(new)}"
+
+
+_NUMBERS = re.compile(r"0x[0-9a-f]+|[-+]?[\d.]+(e[-+]?\d+)?")
+
+
+def _other_words(baseline: Baseline, outcome: Outcome) -> tuple[str, str]:
+    """How lines differ from those of the original, which prints others compiled than uncompiled.
+
+    First from a line that both print, then from lines of which each prints one.  Numbers aside:
+    times, say, which differ from run to run.  Lines of another count cannot be told apart.
+    """
+    texts = (baseline.shown, baseline.shown_compiled or b"", outcome.shown)
+    plain, compiled, new = (text.decode("utf-8", "replace").splitlines() for text in texts)
+    if not len(plain) == len(compiled) == len(new):
+        return "", ""
+    caveat = ""
+    for lines in zip(plain, compiled, new, strict=True):
+        one, other, now = (_NUMBERS.sub("#", line) for line in lines)
+        change = f"{lines[0][:80]!r} became {lines[2][:80]!r}"
+        if one == other != now:
+            return change, caveat
+        if now not in (one, other):
+            caveat = caveat or change
+    return "", caveat
 
 
 def _kind(text: str) -> str:

@@ -156,6 +156,7 @@ class Loop:
             breaks=self._recorded.user_breaks,
             shown=golden.shown,
             stable_output=golden.shown == user.shown,
+            shown_compiled=None if golden.shown == user.shown else user.shown,
             ended_by_itself=self._recorded.ended_by_itself,
             unstable={},
             raising=self._recorded.raising,

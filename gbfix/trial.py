@@ -393,7 +393,9 @@ class Trials:
         baseline: ladder.Baseline | None = None,
     ) -> Verdict:
         """What a candidate's run alone says, next to a golden run of its own."""
-        baseline = dataclasses.replace(baseline or self.baseline, stable_output=False)
+        baseline = dataclasses.replace(
+            baseline or self.baseline, stable_output=False, shown_compiled=None
+        )
         return ladder.judge(
             Rung("source", True),
             candidate,

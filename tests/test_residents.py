@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib.util
-import os
 import sys
 import textwrap
 import time
@@ -20,8 +19,10 @@ from gbfix import bench, loop, runner
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.runner import Runner
 from gbfix.schema import Report, Target
-from gbfix.worker import resident
-from gbfix.worker.protocol import Job, Outcome, RegionCalled
+from gbfix.worker import factlog, instrument, resident
+from gbfix.worker.instrument import transform
+from gbfix.worker.overlay import Overlay
+from gbfix.worker.protocol import Instrument, Job, Outcome, RegionCalled
 from gbfix.worker.swap import CannotSwap, Loaded, additions
 from tests.planted import Planted
 
@@ -129,20 +130,6 @@ class Cell:
 """
 
 
-class Texts:
-    """An overlay of one file."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.paths = frozenset([os.path.realpath(path)])
-        self._text = text
-
-    def data(self, path: str) -> bytes:
-        return self._text.encode()
-
-    def code(self, path: str) -> types.CodeType:
-        return compile(self._text, path, "exec")
-
-
 @pytest.fixture
 def module(tmp_path: Path) -> Iterator[types.ModuleType]:
     path = tmp_path / "swapped_module.py"
@@ -156,11 +143,13 @@ def module(tmp_path: Path) -> Iterator[types.ModuleType]:
     del sys.modules["swapped_module"]
 
 
-def swapped(module: types.ModuleType, old: str, new: str, *, thorough: bool = False) -> None:
+def swapped(
+    module: types.ModuleType, old: str, new: str, *instruments: Instrument, thorough: bool = False
+) -> None:
     assert old in MODULE
-    path = Path(str(module.__file__))
-    loaded = Loaded(lambda name: name == str(path), thorough=thorough)
-    loaded.swap(Texts(path, MODULE.replace(old, new)))  # type: ignore[arg-type]
+    path = str(module.__file__)
+    loaded = Loaded(lambda name: name == path, thorough=thorough)
+    loaded.swap(Overlay({path: MODULE.replace(old, new).encode()}, instruments, transform))
 
 
 @pytest.mark.parametrize("thorough", [False, True])
@@ -195,6 +184,19 @@ def test_live_objects_run_the_new_text(
 ) -> None:
     swapped(module, old, new)
     assert call(module) == (module.Cell if result is None else result)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_condition_is_forced_in_what_a_patch_adds(
+    module: types.ModuleType, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    monkeypatch.setattr("builtins." + instrument.FORCE, factlog.force, raising=False)
+    new = "def check(x):\n    return 'bad' if x > 4 else 'good'\n\n\nclass Cell:"
+    line = MODULE[: MODULE.index("class Cell:")].count("\n") + 2
+    path = str(module.__file__)
+    at = Instrument(path, "force", line, 20, line, 25, value=wanted)
+    swapped(module, "class Cell:", new, at)
+    assert [module.check(x) for x in (3, 5)] == (["bad"] * 2 if wanted else ["good"] * 2)
 
 
 def test_a_closure_over_something_else_needs_a_new_start(module: types.ModuleType) -> None:

@@ -16,26 +16,26 @@ from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scala
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import local_names
+from .number_proof import Proof
 
-#: One number in, one number out; those that raise in `math` where numpy gives nan or inf, and
-#: from which value on they do not.
+#: One number in, one number out.
 _ONE_NUMBER = {
-    "sqrt": ("math.sqrt", 0.0),
-    "exp": ("math.exp", None),
-    "log": ("math.log", 1e-300),
-    "log2": ("math.log2", 1e-300),
-    "log10": ("math.log10", 1e-300),
-    "sin": ("math.sin", None),
-    "cos": ("math.cos", None),
-    "tan": ("math.tan", None),
-    "arctan": ("math.atan", None),
-    "isnan": ("math.isnan", None),
-    "isinf": ("math.isinf", None),
-    "isfinite": ("math.isfinite", None),
-    "abs": ("abs", None),
-    "absolute": ("abs", None),
-    "float64": ("float", None),
-    "int64": ("int", None),
+    "sqrt": "math.sqrt",
+    "exp": "math.exp",
+    "log": "math.log",
+    "log2": "math.log2",
+    "log10": "math.log10",
+    "sin": "math.sin",
+    "cos": "math.cos",
+    "tan": "math.tan",
+    "arctan": "math.atan",
+    "isnan": "math.isnan",
+    "isinf": "math.isinf",
+    "isfinite": "math.isfinite",
+    "abs": "abs",
+    "absolute": "abs",
+    "float64": "float",
+    "int64": "int",
 }
 #: Of a list or tuple of ints (or a size), an int.
 _OF_SEQUENCE = {"prod": "math.prod", "sum": "sum"}
@@ -45,6 +45,10 @@ _TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16
     f"numpy.{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
 _TO_PYTHON |= {"numpy.bool": "bool", "numpy.bool_": "bool"}
+_OTHERWISE = (
+    "numpy's numbers wrap around, divide by zero and have methods and a dtype, which Python's do"
+    " not; and `math` raises an error where numpy gives nan or inf"
+)
 _N = {"n": scalar(4)}
 _X = {"x": tensor(4, 6), "x.shape": Fact("tuple", "torch.Size", items=(scalar(4), scalar(6)))}
 
@@ -66,9 +70,10 @@ class NumpyScalar(Codemod):
     that the statement reads, and its arguments were recorded as plain ints and floats.  Or a
     function of the file returns ``np.gcd`` or ``np.lcm``, and gave the statement an integer.
 
-    *Fix safety.*  Safe where ``math`` surely gives what numpy gave.  Unsafe where a number that
-    comes from elsewhere might be one that numpy answers with nan or inf and ``math`` with an error
-    (``np.sqrt(-1)``, ``np.log(0)``), and where a function returns another type than before.
+    *Fix safety.*  Safe where the text shows it: the numbers are made of sizes and literals, and go
+    where numpy's and Python's numbers do the same (``int(...)``, a comparison in an ``if``, the
+    right of a tensor).  Unsafe elsewhere, for attributes, and where a function returns another type
+    than before: numpy's numbers wrap around, give nan, inf and -2 for ``~True``, and have methods.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
@@ -294,7 +299,7 @@ class NumpyScalar(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
         statement = site.node if _is_head(site) else site.statement
-        edit, safe = site.edit(), True
+        edit, proof = site.edit(), Proof(site, lambda call: _replaced_name(site, call))
         changed: list[cst.Call] = []
         for node in _origins(site, statement):
             for call in walk(node):
@@ -302,11 +307,6 @@ class NumpyScalar(Codemod):
                 if new is None or any(call is inner for outer in changed for inner in walk(outer)):
                     continue
                 assert isinstance(call, cst.Call)
-                safe = safe and all(
-                    _cannot_raise(site, inner)
-                    for inner in walk(call)
-                    if isinstance(inner, cst.Call)
-                )
                 edit.replace(call, new)
                 changed.append(call)
         names = [site.text(call.func) for call in changed]
@@ -314,13 +314,16 @@ class NumpyScalar(Codemod):
         for call, function in helped:
             edit.replace(call, call.with_changes(func=cst.parse_expression(function)))
         names += [site.text(call.func) for call, _ in helped]
-        names += _make_attributes_numbers(site, edit, statement)
+        attributes = _make_attributes_numbers(site, edit, statement)
+        names += attributes
         if not names:
             return
         news = [*_replacements(site, changed), *(cst.parse_expression(new) for _, new in helped)]
         if any("math." in site.module.code_for_node(new) for new in news):
             edit.add_import("math")
-        notes = [] if safe else ["`math` raises an error where numpy gives nan or inf"]
+        notes = [] if all(proof.is_sure(call) for call in changed) else [_OTHERWISE]
+        if attributes:
+            notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")
         if helped:
             notes.append("a function that others may call, too, gives a Python int from now on")
         yield edit.rewrite(
@@ -407,6 +410,11 @@ def _numpy_name(site: Site, call: cst.Call) -> str:
     return name if target.startswith("numpy.") and "." not in name else ""
 
 
+def _replaced_name(site: Site, call: cst.Call) -> str:
+    """The name in numpy of a call that is replaced, else nothing."""
+    return _numpy_name(site, call) if _in_python(site, call) is not None else ""
+
+
 def _in_python(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     """The same number without numpy; None where that is not certain."""
     name = _numpy_name(site, call)
@@ -435,7 +443,7 @@ def _python_name(
     kinds = {fact.kind for fact in facts if fact is not None}
     if len(values) == 1 and name in _ONE_NUMBER:
         integral = kinds == {"int"}
-        return None if name == "int64" and not integral else _ONE_NUMBER[name][0]
+        return None if name == "int64" and not integral else _ONE_NUMBER[name]
     if len(values) == 1 and name in _ROUNDING:
         return _ROUNDING[name] if _goes_into_int(site, call) else None
     if len(values) == 2 and kinds == {"int"}:
@@ -494,29 +502,6 @@ def _is_free(site: Site, call: cst.Call, function: str) -> bool:
     if root == "math":
         return import_map(site.module).get("math") == "math" or "math" not in names_in(site.module)
     return resolve(site.module, cst.Name(root), at=call) == f"builtins.{root}"
-
-
-def _cannot_raise(site: Site, call: cst.Call) -> bool:
-    """Whether `math` surely has an answer where numpy had one."""
-    name = _numpy_name(site, call)
-    if name in ("exp", "sin", "cos", "tan", "int64", *_ROUNDING):
-        fact = infer(call.args[0].value, site.fact)
-        return fact is not None and (fact.kind == "int" or fact.constant) and name != "exp"
-    least = _ONE_NUMBER.get(name, ("", None))[1]
-    if least is None:
-        return True
-    value = call.args[0].value
-    if isinstance(value, cst.Subscript) and _is_sequence_of_ints(site, value.value):
-        return least == 0.0  # a size is never negative
-    fact = infer(value, site.fact)
-    literal = isinstance(value, cst.Integer | cst.Float) or (dotted(value) or "").count(".") == 1
-    return (
-        literal
-        and fact is not None
-        and fact.constant
-        and isinstance(fact.value, int | float)
-        and fact.value >= least
-    )
 
 
 # -- attributes ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import libcst as cst
 
 from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.names import fresh
+from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Edit, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
@@ -87,6 +88,8 @@ class Effect:
     imports: tuple[str, ...] = ()
     #: Whether a condition moves, too: the operator is then called where nothing may happen.
     decides: bool = False
+    #: A condition that stays, and under which alone the operator is called.
+    under: cst.BaseExpression | None = None
 
 
 def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
@@ -105,10 +108,15 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
         line = cst.SimpleStatementLine([cst.Expr(call)])
         if isinstance(old, cst.SimpleStatementLine):
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
-        edit.replace(old, with_leading_lines(line, like=old))
+        if effect.under is None:
+            edit.replace(old, with_leading_lines(line, like=old))
+        else:
+            guard = cst.If(effect.under, cst.IndentedBlock([line]))
+            edit.replace(old, with_leading_lines(guard, like=old))
     notes = (OPERATOR_NOTE, *effect.notes)
     safety = Safety.SAFE
-    if effect.decides and has_loose_number(site, [arg.value for arg in call.args]):
+    passed = [arg.value for arg in call.args if not _is_there(arg.value, effect.under)]
+    if effect.decides and has_loose_number(site, passed):
         # Called where the original looked at a condition first, and with whatever a caller gives.
         safety = Safety.UNSAFE
         notes = (*notes, "a parameter without annotation is taken for what the program gave")
@@ -118,6 +126,19 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
         safety=safety,
         notes=notes,
     )
+
+
+def _is_there(node: cst.BaseExpression, under: cst.BaseExpression | None) -> bool:
+    """Whether ``under`` says that the value is not None."""
+    return under is not None and f"{code(node)} is not None" in code(under).split(" and ")
+
+
+def _given(parameter: Parameter, under: cst.BaseExpression | None) -> Parameter:
+    """The parameter, which cannot be None where ``under`` says so."""
+    if _is_there(parameter.argument, under):
+        annotation = parameter.annotation.removesuffix(" | None")
+        return dataclasses.replace(parameter, annotation=annotation)
+    return parameter
 
 
 def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
@@ -137,7 +158,7 @@ def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
     name = operator_name(site, f"{verb}_{home}")
     for module in effect.imports:
         edit.add_import(module)
-    parameters = (*captured.parameters, *effect.extra)
+    parameters = (*(_given(p, effect.under) for p in captured.parameters), *effect.extra)
     comment = ""
     if not any(parameter.annotation in _TENSORS for parameter in parameters):
         parameters = (_anchor(torch, {parameter.name for parameter in parameters}), *parameters)

@@ -62,6 +62,8 @@ def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> 
             fact = site.fact(node)
             if fact is None and isinstance(node, cst.Name):
                 fact = _fact_of_name(site, node)
+            if fact is None and isinstance(node, cst.Attribute):
+                fact = _fact_in_test(site, node)
             if fact is None and not _is_plainly_scalar(node):
                 raise Refused(f"the type of `{code(node)}` was not seen")
             if fact is None:
@@ -81,6 +83,18 @@ def _fact_of_name(site: Site, node: cst.Name) -> Fact | None:
         fact = site.locals_before(statement).get(node.value)
         if fact is not None:
             return fact
+    return None
+
+
+def _fact_in_test(site: Site, node: cst.Attribute) -> Fact | None:
+    """What an attribute was in the test of the ``if`` around it, where the branch never ran."""
+    text = dotted(node)
+    around = next((part for part in site.ancestors(node) if isinstance(part, cst.If)), None)
+    if text is None or around is None:
+        return None
+    for part in walk(around.test):
+        if isinstance(part, cst.Attribute) and dotted(part) == text:
+            return site.fact(part)
     return None
 
 

@@ -26,12 +26,13 @@ class Odd(Exception):
     pass
 
 
-def f(x, n, flag):
+def f(x, n, flag, self):
     {}
     return x + 1
 """
 _NAN = "torch.isnan(x).any()"
 _FACTS = {"x": tensor(3), "n": scalar(3), "flag": scalar(True), _NAN: tensor(dtype="torch.bool")}
+_FACTS |= {"self.limit": scalar(9), "x.max() > self.limit": tensor(dtype="torch.bool")}
 _OPERATOR = """
 
 @torch.library.custom_op("example::check_f", mutates_args=())
@@ -46,11 +47,13 @@ check_f.register_effect(torch.library.EffectType.ORDERED)
 def f("""
 
 
-def _example(title: str, before: str, call: str, signature: str, body: str) -> Example:
+def _example(
+    title: str, before: str, call: str, signature: str, body: str, at: str = _NAN
+) -> Example:
     names = ", ".join(part.partition(":")[0] for part in signature.split(", "))
     operator = _OPERATOR.format(signature, body, names)
     after = _SOURCE.format(call).replace("\n\ndef f(", operator)
-    return Example(_SOURCE.format(before), after, at=_NAN, facts=_FACTS, title=title)
+    return Example(_SOURCE.format(before), after, at=at, facts=_FACTS, title=title)
 
 
 def _near_miss(before: str, why: str, at: str = _NAN) -> NearMiss:
@@ -98,6 +101,14 @@ class RaiseToOp(Codemod):
             "check_f(flag, x, n)",
             "flag: torch.types.Number, x: torch.Tensor, n: torch.types.Number",
             f"if flag and {_NAN}:\n        raise Odd(f'nan in {{n}} of {{x.shape}}')",
+        ),
+        _example(
+            "a tensor that may be missing",
+            "if x is not None and x.max() > self.limit:\n        raise Odd(f'{self.limit}')",
+            "if x is not None:\n        check_f(x, self.limit)",
+            "x: torch.Tensor, limit: torch.types.Number",
+            "if x.max() > limit:\n        raise Odd(f'{limit}')",
+            at="x.max() > self.limit",
         ),
         _example(
             "a bare class",
@@ -169,6 +180,7 @@ class RaiseToOp(Codemod):
         if raised is None or _may_be_handled(site, head):
             return
         exception, texts, kept = raised
+        under, test = _apart(head.test)
         lines = ["if BODY0:"]
         lines += [f"    {text}" for text in comments_in(head.body)]
         lines.append("    raise BODY1")
@@ -177,14 +189,55 @@ class RaiseToOp(Codemod):
             head,
             Effect(
                 "check",
-                [head.test, exception],
+                [test, exception],
                 kept,
                 [(text, False) for text in texts],
                 "\n    ".join(lines),
                 ("The traceback of the error ends in the operator.",),
                 decides=True,
+                under=under,
             ),
         )
+
+
+def _apart(test: cst.BaseExpression) -> tuple[cst.BaseExpression | None, cst.BaseExpression]:
+    """``x is not None and bad(x)`` in two: the questions for None, and what follows them.
+
+    What follows may then read what is there behind the questions only.
+    """
+    parts: list[cst.BaseExpression] = []
+    rest = test
+    while isinstance(rest, cst.BooleanOperation) and isinstance(rest.operator, cst.And):
+        if comments_in(rest) or (rest.lpar and rest is not test):
+            return None, test
+        parts.insert(0, rest.right)
+        rest = rest.left
+    parts.insert(0, rest)
+    count = 0
+    while count < len(parts) - 1 and _asks_for_none(parts[count]):
+        count += 1
+    if not count:
+        return None, test
+    return _joined(parts[:count]), _joined(parts[count:])
+
+
+def _asks_for_none(node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Comparison(
+            left=cst.Name(),
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.Is() | cst.IsNot(), comparator=cst.Name("None"))
+            ],
+        ):
+            return True
+    return False
+
+
+def _joined(parts: list[cst.BaseExpression]) -> cst.BaseExpression:
+    joined, *rest = parts
+    for part in rest:
+        joined = cst.BooleanOperation(joined, cst.And(), part)
+    return joined
 
 
 def _asserted(line: cst.SimpleStatementLine) -> Effect | None:

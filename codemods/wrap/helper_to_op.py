@@ -14,6 +14,7 @@ from gbfix.schema import Fact, Safety
 
 from .capture import Parameter, Refused, is_plain_tensor, lone_helper, may_be_none, schema_type
 from .custom_op import FOREIGN_NOTE, SIZE_NOTE
+from .differentiable import Learning, differentiable
 from .fake import result_annotation
 from .function_to_op import decorated
 from .helper_body import Body, examine
@@ -265,7 +266,15 @@ def _rewrite(site: Site, helper: _Helper) -> Rewrite:
             raise Refused("a gradient of a size that the data decides")
         notes.append("its backward runs it once more; a second derivative would raise")
         edit.replace(function, function.with_changes(name=cst.Name(f"{name}_in_python")))
-        text = _differentiable(site, helper, operator, torch, lines)
+        assert helper.result is not None
+        if function.params.kwonly_params:
+            raise Refused("a differentiable helper takes keyword-only arguments")
+        returns = annotation(result_annotation(helper.result), torch)
+        text = differentiable(
+            signature(helper.parameters, torch, function),
+            Learning(name, operator, helper.parameters, helper.learns, len(helper.results)),
+            returns, lines, torch,
+        )  # fmt: skip
     else:
         edit.replace(function, _operator(helper, operator, torch))
         text = lines + _no_gradient(helper)
@@ -312,87 +321,3 @@ def _no_gradient(helper: _Helper) -> str:
     if not floats or not any(requires_grad(p.fact) for p in helper.parameters):
         return ""
     return register_no_gradient(helper.function, several=len(helper.results) > 1)
-
-
-def _differentiable(site: Site, helper: _Helper, operator: str, torch: str, fake: str) -> str:
-    assert helper.result is not None
-    name = helper.function.name.value
-    parameters = helper.parameters
-    plain = ", ".join(p.name for p in parameters)
-    tensors = [p.name for p in parameters if "Tensor" in p.annotation]
-    others = [p.name for p in parameters if "Tensor" not in p.annotation]
-    if any(p.annotation not in ("torch.Tensor",) for p in parameters if "Tensor" in p.annotation):
-        raise Refused("a differentiable helper takes lists, or tensors that may be None")
-    if helper.function.params.kwonly_params:
-        raise Refused("a differentiable helper takes keyword-only arguments")
-    arrow = annotation(result_annotation(helper.result), torch)
-    several = len(helper.results) > 1
-    learned = ", ".join(helper.learns)
-    grads = [f"gradient_{n}" if several else "gradient" for n, _ in enumerate(helper.results)]
-    if len({*grads, *plain.split(", "), "ctx", "pull"}) != len(grads) + len(parameters) + 2:
-        raise Refused("a parameter has a name that is needed")
-    back = ", ".join([signature(parameters, torch),
-                      *(f"{grad}: {torch}.Tensor" for grad in grads)])  # fmt: skip
-    pulled = f"({', '.join(grads)})" if several else grads[0]
-    one = len(helper.learns) == 1
-    kind = f"{torch}.Tensor" if one else "tuple[" + ", ".join(
-        f"{torch}.Tensor" for _ in helper.learns) + "]"  # fmt: skip
-    like = [f"{torch}.empty_like({p}, memory_format={torch}.contiguous_format)"
-            for p in helper.learns]  # fmt: skip
-    given = ", ".join([*(p.name for p in parameters), *grads])
-    if one:
-        unpack, give = (
-            f"({learned}_grad,) = pull({pulled})",
-            f"{learned}_grad.clone(memory_format={torch}.contiguous_format)",
-        )
-        fakes = like[0]
-    else:
-        unpack = f"found = pull({pulled})"
-        give = f"tuple(each.clone(memory_format={torch}.contiguous_format) for each in found)"
-        fakes = f"({', '.join(like)})"
-    saved = ", ".join(tensors) + ("," if len(tensors) == 1 else "")
-    load = (
-        f"{saved.rstrip(',')} = ctx.saved_tensors"
-        if len(tensors) > 1
-        else f"({saved}) = ctx.saved_tensors"
-    )
-    keep = "".join(f"\n    ctx.{other} = {other}" for other in others)
-    restore = ", ".join(
-        [*(p.name if p.name in tensors else f"ctx.{p.name}" for p in parameters), *grads]
-    )
-    result = {p: (f"found[{n}]" if not one else "found") for n, p in enumerate(helper.learns)}
-    returns = ", ".join(result.get(p.name, "None") for p in parameters)
-    inputs = f"{plain}{',' if len(parameters) == 1 else ''}"
-    return f'''@{torch}.library.custom_op("{operator}", mutates_args=())
-def {name}({signature(parameters, torch, helper.function)}) -> {arrow}:
-    return {name}_in_python({plain})
-
-
-{fake}
-
-@{torch}.library.custom_op("{operator}_backward", mutates_args=())
-def {name}_backward({back}) -> {kind}:
-    # An operator's own code runs below autograd: this runs it again, for its gradient.
-    _, pull = {torch}.func.vjp(lambda {learned}: {name}_in_python({plain}), {learned})
-    {unpack}
-    return {give}
-
-
-{name}_backward.register_fake(
-    lambda {given}: {fakes}
-)
-
-
-def {name}_setup(ctx, inputs, output):
-    {inputs} = inputs
-    ctx.save_for_backward({", ".join(tensors)}){keep}
-
-
-def {name}_gradient(ctx, {", ".join(grads)}):
-    {load}
-    found = {name}_backward({restore})
-    return {returns}
-
-
-{name}.register_autograd({name}_gradient, setup_context={name}_setup)
-'''

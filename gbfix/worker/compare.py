@@ -88,7 +88,7 @@ class Comparison:
                 strict=False,
                 tight=self._tight,
             )
-            self._state(before, after, found)
+            self._state(before, after, found, caveats)
             self._gradients(before, after, found, caveats)
             self._effects(before, after, found)
             for name, digest in before.rng.items():
@@ -172,7 +172,7 @@ class Comparison:
                 )
             caveats += parts[:1]
 
-    def _state(self, before: Shot, after: Shot, found: list[str]) -> None:
+    def _state(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
         for name, image in before.tensors.items():
             if name in after.tensors:
                 _diff(
@@ -193,10 +193,10 @@ class Comparison:
             value = before.state[name]
             if name in after.state:
                 now = after.state[name]
-                if not _same_number(value, now):
-                    _diff(
-                        value, now, f"{name} afterwards", found, [], strict=False, tight=self._tight
-                    )
+                if _same_number(value, now):
+                    caveats.append(f"{name} was a number of numpy's and is Python's now")
+                    continue
+                _diff(value, now, f"{name} afterwards", found, [], strict=False, tight=self._tight)
             elif _looked_for(name, after):
                 found.append(f"{name} is missing afterwards")
         for name in before.gone:

@@ -64,14 +64,20 @@ class Overlay:
         data = self.data(path)
         if path in self:
             self._quote(path, data)
+        if os.path.realpath(path) not in self._instruments:
+            return compile(data, path, "exec", dont_inherit=True)
+        return compile(self.tree(path), path, "exec", dont_inherit=True)
+
+    def tree(self, path: str) -> ast.Module:
+        """The file, instrumented where asked, with as many statements as the text has."""
+        data = self.data(path)
+        tree = ast.parse(data, path)
         instruments = self._instruments.get(os.path.realpath(path))
         if not instruments:
-            return compile(data, path, "exec", dont_inherit=True)
-        tree = ast.parse(data, path)
+            return tree
         rows = self._quote(path, data)
         instruments = [_in_bytes(item, rows) for item in instruments]
-        tree = ast.fix_missing_locations(self._transform(tree, instruments))
-        return compile(tree, path, "exec", dont_inherit=True)
+        return ast.fix_missing_locations(self._transform(tree, instruments))
 
     def _quote(self, path: str, data: bytes) -> list[str]:
         """Make tracebacks and `inspect` show this text (an entry without mtime is never stale)."""

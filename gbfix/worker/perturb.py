@@ -43,8 +43,23 @@ def _redraw(value: torch.Tensor, generator: torch.Generator) -> None:
         value.copy_(torch.randn(value.shape, generator=generator) * (spread or 1.0) * 1.3)
     elif value.numel():
         # Integers are often indices: stay within what was seen.
-        low, high = int(value.min()), int(value.max())
-        value.copy_(torch.randint(low, high + 1, value.shape, generator=generator))
+        mark = _mark(value)
+        seen = value if mark is None else value[value != mark]
+        low, high = int(seen.min()), int(seen.max())
+        new = torch.randint(low, high + 1, value.shape, generator=generator)
+        if mark is not None:
+            marked = torch.rand(value.shape, generator=generator) < 1 - seen.numel() / value.numel()
+            new = torch.where(marked, mark, new)
+        value.copy_(new)
+
+
+def _mark(value: torch.Tensor) -> int | None:
+    """The one negative number among others: a label such as -100 that stands for "none".
+
+    What lies between it and the others is no label: a loss may read or write out of bounds there.
+    """
+    negative: set[int] = set(value[value < 0].tolist())
+    return negative.pop() if len(negative) == 1 and bool((value >= 0).any()) else None
 
 
 def _negate(value: torch.Tensor, generator: torch.Generator) -> None:

@@ -198,7 +198,9 @@ class Loaded:
             if counterpart is not None:
                 function.__code__ = counterpart
         if added:
-            lines = ast.Module(added, [])
+            # What is new has instruments, too: a condition that is forced may stand in it.
+            body = overlay.tree(path).body
+            lines = ast.Module([body[new_tree.body.index(item)] for item in added], [])
             statements = compile(lines, name, "exec", dont_inherit=True, flags=_future(new_tree))
             for module in modules:
                 exec(statements, module.__dict__)

@@ -1,0 +1,93 @@
+"""Which numbers of numpy's become Python's safely: what attacks on `numpy-scalar` found."""
+
+import textwrap
+
+import pytest
+
+from codemods.data_dependent.numpy_scalar import NumpyScalar
+from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
+from gbfix.schema import Fact, Safety
+
+_SIZE = Fact("tuple", "torch.Size", items=(scalar(4), scalar(6)))
+_FACTS = {
+    "x": tensor(4, 6),
+    "y": tensor(4, 6),
+    "x.shape": _SIZE,
+    "x.shape[1:]": _SIZE,
+    "x.shape[0]": scalar(4),
+    "n": scalar(4),
+    "t": scalar(4),
+    "a": scalar(0.5),
+    "b": scalar(0.5),
+    "self.step": scalar(4),
+    "widths": Fact("list", "list", items=(scalar(1), scalar(2))),
+}
+
+
+def _safety(body: str, at: str) -> Safety:
+    source = "import numpy as np\nimport math\n\n\ndef f(self, x, y, n, a, b, widths):\n"
+    source += textwrap.indent(textwrap.dedent(body).strip("\n") + "\n", "    ")
+    case = Example(source, "", at=at, facts=_FACTS, title="")
+    made = [item for item in NumpyScalar().propose(example_site(case, "GB0170"))]
+    assert len(made) == 1 and isinstance(made[0], Rewrite)
+    return made[0].safety
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ("return x.view(int(np.prod(x.shape[1:])))", "int(np.prod(x.shape[1:]))"),
+        ("if np.sqrt(x.shape[0]) > 1:\n    return x\nreturn y", "np.sqrt(x.shape[0]) > 1"),
+        ("return x / np.sqrt(x.shape[0])", "x / np.sqrt(x.shape[0])"),
+        ("k = np.sqrt(x.shape[0])\nif k > 1:\n    return x / k\nreturn y", "k > 1"),
+        (
+            "t = x.shape[0]\nk = int(np.ceil(t / 2))\nreturn x[: np.maximum(k, 1)]",
+            "x[: np.maximum(k, 1)]",
+        ),
+        ("t, c = x.shape\nreturn x[: np.minimum(t, 3)]", "x[: np.minimum(t, 3)]"),
+        ("return x * np.log2(x.shape[0] + 1)", "x * np.log2(x.shape[0] + 1)"),
+        ("if not np.abs(x.shape[0] - 7) <= 2:\n    return x", "np.abs(x.shape[0] - 7) <= 2"),
+    ],
+)
+def test_numbers_of_sizes_that_go_where_both_do_the_same(body: str, at: str) -> None:
+    assert _safety(body, at) == Safety.SAFE
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ("if ~np.isnan(a):\n    return x", "~np.isnan(a)"),
+        ("if np.isfinite(a) + np.isfinite(b) > 1:\n    return x", "np.isfinite(a)"),
+        ("if np.int64(n) * 6364136223846793005 % 97 > 1:\n    return x", "np.int64(n)"),
+        (
+            "if np.abs(x.shape[0]) * 6364136223846793005 > 1:\n    return x",
+            "np.abs(x.shape[0])",
+        ),
+        ("if np.prod(widths) > 100:\n    return x", "np.prod(widths) > 100"),
+        ("if np.sum(widths) > 100:\n    return x", "np.sum(widths) > 100"),
+        ("return x[: np.maximum(1, n)]", "x[: np.maximum(1, n)]"),
+        ("return x * np.sin(n) ** 0.5", "x * np.sin(n) ** 0.5"),
+        ("return x[: n // np.abs(x.shape[0] - 7)]", "n // np.abs(x.shape[0] - 7)"),
+        ("return x * (1 / np.sqrt(x.shape[0]))", "1 / np.sqrt(x.shape[0])"),
+        ("return x * (1 / np.sqrt(x.shape[0] - 4))", "np.sqrt(x.shape[0] - 4)"),
+        ("return np.sqrt(x.shape[0]) * x", "np.sqrt(x.shape[0]) * x"),
+        ("return x.view(np.prod(x.shape[1:]))", "np.prod(x.shape[1:])"),
+        ("return x.view(int(np.prod(x.shape[1:]) / 0.0))", "np.prod(x.shape[1:])"),
+        ("k = np.sqrt(x.shape[0])\nif k > 1:\n    return x\nreturn k.item()", "k > 1"),
+        ("k = np.sqrt(x.shape[0])\nif k > 1:\n    return x\nreturn k", "k > 1"),
+        ("k = np.sqrt(x.shape[0])\nself.last = k\nif k > 1:\n    return x", "k > 1"),
+        ("k = np.sqrt(x.shape[0])\nif k > 1:\n    return x\nreturn lambda: k.dtype", "k > 1"),
+        (
+            "k = np.sqrt(x.shape[0])\nif k > 1:\n    return x\nraise ValueError(f'{k!r}')",
+            "k > 1",
+        ),
+        ("if np.log(self.step) > 1:\n    return x", "np.log(self.step) > 1"),
+        ("if np.log(x.shape[0]) > 1:\n    return x", "np.log(x.shape[0]) > 1"),
+        ("if np.sqrt(x.shape[0]) > n:\n    return x", "np.sqrt(x.shape[0]) > n"),
+        ("if isinstance(np.sqrt(x.shape[0]), float):\n    return x", "np.sqrt(x.shape[0])"),
+        ("if np.sqrt(x.shape[0]) is None:\n    return x", "np.sqrt(x.shape[0])"),
+        ("return x + (np.abs(x.shape[0]) > 1)", "np.abs(x.shape[0]) > 1"),
+    ],
+)
+def test_all_others_are_unsafe(body: str, at: str) -> None:
+    assert _safety(body, at) == Safety.UNSAFE
