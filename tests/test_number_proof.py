@@ -28,7 +28,7 @@ def _safety(body: str, at: str) -> Safety:
     source = "import numpy as np\nimport math\n\n\ndef f(self, x, y, n, a, b, widths):\n"
     source += textwrap.indent(textwrap.dedent(body).strip("\n") + "\n", "    ")
     case = Example(source, "", at=at, facts=_FACTS, title="")
-    made = [item for item in NumpyScalar().propose(example_site(case, "GB0170"))]
+    made = list(NumpyScalar().propose(example_site(case, "GB0170")))
     assert len(made) == 1 and isinstance(made[0], Rewrite)
     return made[0].safety
 
