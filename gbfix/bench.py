@@ -17,6 +17,20 @@ from gbfix.worker.protocol import Instrument, Job, Outcome
 from gbfix.worker.resident import HEAVY
 
 
+@dataclasses.dataclass(frozen=True)
+class Ahead:
+    """A job that was begun before it is known whether it is wanted."""
+
+    job: Job
+    outcome: concurrent.futures.Future[Outcome | None]
+    dropped: threading.Event
+
+    def drop(self) -> None:
+        """End it, and wait for that."""
+        self.dropped.set()
+        self.outcome.result()
+
+
 class Bench:
     """The workbench of one run of the engine.
 
@@ -112,11 +126,14 @@ class Bench:
         """Whether candidates are first tried where the program stands at its recorded calls."""
         return bool(self._residents) and self.set_up > HEAVY
 
-    def at_calls(self, job: Job, limit: float = 0.0) -> Outcome | None:
+    def at_calls(
+        self, job: Job, limit: float = 0.0, stop_when: Callable[[], bool] = lambda: False
+    ) -> Outcome | None:
         """Do a job at the recorded calls, without a start of the program; None where it cannot."""
         if not self._residents or any(item.action == "observe" for item in job.instruments):
             return None
-        outcome = self._runner.ask(job, self._residents, limit or self._options.timeout)
+        limit_or_all = limit or self._options.timeout
+        outcome = self._runner.ask(job, self._residents, limit_or_all, stop_when=stop_when)
         if outcome is not None and outcome.ended == "timeout" and not limit:
             outcome = None
         if outcome is None:
@@ -124,6 +141,12 @@ class Bench:
             shutil.rmtree(job.directory, ignore_errors=True)
             os.mkdir(job.directory)
         return outcome
+
+    def ahead(self, job: Job) -> Ahead:
+        """Begin a job at the recorded calls, beside another one."""
+        dropped = threading.Event()
+        outcome = self._pool.submit(self.at_calls, job, stop_when=dropped.is_set)
+        return Ahead(job, outcome, dropped)
 
     def once(self, job: Job, limit: float = 0.0) -> Outcome:
         """Run a job at the recorded calls where it can be done there, else from the start.

@@ -343,9 +343,15 @@ class Loop:
             return False
         rewrites = self._propose(site, answering, shown)
         withheld = False
-        for rewrite in rewrites:
+        for number, rewrite in enumerate(rewrites):
             judgement = self._trials.attempt(
-                rewrite, site, observed, self._overlay, provisional=self._provisional
+                rewrite,
+                site,
+                observed,
+                self._overlay,
+                provisional=self._provisional,
+                # The first holds more often than not: the machine is for it alone.
+                following=(*rewrites[number + 1 :], None)[0] if number else None,
             )
             verdict = judgement.verdict
             safety = _safety(rewrite, verdict)

@@ -262,11 +262,19 @@ class Runner:
                     found.append(about)
         return sorted(found, key=lambda item: item.after)
 
-    def ask(self, job: Job, residents: Sequence[Resident], timeout: float) -> Outcome | None:
+    def ask(
+        self,
+        job: Job,
+        residents: Sequence[Resident],
+        timeout: float,
+        *,
+        stop_when: Callable[[], bool] = lambda: False,
+    ) -> Outcome | None:
         """Have a job done at recorded calls; None where that is not possible.
 
         The events are those of a run from the start at these calls.  One that is over time has
-        ended with ``timeout``.
+        ended with ``timeout``; one that is not wanted any more, with ``dropped``.  Several threads
+        may ask at a time.
         """
         job = dataclasses.replace(job, guard=self._guards[-1])
         Path(job.directory, "job").write_bytes(pickle.dumps(job, protocol=5))
@@ -292,6 +300,8 @@ class Runner:
                 wait = min(wait * 1.3, 0.03)
                 if time.monotonic() - started > timeout:
                     return Outcome([], "timeout", f"{timeout:g} s")
+                if stop_when():
+                    return Outcome([], "dropped")
                 if any(not _alive(item.pid) for item in residents):
                     return None
         finally:

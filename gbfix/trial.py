@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gbfix import branches, ladder, payoff
 from gbfix.analysis.lost_reads import lost_reads
-from gbfix.bench import Bench
+from gbfix.bench import Ahead, Bench
 from gbfix.codemod import Rewrite, Site
 from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Span, Verdict
 from gbfix.source import SourceError
-from gbfix.worker.protocol import Compared, Failed, Instrument, Outcome, RegionCalled
+from gbfix.worker.protocol import Compared, Failed, Instrument, Job, Outcome, RegionCalled
 
 #: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
@@ -42,6 +42,17 @@ class Observed:
     outcomes: dict[tuple[int, int], tuple[int, int]]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """What it takes to try a rewrite: its texts, and its jobs where the source is right."""
+
+    source: Rung
+    before: dict[str, str]
+    overlay: dict[str, str]
+    avoid: frozenset[int]
+    jobs: tuple[Job, ...]
+
+
 class Trials:
     """Validates rewrites against one recorded program.  ``baseline`` grows with what is learnt."""
 
@@ -62,6 +73,8 @@ class Trials:
         self._under_inductor: dict[
             tuple[frozenset[tuple[str, str]], tuple[str, frozenset[int], str], bool], Rung
         ] = {}
+        #: What is tried next, if what is tried now fails, and its run at the recorded calls.
+        self._begun: tuple[_Step, Ahead] | None = None
         #: How many of these compilations were given up as too long.
         self._given_up = 0
 
@@ -86,13 +99,57 @@ class Trials:
         accepted: Mapping[str, str],
         *,
         provisional: bool = False,
+        following: Rewrite | None = None,
     ) -> ladder.Judgement:
         """Climb the ladder with a rewrite on top of the ``accepted`` texts.
 
         A ``provisional`` judgement may come from the recorded calls alone; it lacks what a run of
-        the whole program would add (see `Judgement.whole`).
+        the whole program would add (see `Judgement.whole`).  Its run at these calls shares the
+        machine with that of ``following``, the rewrite that is to be tried if this one fails.
         """
         self._progress(f"trying {rewrite.codemod}: {rewrite.title}")
+        step, ahead = self._take_up(rewrite, site, accepted)
+        if not step.source.passed:
+            return ladder.Judgement(Verdict((step.source,)), {}, {}, {})
+        if provisional and following is not None and not self._bench.serial:
+            ahead = ahead or self._bench.ahead(step.jobs[0])
+            self._begin(following, site, accepted)
+        try:
+            judgement = self._climb(
+                rewrite, site, observed, accepted, step, ahead, provisional=provisional
+            )
+        except BaseException:
+            self.drop()
+            raise
+        if judgement.verdict.passed:
+            self.drop()
+        return judgement
+
+    def drop(self) -> None:
+        """End what was begun ahead."""
+        if self._begun is not None:
+            self._begun[1].drop()
+        self._begun = None
+
+    def _begin(self, rewrite: Rewrite, site: Site, accepted: Mapping[str, str]) -> None:
+        """Begin a rewrite's run at the recorded calls."""
+        step = self._step(rewrite, site, accepted)
+        if step.source.passed:
+            self._begun = step, self._bench.ahead(step.jobs[0])
+
+    def _take_up(
+        self, rewrite: Rewrite, site: Site, accepted: Mapping[str, str]
+    ) -> tuple[_Step, Ahead | None]:
+        """The steps to try a rewrite, with its run at the recorded calls if that was begun."""
+        overlay = {**accepted, **rewrite.edits}
+        if self._begun is not None and self._begun[0].overlay == overlay:
+            step, ahead = self._begun
+            self._begun = None
+            return step, ahead
+        self.drop()
+        return self._step(rewrite, site, accepted), None
+
+    def _step(self, rewrite: Rewrite, site: Site, accepted: Mapping[str, str]) -> _Step:
         before = {path: accepted.get(path, self._text(path)) for path in rewrite.edits}
         source = ladder.check_source(before, rewrite.edits, rewrite.touched)
         overlay = {**accepted, **rewrite.edits}
@@ -102,24 +159,36 @@ class Trials:
                     self._bench.source(path).encode(text)
             except SourceError as error:
                 source = Rung("source", False, str(error))
-        if not source.passed:
-            return ladder.Judgement(Verdict((source,)), {}, {}, {})
         path = site.path
         avoid = frozenset(ladder.new_lines(before.get(path, ""), rewrite.edits.get(path, "")))
         still = ladder.moved_line(site.source, overlay.get(path, site.source), site.frame.line)
         if still is not None:
             avoid |= {still}
+        if not source.passed:
+            return _Step(source, before, overlay, avoid, ())
+        candidate = self._bench.job(
+            "candidate",
+            overlay,
+            self._observers(overlay),
+            avoid=(path, avoid, site.code),
+            constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
+        )
+        return _Step(source, before, overlay, avoid, (candidate, self._bench.job("user", overlay)))
+
+    def _climb(
+        self,
+        rewrite: Rewrite,
+        site: Site,
+        observed: Observed,
+        accepted: Mapping[str, str],
+        step: _Step,
+        ahead: Ahead | None,
+        *,
+        provisional: bool,
+    ) -> ladder.Judgement:
+        before, overlay, avoid, jobs = step.before, step.overlay, step.avoid, step.jobs
+        source, path = step.source, site.path
         where = (path, avoid, site.code)
-        jobs = [
-            self._bench.job(
-                "candidate",
-                overlay,
-                self._observers(overlay),
-                avoid=where,
-                constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
-            ),
-            self._bench.job("user", overlay),
-        ]
 
         def judged(candidate: Outcome, user: Outcome) -> ladder.Judgement:
             return ladder.judge(
@@ -144,7 +213,9 @@ class Trials:
             return ladder.wants_inherent(candidate) or judged(candidate, Outcome([])).verdict.passed
 
         user = Outcome([])
-        outcome = self._bench.at_calls(jobs[0]) if provisional else None
+        outcome = None
+        if provisional:
+            outcome = ahead.outcome.result() if ahead else self._bench.at_calls(jobs[0])
         whole = outcome is None
         if outcome is None:
             outcome, user = self._bench.raced(jobs[0], jobs[1], goes_on)

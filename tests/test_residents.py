@@ -300,8 +300,8 @@ def test_what_breaks_again_at_the_first_call_is_not_tried_at_the_others(
     calls: list[int] = []
     original = Runner.ask
 
-    def ask(self: Runner, job: Job, *args: object) -> Outcome | None:
-        outcome = original(self, job, *args)  # type: ignore[arg-type]
+    def ask(self: Runner, job: Job, *args: object, **how: object) -> Outcome | None:
+        outcome = original(self, job, *args, **how)  # type: ignore[arg-type]
         if job.mode == "candidate" and outcome is not None:
             calls.append(len({event.index for event in outcome.of(RegionCalled)}))
         return outcome
@@ -317,6 +317,44 @@ def test_what_breaks_again_at_the_first_call_is_not_tried_at_the_others(
     ]
     assert "still breaks" in item.attempts[0].reason
     assert calls == [1, 2]
+
+
+class Many(Codemod):
+    """Four that break again, one that is right, and two more."""
+
+    name = "many"
+    codes = ("GB0025",)
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        for number in range(7):
+            edit = site.edit()
+            text = "y = 2" if number == 4 else f"y = {number}\ntorch._dynamo.graph_break()"
+            edit.replace(site.statement, *cst.parse_module(text).body)
+            yield edit.rewrite(f"number {number}", rank=number)
+
+
+def test_the_next_one_is_begun_where_one_failed(
+    gbfix_run: Gbfix, starts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[str] = []
+    original = Runner.ask
+
+    def ask(self: Runner, job: Job, *args: object, **how: object) -> Outcome | None:
+        outcome = original(self, job, *args, **how)  # type: ignore[arg-type]
+        if job.mode == "candidate" and outcome is not None:
+            ends.append(outcome.ended)
+        return outcome
+
+    monkeypatch.setattr(Runner, "ask", ask)
+    monkeypatch.setattr(loop, "discover", lambda: [Many()])
+    report = gbfix_run(PROGRAM)
+    (item,) = (item for item in report.breaks if item.graph_break.code == "GB0025")
+    assert [(attempt.title, attempt.passed) for attempt in item.attempts] == [
+        (f"number {number}", number == 4) for number in range(5)
+    ]
+    assert item.status in ("fixed", "fixable")
+    # Number 5 was begun while the right one ran, and is no result of any.
+    assert ends.count("ok") in (5, 6) and len(ends) == 6
 
 
 def test_what_only_a_start_shows_is_caught(

@@ -301,6 +301,11 @@ DDPM = (
     "is not there; `if t > 0` draws noise, which `torch.cond` would draw from another stream, and "
     "gives a Python 0 or a tensor"
 )
+VISION = (
+    "`grid_thw`, a tensor, gives the sizes of loops (vision_utils.py:64, :109, :164), and "
+    "`cu_seqlens` those into which attention is split (`torch.split` by `lengths.tolist()`): no "
+    "graph can hold a number of rounds that data decides; both can be passed ready-made"
+)
 
 #: Of the newest transformers, found by looking for what breaks.
 _NEWEST: dict[str, Row] = {
@@ -317,6 +322,8 @@ _NEWEST: dict[str, Row] = {
         "noise_scale=0.0, noise_scale_duration=0.0)",
         "input_ids=ids, attention_mask=torch.ones_like(ids)",
         unsafe=True,
+        left="`predicted_lengths.max()` (modeling_vits.py:1352) decides how long the audio is, and "
+        "inductor fails on what `region-option` captures of it",
     ),
     "fastspeech2-conformer": Row(
         "FastSpeech2ConformerModel",
@@ -327,6 +334,8 @@ _NEWEST: dict[str, Row] = {
         "pitch_predictor_layers=2, pitch_predictor_channels=16)",
         "input_ids=ids, attention_mask=torch.ones_like(ids)",
         unsafe=True,
+        left="`pos_enc.size(1) >= x.size(1) * 2 - 1` (modeling_fastspeech2_conformer.py:728) "
+        "asks for a length that durations decide",
     ),
     "siglip2-vision": Row(
         "Siglip2VisionModel",
@@ -378,6 +387,7 @@ _NEWEST: dict[str, Row] = {
         "mm_token_type_ids=(ids == 62).int()",
         ids="torch.tensor([[5, 60, 62, 62, 62, 62, 61, 7], [5, 60, 62, 62, 62, 62, 61, 8]])",
         unsafe=True,
+        left=VISION,
     ),
     "qwen2.5-vl-vision": Row(
         "Qwen2_5_VisionTransformerPretrainedModel",
@@ -387,12 +397,14 @@ _NEWEST: dict[str, Row] = {
         "fullatt_block_indexes=[1])).vision_config",
         "hidden_states=torch.randn(48, 96), grid_thw=torch.tensor([[1, 4, 4], [1, 4, 8]])",
         unsafe=True,
+        left=VISION,
     ),
     "big-bird": Row(
         "BigBirdForMaskedLM",
         f"BigBirdConfig(vocab_size=64, {SMALL}, {SPARSE})",
         "input_ids=ids",
         ids="torch.randint(3, 64, (2, 64))",
+        unsafe=True,
     ),
     "reformer": Row(
         "ReformerModelWithLMHead",
@@ -493,5 +505,9 @@ ROWS: dict[str, Row | Steps] = {
     "pndm": Steps("PNDMScheduler", "skip_prk_steps=True", first=2),
     "ddim-parallel": Steps("DDIMParallelScheduler"),
     "ddpm-parallel": Steps("DDPMParallelScheduler", left=DDPM),
-    "unclip": Steps("UnCLIPScheduler"),
+    "unclip": Steps(
+        "UnCLIPScheduler",
+        left="`if t > 0` (scheduling_unclip.py:322) draws noise, which `torch.cond` would draw "
+        "from another stream",
+    ),
 }

@@ -81,20 +81,42 @@ def _serve(
     poll.register(alive, select.POLLHUP)
     poll.register(pipe, select.POLLIN)
     buffer = b""
+    running: dict[int, tuple[int, str]] = {}
     while True:
         events = dict(poll.poll())
         if alive in events:
             return
+        for ended in events.keys() & running.keys():
+            poll.unregister(ended)
+            os.close(ended)
+            _wait_for(*running.pop(ended))
+        if pipe not in events:
+            continue
         buffer += os.read(pipe, 65536)
         *jobs, buffer = buffer.split(b"\n")
         for directory in jobs:
             with contextlib.suppress(Exception):  # the job itself will say what is wrong with it
                 prepare(directory.decode())
-            _one(directory.decode(), work)
+            pid, mark = _begin(directory.decode(), work)
+            end = _descriptor_of(pid)
+            if end is None:
+                _wait_for(pid, mark)
+                continue
+            # The next job need not wait for this one.
+            running[end] = pid, mark
+            poll.register(end, select.POLLIN)
 
 
-def _one(directory: str, work: Callable[[str], None]) -> None:
-    """One job in a fork; a file tells the runner when it is over, and how."""
+def _descriptor_of(pid: int) -> int | None:
+    """What can be polled for the end of a process, where the system has that."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _begin(directory: str, work: Callable[[str], None]) -> tuple[int, str]:
+    """Begin a job in a fork; its process, and the file that is to tell the runner of its end."""
     mark = os.path.join(directory, f"resident-{os.getpid()}")
     pid = os.fork()
     if pid == 0:
@@ -112,6 +134,11 @@ def _one(directory: str, work: Callable[[str], None]) -> None:
                 sys.stdout.flush()
             os._exit(status)
     _write(f"{mark}.pid", str(pid))
+    return pid, mark
+
+
+def _wait_for(pid: int, mark: str) -> None:
+    """Wait for a job's process, and tell the runner that it is over, and how."""
     _, status = os.waitpid(pid, 0)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # what the program left running
