@@ -10,9 +10,9 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import walk, words
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..wrap.operator_text import define, place, torch_alias
 
@@ -75,9 +75,9 @@ class RequiresGradNode(Codemod):
     *When it applies.*  A name holds a floating tensor that the function itself made, by an
     expression that makes a new one each time, and that nothing else has read yet.
 
-    *Fix safety.*  Safe: what is computed from the tensor requires a gradient where it did before,
-    all other gradients are as they were, and the one that the leaf kept cannot be asked for any
-    more: nothing else in the function speaks of it.
+    *Fix safety.*  Unsafe: what is computed from the tensor requires a gradient where it did before,
+    and all other gradients are as they were; but the tensor is no leaf, and layers that it is
+    handed to may keep it, or give it back as it is.
 
     *Refuses.*  Tensors that came in or that have other names, which would keep the flag for their
     owner; functions that look at leaves, flags or ``grad``; names that are returned or stored as
@@ -155,7 +155,14 @@ class RequiresGradNode(Codemod):
         call = _helper(site, edit, held.value)
         new = cst.Assign([cst.AssignTarget(cst.Name(held.value))], cst.parse_expression(call))
         edit.replace(line, line.with_changes(body=[new]))
-        yield edit.rewrite(f"let `{held.value}` require a gradient through a function", rank=12)
+        yield edit.rewrite(
+            f"let `{held.value}` require a gradient through a function",
+            rank=12,
+            safety=Safety.UNSAFE,
+            notes=(
+                f"`{held.value}` is no leaf any more: whoever it goes to finds no `grad` on it",
+            ),
+        )
 
 
 def _helper(site: Site, edit: Edit, name: str) -> str:
@@ -211,9 +218,14 @@ def _makes_new(site: Site, value: cst.BaseExpression) -> bool:
     match value:
         case cst.BinaryOperation():
             return True
-        case cst.Subscript(value=base):
+        case cst.Subscript(value=base, slice=elements):
+            # (Of a list, `x[0]` is somebody else's tensor.)
             fact = site.fact(base)
-            return fact is not None and fact.is_tensor
+            parts = any(
+                isinstance(element.slice, cst.Slice) or code(element) == "None"
+                for element in elements
+            )
+            return parts and len(elements) > 1 and fact is not None and fact.is_tensor
         case cst.Call(func=cst.Attribute(value=base, attr=attr)):
             if resolve(site.module, value.func) in _FACTORIES:
                 return True
@@ -239,9 +251,9 @@ def _is_looked_at(site: Site, function: cst.FunctionDef, name: str, line: cst.CS
             if not own and not (isinstance(node.value, cst.Name) and node.value.value == "self"):
                 return True
         if isinstance(node, cst.Call) and (resolve(site.module, node.func) or "").startswith(
-            "torch.autograd."
+            ("torch.autograd.", "torch.enable_grad", "torch.set_grad_enabled", "torch.func.")
         ):
-            return True
+            return True  # (With gradients recorded anew, a leaf is one again.)
         if not _is_name(node, name) or site.statement_of(node) is line:
             continue
         holder = site.parent(node)

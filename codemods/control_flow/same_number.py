@@ -12,8 +12,10 @@ from gbfix.analysis.liveness import definitely_bound_before
 from gbfix.analysis.scopes import function_scope, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
+from ..wrap.loose import are_numbers
 from .if_to_where import is_point
 from .predicates import split
 from .refusal import Refusal
@@ -57,8 +59,9 @@ class SameNumber(Codemod):
 
     **Fix safety**
 
-    Safe: where the first number differs, or cannot be computed as a divisor is zero, the test
-    decides as before (and the graph breaks there).  Computing the number does nothing else.
+    Safe where the names in the first number are parameters that are said to be numbers: where it
+    differs, or cannot be computed as a divisor is zero, the test decides as before (and the graph
+    breaks there).  Unsafe for others: None, say, could not be computed with before the test.
 
     **Refuses**
 
@@ -132,9 +135,14 @@ class SameNumber(Codemod):
             return
         splice = Splice(site)
         splice.replace(node, _text(site, node, divisors))
+        sure = are_numbers(site, [node.body])
+        notes = [f"Where `{code(node.body)}` differs, the graph still breaks here."]
+        if not sure:
+            notes.append(f"`{code(node.body)}` is computed first now, and only seen as a number.")
         yield splice.rewrite(
             "ask for the test only where the two numbers differ",
-            notes=[f"Where `{code(node.body)}` differs, the graph still breaks here."],
+            notes=notes,
+            safety=Safety.SAFE if sure else Safety.UNSAFE,
             rank=10,
             assumes=["one-sided"],
         )

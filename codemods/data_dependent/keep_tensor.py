@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import walk, words
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
 
@@ -43,8 +44,9 @@ class KeepTensor(Codemod):
     with a tensor of at least one dimension, of the same dtype and device (or the number is an int),
     at once or through a name that is bound once and used in no other way.
 
-    *Fix safety.*  Safe: ``.detach()`` keeps the gradient out as ``.item()`` did, and a name that is
-    read later gets a copy.  Shapes and dtypes stay, values agree to the last bits.
+    *Fix safety.*  Safe where a tensor meets its own reduction (``x / x.sum().item()``).  Unsafe
+    elsewhere, as that the other has no dimensions, and no wider kind of number, was only seen.
+    ``.detach()`` keeps the gradient out as ``.item()`` did, and what others may change is copied.
 
     *Refuses.*  Other dtypes, whose promotion would differ, other uses (``if``, ``range``, a
     ``return``, a call), closures, and ``1 / number``, which fails for zero.
@@ -87,7 +89,7 @@ class KeepTensor(Codemod):
             (
                 "an int",
                 ("return x * n.item()",),
-                ("return x * n.detach()",),
+                ("return x * n.detach().clone()",),
                 "n.item()",
                 {"n": tensor(dtype="torch.int64")},
             ),
@@ -162,10 +164,41 @@ class KeepTensor(Codemod):
             text = splice.source_of(value)
             tight = isinstance(value, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
             splice.replace(node, f"{text if tight or value.lpar else f'({text})'}{suffix}")
+            sure = _is_own_reduction(site, node, value)
             yield splice.rewrite(
-                "keep the number a tensor: only arithmetic with tensors follows", rank=15
+                "keep the number a tensor: only arithmetic with tensors follows",
+                rank=15,
+                safety=Safety.SAFE if sure else Safety.UNSAFE,
+                notes=() if sure else (_AS_SEEN,),
             )
             return
+
+
+_AS_SEEN = (
+    "the tensor is taken to have no dimensions, and no wider kind of number than what it meets, as"
+    " was seen"
+)
+
+
+def _is_own_reduction(site: Site, read: cst.CSTNode, value: cst.BaseExpression) -> bool:
+    """Whether the number is all of ``x`` reduced, and meets only that ``x``: ``x / x.sum()``."""
+    match value:
+        case cst.Call(func=cst.Attribute(value=base, attr=attr), args=[]):
+            whole = attr.value in _REDUCTIONS
+        case _:
+            return False
+    holder = site.parent(read)
+    uses: list[cst.Name] | list[cst.CSTNode] = [read]
+    if isinstance(holder, cst.Assign):
+        uses = _uses_of_name(site, holder)
+        if site.function is None or set(activity(site.function.body).writes) & activity(base).reads:
+            return False
+    met = [(use, site.parent(use)) for use in uses]
+    return whole and all(
+        isinstance(outer, cst.BinaryOperation)
+        and code(outer.right if outer.left is use else outer.left) == code(base)
+        for use, outer in met
+    )
 
 
 def _number_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:
@@ -190,16 +223,22 @@ def _suffix(site: Site, read: cst.CSTNode, value: cst.BaseExpression) -> str | N
         return None
     holder = site.parent(read)
     if not isinstance(holder, cst.Assign):
-        return ".detach()" if _goes_into_tensor(site, read, fact) else None
+        if not _goes_into_tensor(site, read, fact):
+            return None
+        return ".detach()" if _is_fresh(value) else ".detach().clone()"
     uses = _uses_of_name(site, holder)
     if not uses or not all(_goes_into_tensor(site, use, fact) for use in uses):
         return None
-    fresh = (
+    return ".detach()" if _is_fresh(value) else ".detach().clone()"
+
+
+def _is_fresh(value: cst.BaseExpression) -> bool:
+    """Whether nobody else holds the tensor, who might change it before the backward pass."""
+    return (
         isinstance(value, cst.Call)
         and isinstance(value.func, cst.Attribute)
         and value.func.attr.value in _REDUCTIONS
     )
-    return ".detach()" if fresh else ".detach().clone()"
 
 
 def _uses_of_name(site: Site, assign: cst.Assign) -> list[cst.Name]:

@@ -174,10 +174,10 @@ class _Uses:
         fact = infer(other, self._site.fact)
         if fact is None or not fact.is_tensor:
             return ""
-        # A tensor of no dimensions may be widened by another one, and is not by a number.
-        narrow = not fact.shape and fact.dtype != "torch.float32"
+        # A tensor of no dimensions may be widened by another one, and is not by a number: one of
+        # float32, too, once the model is in half precision.
         if fact.dtype in _FLOATS:
-            return "" if narrow and not is_whole else "tensor"
+            return "" if not fact.shape and not is_whole else "tensor"
         return "tensor" if fact.dtype == "torch.int64" and is_whole else ""
 
     def _is_whole(self, node: cst.BaseExpression) -> bool:

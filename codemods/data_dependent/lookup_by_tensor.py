@@ -14,7 +14,7 @@ from gbfix.analysis.purity import effects_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
 from ..control_flow.if_to_where import is_point
@@ -22,6 +22,7 @@ from ..control_flow.predicates import split
 from ..control_flow.refusal import Refusal
 from ..control_flow.sites import ternary_at, without_gradients
 from ..control_flow.values import Values
+from ..wrap.loose import is_tensor_by_text
 from .lookup_cases import EXAMPLES, NEAR_MISSES
 
 _WHOLE = words("torch.int32 torch.int64")
@@ -50,9 +51,10 @@ class LookupByTensor(Codemod):
 
     **Fix safety**
 
-    Safe: the same row, also for negative numbers, whole numbers of Python and indices of more
-    dimensions; a number out of bounds fails in both.  The row is a copy now, which arithmetic
-    cannot tell.
+    Safe where the text says that the table is a tensor (an annotation, a buffer, a function of
+    torch's that made it), else unsafe: the same row, also for negative numbers, whole numbers of
+    Python and indices of more dimensions; a number out of bounds fails in both.  The row is a copy
+    now, which arithmetic cannot tell.
 
     **Refuses**
 
@@ -112,13 +114,17 @@ def _rewrite(
         splice.replace(node, _looked_up(site, function, node, values.torch))
         done.append(node)
     is_cond = text.startswith(f"{values.torch}.cond")
+    tables = [node.value for node in found if isinstance(node, cst.Subscript)]
+    sure = all(is_tensor_by_text(site, table) for table in tables)
     return splice.rewrite(
         "look up by a tensor of one dimension, which needs no number",
-        notes=_NOTES if is_cond else (),
+        safety=Safety.SAFE if sure else Safety.UNSAFE,
+        notes=(*(_NOTES if is_cond else ()), *(() if sure else (_TABLE,))),
         rank=16 if is_cond else 15,
     )
 
 
+_TABLE = "only the recorded run says that the table is a tensor: a list would give another row"
 _NOTES = ("Outside a compiled region torch.cond costs about 0.5 ms a call.",)
 
 

@@ -73,8 +73,9 @@ class Proof:
                 return self._operation(node, depth)
             case cst.Call():
                 return self._call(node, depth)
-            case cst.Attribute(attr=cst.Name("ndim")):
-                return _SIZE
+            case cst.Attribute(value=base, attr=cst.Name("ndim")):
+                fact = self._site.fact(base)
+                return _SIZE if fact is not None and fact.is_tensor else None
             case cst.Subscript(value=base, slice=[cst.SubscriptElement(cst.Index())]):
                 return _SIZE if self._is_size(base) else None
             case cst.Name():
@@ -231,12 +232,34 @@ class Proof:
     def _is_plain_int(self, node: cst.BaseExpression) -> bool:
         """An int with numpy, too: a product of no sizes is 1.0 there."""
         number = self.number(node)
-        if number is None or number.kind != "int":
-            return False
-        return not any(
-            isinstance(part, cst.Call) and self._numpy_name(part) in ("prod", "sum")
-            for part in walk(node)
-        )
+        return number is not None and number.kind == "int" and not self._may_be_float_one(node)
+
+    def _may_be_float_one(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether a product of no sizes, which is 1.0 in numpy, may be in the value."""
+        if depth > 20:
+            return True
+        for part in walk(node):
+            if isinstance(part, cst.Call) and self._numpy_name(part) in ("prod", "sum"):
+                return True
+            if isinstance(part, cst.Name):
+                value = self._value_of(part)
+                if value is not None and self._may_be_float_one(value, depth + 1):
+                    return True
+        return False
+
+    def _value_of(self, name: cst.Name) -> cst.BaseExpression | None:
+        """What the one assignment of a local name gives it."""
+        function = self._site.function_of(name)
+        found = [
+            part.value
+            for part in walk(function or cst.Name("none"))
+            if isinstance(part, cst.Assign)
+            and any(
+                isinstance(target.target, cst.Name) and target.target.value == name.value
+                for target in part.targets
+            )
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _is_taken(self, node: cst.BaseExpression, call: cst.Call, depth: int) -> bool:
         name = resolve(self._site.module, call.func) or ""
@@ -261,7 +284,8 @@ class Proof:
         plain = isinstance(parent.operator, cst.Add | cst.Subtract | cst.Multiply)
         if fact is not None and fact.is_tensor and fact.type == "torch.Tensor":
             # On the right of a tensor, a number of numpy's is a number.
-            return not first and (plain or isinstance(parent.operator, cst.Divide))
+            ends_well = plain or isinstance(parent.operator, cst.Divide)
+            return not first and ends_well and not self._may_be_float_one(node)
         if self.number(parent) is None:
             return False  # among others: division by what may be zero
         if not plain and not isinstance(parent.operator, cst.Divide | cst.FloorDivide | cst.Modulo):

@@ -15,6 +15,7 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, ten
 from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
+from ..wrap.loose import is_int_by_text
 
 _ARANGE = frozenset({"torch.arange", "numpy.arange"})
 _NOTE = "`range` is empty for a negative number, where `torch.arange` raises an error"
@@ -37,7 +38,8 @@ class StaticRange(Codemod):
     only an index, a bound of a slice, or compared with ints.
 
     *Fix safety.*  Safe where the loop surely does not count below zero: over sizes, lengths and
-    literals.  Unsafe for other numbers: ``torch.arange`` of a negative one raises an error.
+    literals.  Unsafe for other numbers: ``torch.arange`` of a negative one raises an error, and
+    numpy's counts to 2.5, too.
 
     *Refuses.*  ``arange`` with a dtype or other keywords, of floats or tensors, numbers that go
     into arithmetic, text or calls, and loops that bind their number again.
@@ -272,7 +274,9 @@ def _safe(site: Site, arange: cst.Call) -> bool | None:
         return None
     never_below = _never_negative(site, values[-1])
     if len(values) == 1:
-        return never_below or resolve(site.module, arange.func) == "numpy.arange"
+        # (numpy counts to 2.5, too.)
+        numpy = resolve(site.module, arange.func) == "numpy.arange"
+        return never_below or (numpy and is_int_by_text(site, values[0]))
     start, end = values
     if not isinstance(start, cst.Integer):
         return None

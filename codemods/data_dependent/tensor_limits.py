@@ -10,6 +10,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import function_scope, import_map, resolve
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
 
@@ -31,7 +32,8 @@ class TensorLimits(Codemod):
     ``numpy`` alone, and what is asked is the same number in torch (``min``, ``max``, ``eps``,
     ``tiny``, ``bits``).
 
-    *Fix safety.*  Safe: the same number, as a Python float.
+    *Fix safety.*  Safe where the number fills, or meets on its right, a tensor that has a dtype of
+    its own.  Unsafe elsewhere: it is a Python float now, without a dtype.
 
     *Refuses.*  Other arrays, other attributes, integer dtypes, files where torch has no name.
     """
@@ -103,8 +105,29 @@ class TensorLimits(Codemod):
             splice = Splice(site)
             text = f"{torch}.finfo({splice.source_of(source)}.dtype).{node.attr.value}"
             splice.replace_span(site.span(node), text)
-            yield splice.rewrite("ask torch for the limits of the dtype", rank=10)
+            sure = _goes_into_tensor(site, node)
+            yield splice.rewrite(
+                "ask torch for the limits of the dtype",
+                rank=10,
+                safety=Safety.SAFE if sure else Safety.UNSAFE,
+                notes=() if sure else ("a number of numpy's has a dtype, which a float has not",),
+            )
             return
+
+
+_TAKES_NUMBER = words("masked_fill masked_fill_ fill_ clamp clamp_ clip full_like new_full")
+
+
+def _goes_into_tensor(site: Site, node: cst.Attribute) -> bool:
+    """Whether the number only fills, or meets, a tensor that has a dtype of its own."""
+    holder = site.parent(node)
+    if isinstance(holder, cst.BinaryOperation) and holder.right is node:
+        fact = site.fact(holder.left)
+        return fact is not None and fact.is_tensor and bool(fact.shape)
+    call = site.parent(holder) if isinstance(holder, cst.Arg) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return False
+    return call.func.attr.value in _TAKES_NUMBER
 
 
 def _source_tensor(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -11,7 +11,7 @@ from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
 
@@ -31,7 +31,8 @@ class UniqueNumbers(Codemod):
     *When it applies.*  The list (or tuple) holds ints, and its different numbers are counted, gone
     through or made a list (``.tolist()``).
 
-    *Fix safety.*  Safe: the same numbers in the same order, as ints of Python.
+    *Fix safety.*  Unsafe: the same numbers in the same order, as ints of Python; but a list of ints
+    was only seen, and numpy takes tensors, NaN and lists of lists, too.
 
     *Refuses.*  Lists of other things (floats that are NaN are equal for numpy), nested lists,
     arrays and tensors, counts and indices of the numbers, and arrays that are used as such.
@@ -78,7 +79,14 @@ class UniqueNumbers(Codemod):
             if used is None or not _are_builtins(site, node, "set", "sorted"):
                 continue
             splice.replace_span(site.span(used), form.format(numbers))
-            yield splice.rewrite("find the different numbers in Python", rank=10)
+            yield splice.rewrite(
+                "find the different numbers in Python",
+                rank=10,
+                safety=Safety.UNSAFE,
+                notes=(
+                    "a list of ints was seen: numpy takes tensors, NaN and lists of lists, too",
+                ),
+            )
             return
 
 

@@ -16,7 +16,7 @@ import libcst as cst
 
 from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.names import fresh
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Edit, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
@@ -115,7 +115,7 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
             edit.replace(old, with_leading_lines(guard, like=old))
     notes = (OPERATOR_NOTE, *effect.notes)
     safety = Safety.SAFE
-    passed = [arg.value for arg in call.args if not _is_there(arg.value, effect.under)]
+    passed = [arg.value for arg in call.args if not _is_tensor_there(site, arg.value, effect)]
     if effect.decides and has_loose_number(site, passed):
         # Called where the original looked at a condition first, and with whatever a caller gives.
         safety = Safety.UNSAFE
@@ -131,6 +131,16 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
 def _is_there(node: cst.BaseExpression, under: cst.BaseExpression | None) -> bool:
     """Whether ``under`` says that the value is not None."""
     return under is not None and f"{code(node)} is not None" in code(under).split(" and ")
+
+
+def _is_tensor_there(site: Site, node: cst.BaseExpression, effect: Effect) -> bool:
+    """Whether what may be None elsewhere was a tensor where the operator is called."""
+    for expression in effect.expressions:
+        for part in walk(expression):
+            if isinstance(part, cst.Name) and code(part) == code(node):
+                fact = site.fact(part)
+                return _is_there(node, effect.under) and fact is not None and fact.is_tensor
+    return False
 
 
 def _given(parameter: Parameter, under: cst.BaseExpression | None) -> Parameter:

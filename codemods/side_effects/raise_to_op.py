@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,6 +14,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Safety
 
 from ..wrap.capture import is_global_object
 from .effect_operator import Effect, effect_operator
@@ -75,10 +77,11 @@ class RaiseToOp(Codemod):
     exception class with a text; there is no ``else``.  An ``assert`` has a text or no message.
 
     *Fix safety.*  Safe: the same exception with the same message leaves the compiled function, on
-    the same inputs, after the same effects.  Its traceback ends in the operator.  Both programs are
-    compared while the test is forced to hold, where no input makes it hold.  Unsafe where a number
-    comes from a parameter without annotation: a caller who gives a tensor instead would now get an
-    error of torch's.
+    the same inputs.  Its traceback ends in the operator.  Both programs are compared while the test
+    is forced to hold, where no input makes it hold.  Unsafe where a number comes from a parameter
+    without annotation (a caller who gives a tensor instead would now get an error of torch's),
+    where an object is changed on the way to the check (compiled code changes it after the graph),
+    and where another ``forward`` of the project handles errors of the layers that it calls.
 
     *Refuses.*  An ``except`` (or a ``with`` that suppresses errors) around the check or around the
     calls that lead to it: code that is compiled would not come back to it.  ``raise ... from``,
@@ -171,7 +174,7 @@ class RaiseToOp(Codemod):
         if isinstance(line, cst.SimpleStatementLine) and site.function is not None:
             effect = _asserted(line)
             if effect is not None and not _may_be_handled(site, line):
-                yield effect_operator(site, line, effect)
+                yield _judged(site, line, effect_operator(site, line, effect))
             return
         head = chain_tested_at(site)
         if head is None or site.function is None or head.orelse is not None:
@@ -184,7 +187,7 @@ class RaiseToOp(Codemod):
         lines = ["if BODY0:"]
         lines += [f"    {text}" for text in comments_in(head.body)]
         lines.append("    raise BODY1")
-        yield effect_operator(
+        moved = effect_operator(
             site,
             head,
             Effect(
@@ -198,6 +201,98 @@ class RaiseToOp(Codemod):
                 under=under,
             ),
         )
+        yield _judged(site, head, moved)
+
+
+_STATE = (
+    "what is set on the way to the check is lost where it raises in compiled code, which sets it"
+    " after the graph"
+)
+_ELSEWHERE = "another `forward` of the project handles errors: compiled with this one, it would not"
+
+
+def _judged(site: Site, line: cst.CSTNode, made: Rewrite | Advice) -> Rewrite | Advice:
+    """Unsafe where the error would come at another time than what the code does before it."""
+    if not isinstance(made, Rewrite):
+        return made
+    notes = []
+    if _sets_before(site, line):
+        notes.append(_STATE)
+    if any(_forward_handles(text) for text in site.sources.values()):
+        notes.append(_ELSEWHERE)
+    if not notes:
+        return made
+    return dataclasses.replace(made, safety=Safety.UNSAFE, notes=(*made.notes, *notes))
+
+
+_CHANGES = frozenset({"append", "extend", "insert", "add", "update", "pop", "setdefault", "remove"})
+
+
+def _sets_before(site: Site, line: cst.CSTNode) -> bool:
+    """Whether the function, or one on the way to it, sets what others see before the check."""
+    for frame in {*site.graph_break.frames, site.frame}:
+        last = min(frame.line, site.span(line).line) if frame == site.frame else frame.line
+        try:
+            tree = ast.parse(site.sources.get(frame.path, ""))
+        except SyntaxError:
+            return True
+        around = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.lineno <= frame.line <= (node.end_lineno or 0)
+        ]
+        if around and _sets(max(around, key=lambda node: node.lineno), last):
+            return True
+    return False
+
+
+def _changes(node: ast.AST) -> bool:
+    """``self.seen.append(...)`` and the like."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in _CHANGES and isinstance(node.func.value, ast.Attribute)
+
+
+def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, last: int) -> bool:
+    """Whether it sets an attribute, an item of one or a global before that line."""
+    for node in ast.walk(function):
+        if getattr(node, "lineno", last) >= last:
+            continue
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            return True
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        elif _changes(node):
+            return True
+        for target in targets:
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            if isinstance(target, ast.Attribute):
+                return True
+    return False
+
+
+def _forward_handles(text: str) -> bool:
+    """Whether a ``forward`` of the file has a handler around a call of another layer."""
+    if "except" not in text or "def forward" not in text:
+        return False
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    return any(
+        isinstance(inner, ast.Call) and ast.unparse(inner.func).startswith("self.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "forward"
+        for guarded in ast.walk(node)
+        if isinstance(guarded, ast.Try | ast.TryStar) and guarded.handlers
+        for part in guarded.body
+        for inner in ast.walk(part)
+    )
 
 
 def _apart(test: cst.BaseExpression) -> tuple[cst.BaseExpression | None, cst.BaseExpression]:

@@ -52,6 +52,8 @@ def _operator(body: str, names: str, shape: str) -> str:
     first = every[0]
     given = ", ".join(f"{name}: {kinds.get(name, 'torch.Tensor')}" for name in every)
     tensors = ", ".join(name for name in every if name not in kinds)
+    saved = ", ".join(f"{name}.clone()" if name != first else name for name in every
+                      if name not in kinds)  # fmt: skip
     keep = "".join(f"    ctx.{name} = {name}\n" for name in every if name in kinds)
     back = ", ".join(f"ctx.{name}" if name in kinds else name for name in every)
     fake = f"{first}.new_empty({shape})"
@@ -89,7 +91,7 @@ ctc_loss_op_backward.register_fake(
 
 def ctc_loss_op_setup(ctx, inputs, output):
     {names} = inputs
-    ctx.save_for_backward({tensors})
+    ctx.save_for_backward({saved})
 {keep}
 
 def ctc_loss_op_gradient(ctx, gradient):

@@ -16,9 +16,17 @@ from gbfix.analysis.tree import code, dotted, statements_of, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
-from .capture import Parameter, Refused, capture, has_loose_number, is_plain_tensor
+from .capture import (
+    Parameter,
+    Refused,
+    capture,
+    has_loose_number,
+    is_plain_tensor,
+    own_parameters,
+)
 from .ctc_cases import EXAMPLES, NEAR_MISSES
 from .differentiable import Learning, differentiable
+from .loose import annotated
 from .operator_text import (
     define,
     namespace,
@@ -66,8 +74,8 @@ class CtcLossToOp(Codemod):
 
     *Fix safety.*  Safe: the same function runs on the same values, and what its result looks like
     follows from its arguments.  Unsafe where an option comes from a parameter without annotation
-    (an operator takes none but what the program gave), or where another place of the program may
-    put something else where a layer was seen.
+    or lengths do (an operator takes none but what the program gave), or where another place of the
+    program may put something else where a layer was seen.
 
     *Refuses.*  Options that were not seen, flags around more than the loss, layers in a project
     that registers hooks.
@@ -249,7 +257,8 @@ def _rewrite(site: Site, loss: _Loss) -> Rewrite:
         f'{first}.shape[1:-1] if {texts.get("reduction")} == "none" else ()',
     )
     fake = register_fake(name, parameters, f"{first}.new_empty({shape})")
-    learning = Learning(name, operator, parameters, [first])
+    # The loss itself keeps copies of its targets and lengths.
+    learning = Learning(name, operator, parameters, [first], copies=True)
     text = differentiable(signature(parameters, torch), learning, f"{torch}.Tensor", fake, torch)
     inner = f"def {name}_in_python({', '.join(names)}):\n{body}\n\n\n"
     place(site, edit, define(site, inner + text))
@@ -270,12 +279,28 @@ def _rewrite(site: Site, loss: _Loss) -> Rewrite:
     if has_loose_number(site, arguments[1:]):
         safety = Safety.UNSAFE
         notes.append("a parameter without annotation is taken for what the program gave")
+    loose = _loose_lengths(site, loss)
+    if loose:
+        safety = Safety.UNSAFE
+        notes.append(f"`{loose}` is taken for a tensor, as it was seen: the loss takes tuples, too")
     if loss.layer and not _is_made_once(site, loss.node.func):
         safety = Safety.UNSAFE
         notes.append(f"`{code(loss.node.func)}` is taken to be an `nn.CTCLoss`, as it was seen")
     return edit.rewrite(
         "move the CTC loss into a custom operator", rank=15, safety=safety, notes=notes
     )
+
+
+def _loose_lengths(site: Site, loss: _Loss) -> str:
+    """A parameter without annotation that is given as the lengths as it is."""
+    assert site.function is not None
+    for key in ("input_lengths", "target_lengths"):
+        given = loss.given[key]
+        if not isinstance(given, cst.Name) or given.value not in own_parameters(site, given):
+            continue
+        if annotated(site.function, given.value) not in ("torch.Tensor", "Tensor"):
+            return given.value
+    return ""
 
 
 _NOTHING = cst.SimpleWhitespace("")
@@ -391,8 +416,17 @@ def _is_made_once(site: Site, layer: cst.BaseExpression) -> bool:
             and any(code(target.target).endswith(f".{attribute}") for target in node.targets)
         ]
         holds = [node for node in walk(class_) if node in bound]
+        # Its word stands where it is made and where it is called, and nowhere else, in quotes or
+        # out of them: nothing puts another layer there.
+        word = rf"\b{attribute}\b"
+        calls = [
+            node
+            for node in walk(class_)
+            if isinstance(node, cst.Call) and code(node.func) == f"self.{attribute}"
+        ]
         alone = len(used) == 1 and len(bound) == 1 and holds == bound
-        return alone and _makes_one(site, bound[0].value)
+        named = [part for text in used for part in re.findall(word, text)]
+        return alone and len(named) == len(calls) + 1 and _makes_one(site, bound[0].value)
     return False
 
 

@@ -14,7 +14,7 @@ class Learning:
     """An operator by its name in Python and in torch.
 
     ``learns`` are the parameters that gradients are asked of, ``results`` how many tensors it
-    gives.
+    gives.  Where it ``copies``, others may be changed in place before the backward pass.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Learning:
     parameters: Sequence[Parameter]
     learns: Sequence[str]
     results: int = 1
+    copies: bool = False
 
 
 def differentiable(given_as: str, learning: Learning, returns: str, fake: str, torch: str) -> str:
@@ -67,6 +68,9 @@ def differentiable(given_as: str, learning: Learning, returns: str, fake: str, t
         if len(tensors) > 1
         else f"({saved}) = ctx.saved_tensors"
     )
+    kept = ", ".join(
+        f"{p}.clone()" if learning.copies and p not in learning.learns else p for p in tensors
+    )
     keep = "".join(f"\n    ctx.{other} = {other}" for other in others)
     restore = ", ".join(
         [*(p.name if p.name in tensors else f"ctx.{p.name}" for p in parameters), *grads]
@@ -97,7 +101,7 @@ def {name}_backward({back}) -> {kind}:
 
 def {name}_setup(ctx, inputs, output):
     {inputs} = inputs
-    ctx.save_for_backward({", ".join(tensors)}){keep}
+    ctx.save_for_backward({kept}){keep}
 
 
 def {name}_gradient(ctx, {", ".join(grads)}):

@@ -43,6 +43,7 @@ NOT_SEEN = {
     "GB0170/match-a-tensor",
     "GB0170/token-among-stops",
     "GB0170/while-appends",
+    "GB0170/labels-out-of-range",
     "GB0170/numpy-number-from-a-helper",
     "GB0170/numpy-of-a-size",
     "GB0208/numpy-maximum",

@@ -41,7 +41,7 @@ ctc_loss_op_backward.register_fake(
 
 def ctc_loss_op_setup(ctx, inputs, output):
     scores, text, widths, text_lengths, blank, reduction, zero_infinity = inputs
-    ctx.save_for_backward(scores, text, widths, text_lengths)
+    ctx.save_for_backward(scores, text.clone(), widths.clone(), text_lengths.clone())
     ctx.blank = blank
     ctx.reduction = reduction
     ctx.zero_infinity = zero_infinity
@@ -62,7 +62,7 @@ class Reader(nn.Module):
         self.lines = nn.Linear(6, letters)
         self.ctc = nn.CTCLoss(blank=letters - 1, reduction="sum", zero_infinity=True)
 
-    def forward(self, columns, text, text_lengths):
+    def forward(self, columns, text, text_lengths: torch.Tensor):
         scores = self.lines(columns).log_softmax(-1).transpose(0, 1)
         widths = torch.full((columns.shape[0],), columns.shape[1])
         return ctc_loss_op(scores, text, widths, text_lengths, self.ctc.blank, self.ctc.reduction, self.ctc.zero_infinity) / columns.shape[0]

@@ -10,7 +10,7 @@ class Reader(nn.Module):
         self.lines = nn.Linear(6, letters)
         self.ctc = nn.CTCLoss(blank=letters - 1, reduction="sum", zero_infinity=True)
 
-    def forward(self, columns, text, text_lengths):
+    def forward(self, columns, text, text_lengths: torch.Tensor):
         scores = self.lines(columns).log_softmax(-1).transpose(0, 1)
         widths = torch.full((columns.shape[0],), columns.shape[1])
         return self.ctc(scores, text, widths, text_lengths) / columns.shape[0]

@@ -42,7 +42,7 @@ ctc_loss_op_backward.register_fake(
 
 def ctc_loss_op_setup(ctx, inputs, output):
     log_probs, labels, labels_mask, lengths, target_lengths = inputs
-    ctx.save_for_backward(log_probs, labels, labels_mask, lengths, target_lengths)
+    ctx.save_for_backward(log_probs, labels.clone(), labels_mask.clone(), lengths.clone(), target_lengths.clone())
 
 
 def ctc_loss_op_gradient(ctx, gradient):
@@ -61,7 +61,7 @@ class Recognizer(nn.Module):
         self.head = nn.Linear(16, tokens)
         self.pad = pad
 
-    def forward(self, audio, lengths, labels: torch.Tensor | None = None):
+    def forward(self, audio, lengths: torch.Tensor, labels: torch.Tensor | None = None):
         hidden = F.gelu(self.encoder(audio.transpose(1, 2))).transpose(1, 2)
         logits = self.head(hidden)
         loss = None

@@ -12,7 +12,7 @@ class Recognizer(nn.Module):
         self.head = nn.Linear(16, tokens)
         self.pad = pad
 
-    def forward(self, audio, lengths, labels: torch.Tensor | None = None):
+    def forward(self, audio, lengths: torch.Tensor, labels: torch.Tensor | None = None):
         hidden = F.gelu(self.encoder(audio.transpose(1, 2))).transpose(1, 2)
         logits = self.head(hidden)
         loss = None

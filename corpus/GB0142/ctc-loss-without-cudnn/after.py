@@ -40,7 +40,7 @@ ctc_loss_op_backward.register_fake(
 
 def ctc_loss_op_setup(ctx, inputs, output):
     log_probs, targets, lengths, target_lengths, reduction = inputs
-    ctx.save_for_backward(log_probs, targets, lengths, target_lengths)
+    ctx.save_for_backward(log_probs, targets.clone(), lengths.clone(), target_lengths.clone())
     ctx.reduction = reduction
 
 
@@ -54,7 +54,13 @@ ctc_loss_op.register_autograd(ctc_loss_op_gradient, setup_context=ctc_loss_op_se
 
 
 @torch.compile
-def losses(log_probs, targets, lengths, target_lengths, reduction: str = "mean"):
+def losses(
+    log_probs,
+    targets,
+    lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    reduction: str = "mean",
+):
     return ctc_loss_op(log_probs, targets, lengths, target_lengths, reduction)
 
 

@@ -5,7 +5,13 @@ from torch.nn.functional import ctc_loss
 
 
 @torch.compile
-def losses(log_probs, targets, lengths, target_lengths, reduction: str = "mean"):
+def losses(
+    log_probs,
+    targets,
+    lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    reduction: str = "mean",
+):
     with torch.backends.cudnn.flags(enabled=False):
         return ctc_loss(log_probs, targets, lengths, target_lengths, reduction=reduction)
 

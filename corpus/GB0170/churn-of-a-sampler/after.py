@@ -2,7 +2,7 @@ import torch
 
 
 @torch.compile
-def step(noise, sample, sigmas, index, churn=0.0, least=0.0, most=float("inf")):
+def step(noise, sample, sigmas, index, churn: float = 0.0, least=0.0, most=float("inf")):
     sigma = sigmas[index]
     gamma = (
         min(churn / (len(sigmas) - 1), 2**0.5 - 1)
