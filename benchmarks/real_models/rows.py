@@ -354,6 +354,7 @@ _NEWEST: dict[str, Row] = {
         "input_values=torch.randn(2, 800), "
         "attention_mask=torch.tensor([[1] * 800, [1] * 600 + [0] * 200])",
         train=True,
+        unsafe=True,
     ),
     "parakeet-ctc-train": Row(
         "ParakeetForCTC",
