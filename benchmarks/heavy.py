@@ -9,10 +9,10 @@ and seconds for each failing candidate, beside what they were from the start (``
 reach).
 
 Set-up is paid twice, side by side with a second run: once to record, once to confirm all patches
-from the start.  On two quiet cores, with ten seconds of set-up, forty failing candidates and one
-that holds took 37.4 s in all, where the script alone takes 18.9 s: 0.19 s for each failing
-candidate (0.135 s of it the trial itself, 0.23 s before what all jobs at a call read was read
-once), and 2.96 times the set-up for the rest.
+from the start.  On two cores, with ten seconds of set-up, forty failing candidates and one that
+holds took 35.5 s in all, where the script alone takes 25.8 s (most of it importing torch and
+compiling): 0.08 s for each failing candidate, as the next one's trial runs beside the one at hand
+(0.19 s before), and 3.23 times the set-up for the rest.
 """
 
 from __future__ import annotations
