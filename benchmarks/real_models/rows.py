@@ -508,6 +508,7 @@ ROWS: dict[str, Row | Steps] = {
     "ddpm-parallel": Steps("DDPMParallelScheduler", left=DDPM),
     "unclip": Steps(
         "UnCLIPScheduler",
+        unsafe=True,
         left="`if t > 0` (scheduling_unclip.py:322) draws noise, which `torch.cond` would draw "
         "from another stream",
     ),
