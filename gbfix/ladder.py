@@ -13,12 +13,15 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from gbfix import wording
+from gbfix.evidence import Finding, Kinds, Part, Usage, Weight, forgive, weigh
+from gbfix.evidence.contract import NO_NUMBERS
+from gbfix.evidence.forgive import Assumption
 from gbfix.schema import GraphBreak, Rung, Span, Verdict
 from gbfix.worker.protocol import Compared, Failed, Finished, Outcome, RegionCalled, Traced
 
-_EFFECT_WORDS = ("stdout", "stderr", "logs ", "warnings ", "events ", "files ")
-_IF_GRADIENTS = "if inputs required gradients: "
-_GRADIENT_WORDS = ("gradient", "backward raises")
+#: What findings are named by, without values: see `gbfix.evidence.Finding`.
+Names = frozenset[tuple[str, ...]]
 
 
 @dataclasses.dataclass
@@ -34,13 +37,13 @@ class Baseline:
     shown: bytes
     stable_output: bool
     ended_by_itself: bool
-    unstable: Mapping[str, tuple[str, ...]]
+    unstable: Mapping[str, Names]
     raising: frozenset[tuple[str, int]] = frozenset()
     refused: frozenset[str] = frozenset()
     #: What the unpatched program, compiled with its graph breaks, does differently from eager (a
     #: tensor prints another ``grad_fn``, say): no fault of a patch that leaves breaks behind.
     #: By region and rung; None until it was measured.
-    inherent: Mapping[tuple[str, str], tuple[str, ...]] | None = None
+    inherent: Mapping[tuple[str, str], Names] | None = None
     #: By region: the most control-flow operators in one graph of the original.
     conditionals: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: Regions that accepted rewrites made (the halves of a split), and the region they came from.
@@ -49,6 +52,10 @@ class Baseline:
     shown_compiled: bytes | None = None
     #: What accepted rewrites have proved; it holds for every later candidate, too.
     assumes: tuple[str, ...] = ()
+    #: By region: the kinds of its recorded calls.
+    kinds: Mapping[str, Kinds] = dataclasses.field(default_factory=dict)
+    #: What the program does with what its regions give back.
+    usage: Usage = dataclasses.field(default_factory=Usage)
 
 
 @dataclasses.dataclass
@@ -143,9 +150,6 @@ def judge(
     """
     rungs = [source]
     assumes = (*baseline.assumes, *assumes)
-    candidate = dataclasses.replace(
-        candidate, events=[_assuming(event, assumes) for event in candidate.events]
-    )
     candidate, user = (run.without_traces(baseline.raising) for run in (candidate, user))
     next_breaks = first_breaks(candidate)
     user_breaks = all_breaks(user)
@@ -169,9 +173,9 @@ def judge(
     if crashed:
         rungs.append(Rung("outputs", False, crashed))
     if all(rung.passed for rung in rungs):
-        rungs += _eager_rungs(candidate, baseline)
-        rungs += _backend_rungs(candidate, baseline, backends, next_breaks, target)
-        fewer = _FEWER in assumes
+        rungs += _eager_rungs(candidate, baseline, assumes)
+        rungs += _backend_rungs(candidate, baseline, backends, assumes)
+        fewer = Assumption.TEXTS_ONLY_IN_EAGER in assumes
         rungs += _user_rungs(
             candidate, user, baseline, user_breaks, next_breaks,
             fewer_texts=fewer, keeps_out=keeps_out,
@@ -189,47 +193,8 @@ def judge(
     )
 
 
-_ITERATOR_BECAME_LIST = re.compile(
-    r"(input after the call.*)\[\d\]: "
-    r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)' became 'list'"
-)
-_BECAME_DIFFERENTIABLE = re.compile(r"output.*: requires_grad False became True")
 #: ``torch.compiler.disable()``: what calls such a function breaks there.
 _KEPT_OUT = frozenset({"GB0098", "GB0099"})
-_FEWER = "texts-only-in-eager"
-_TEXTS = re.compile(
-    r"(stdout|logs|warnings)( of the backward pass)? differ: |events happen in another order"
-)
-_OTHER_EXCEPTION = re.compile(r"raises \w+\(.*\) instead of ")
-
-
-def _assuming(event: object, assumes: Sequence[str]) -> object:
-    """A comparison without what the rewrite's own proof covers (see `Rewrite.assumes`)."""
-    if not isinstance(event, Compared) or not assumes:
-        return event
-    differences = list(event.differences)
-    caveats = list(event.caveats)
-    if "arguments-change" in assumes:
-        matches = [_ITERATOR_BECAME_LIST.search(text) for text in differences + caveats]
-        places = tuple(match.group(1) for match in matches if match)
-        differences = [text for text in differences if not _mentions(text, places)]
-        caveats = [text for text in caveats if not _mentions(text, places)]
-    if "exception-type-changes" in assumes:
-        caveats += [text for text in differences if _OTHER_EXCEPTION.match(text)]
-        differences = [text for text in differences if not _OTHER_EXCEPTION.match(text)]
-    if "zero-gradients" in assumes:
-        texts = [text.removeprefix(_IF_GRADIENTS) for text in differences]
-        found = [bool(_BECAME_DIFFERENTIABLE.match(text)) for text in texts]
-        caveats += [text for text, is_one in zip(differences, found, strict=True) if is_one]
-        differences = [text for text, is_one in zip(differences, found, strict=True) if not is_one]
-    if _FEWER in assumes and event.rung != "eager":
-        caveats += [text for text in differences if _TEXTS.match(text)][:1]
-        differences = [text for text in differences if not _TEXTS.match(text)]
-    return dataclasses.replace(event, differences=tuple(differences), caveats=tuple(caveats))
-
-
-def _mentions(text: str, places: Sequence[str]) -> bool:
-    return any(text.removeprefix(_IF_GRADIENTS).startswith(place) for place in places)
 
 
 def _same_place(found: GraphBreak, lines: frozenset[int], path: str, code: str) -> bool:
@@ -254,7 +219,7 @@ def _program_failure(outcome: Outcome, baseline: Baseline) -> str:
     return ""
 
 
-def _eager_rungs(candidate: Outcome, baseline: Baseline) -> list[Rung]:
+def _eager_rungs(candidate: Outcome, baseline: Baseline, assumes: Sequence[str]) -> list[Rung]:
     """Patched eager against original eager, sorted by what differs."""
     events = [event for event in candidate.of(Compared) if event.rung == "eager"]
     done = {(event.key, event.index) for event in events}
@@ -264,70 +229,104 @@ def _eager_rungs(candidate: Outcome, baseline: Baseline) -> list[Rung]:
         for index in range(count)
         if (key, index) not in done
     ]
-    groups: dict[str, list[str]] = {"outputs": missing, "gradients": [], "effects": []}
-    caveats: dict[str, list[str]] = {"outputs": [], "gradients": [], "effects": []}
+    sums = {"outputs": _Sum(missing), "gradients": _Sum(), "effects": _Sum()}
     for event in events:
-        unstable = baseline.unstable.get(event.key, ())
-        for text in event.differences:
-            if _unstable(text, unstable):
-                _add(caveats["outputs"], "the original is not deterministic here: not compared")
+        unstable = baseline.unstable.get(event.key, frozenset())
+        forgiven = forgive(event.findings, assumes, compiled=False)
+        for finding in forgiven.caveats:
+            sums[_rung_of(finding)].add(finding, Weight.CAVEAT)
+        for finding in forgiven.left:
+            if finding.name in unstable:
+                sums["outputs"].say_caveat(_NOT_COMPARED)
                 continue
-            _add(groups[_kind(text)], text)
-        for text in event.caveats:
-            _add(caveats[_kind(text)], text)
+            sums[_rung_of(finding)].add(finding, _weight(finding, event.key, baseline, True))
     count = sum(event.perturbed for event in events)
-    notes = dict.fromkeys(text for event in events for text in event.notes)
-    detail = "; ".join((f"{count} comparisons", *notes))
     return [
-        Rung(
-            name,
-            not texts,
-            texts[0] if texts else (detail if name == "outputs" else ""),
-            tuple(caveats[name]),
-        )
-        for name, texts in groups.items()
+        found.rung(name, f"{count} comparisons" if name == "outputs" else "")
+        for name, found in sums.items()
     ]
+
+
+_NOT_COMPARED = "the original is not deterministic here: not compared"
+
+
+class _Sum:
+    """What the findings of a rung come to, each sentence once."""
+
+    def __init__(self, differences: Iterable[str] = ()) -> None:
+        self._texts: dict[Weight, dict[str, None]] = {weight: {} for weight in Weight}
+        self._texts[Weight.DIFFERENCE].update(dict.fromkeys(differences))
+
+    def add(self, finding: Finding, weight: Weight) -> None:
+        say = {
+            Weight.LIMIT: wording.limit,
+            Weight.CAVEAT: wording.caveat,
+            Weight.DIFFERENCE: wording.difference,
+        }[weight]
+        self._texts[weight].setdefault(say(finding))
+
+    def say_caveat(self, text: str) -> None:
+        self._texts[Weight.CAVEAT].setdefault(text)
+
+    def rung(self, name: str, detail: str) -> Rung:
+        differences = tuple(self._texts[Weight.DIFFERENCE])
+        return Rung(
+            name,
+            not differences,
+            differences[0] if differences else detail,
+            tuple(self._texts[Weight.CAVEAT]),
+            tuple(self._texts[Weight.LIMIT]),
+        )
+
+
+def _weight(finding: Finding, key: str, baseline: Baseline, eager: bool) -> Weight:
+    kinds = baseline.kinds.get(key, Kinds())
+    return weigh(finding, key, kinds, baseline.usage, eager=eager)
+
+
+def _rung_of(finding: Finding) -> str:
+    """The rung that a finding of the uncompiled run belongs to."""
+    if finding.part is Part.EFFECT:
+        return "effects"
+    return "gradients" if finding.part is Part.GRADIENT else "outputs"
 
 
 def _backend_rungs(
     candidate: Outcome,
     baseline: Baseline,
     backends: Sequence[str],
-    next_breaks: Mapping[str, tuple[GraphBreak, ...]],
-    target: str,
+    assumes: Sequence[str],
     *,
     any_inputs: bool = False,
 ) -> list[Rung]:
+    """``any_inputs``: what the unpatched program does on the same inputs counts for all of them."""
     rungs = []
     for backend in backends:
         names = (f"fullgraph-{backend}", f"partial-{backend}")
         events = [event for event in candidate.of(Compared) if event.rung in names]
-        differences: list[str] = []
-        caveats: list[str] = []
-        for event in events:
-            unstable = baseline.unstable.get(event.key, ())
-            inherent = (baseline.inherent or {}).get((event.key, event.rung), ())
-            broken = (baseline.inherent or {}).get((event.key, f"partial-{backend}"), ())
-            for text in event.differences:
-                if _unstable(text, unstable) or _name(text) in inherent:
-                    continue
-                if (any_inputs or _of_no_number(text)) and _labelled(text) in broken:
-                    continue
-                _add(differences, text)
-            for text in event.caveats:
-                if _name(text) not in inherent:
-                    _add(caveats, text)
         if not events:
             rungs.append(Rung(backend, False, "was not compiled"))
             continue
+        found = _Sum()
+        for event in events:
+            inherent = (baseline.inherent or {}).get((event.key, event.rung), frozenset())
+            broken = (baseline.inherent or {}).get((event.key, names[1]), frozenset())
+            skipped = baseline.unstable.get(event.key, frozenset()) | inherent
+            forgiven = forgive(event.findings, assumes, compiled=True)
+            for finding in forgiven.caveats:
+                found.add(finding, Weight.CAVEAT)
+            for finding in forgiven.left:
+                if finding.name in skipped:
+                    continue
+                if (any_inputs or _of_no_number(finding)) and finding.labelled in broken:
+                    continue
+                found.add(finding, _weight(finding, event.key, baseline, False))
         partial = sorted({e.key.rpartition("::")[2] for e in events if e.rung == names[1]})
         count = sum(event.perturbed for event in events)
         detail = f"fullgraph=True, {count} comparisons"
         if partial:
             detail = f"{', '.join(partial)} still breaks elsewhere; compared with graph breaks"
-        if differences:
-            detail = differences[0]
-        rungs.append(Rung(backend, not differences, detail, tuple(caveats)))
+        rungs.append(found.rung(backend, detail))
     return rungs
 
 
@@ -337,7 +336,12 @@ def is_late(outcome: Outcome) -> bool:
 
 
 def one_backend(
-    outcome: Outcome, plain: Outcome | None, baseline: Baseline, backend: str, limit: float
+    outcome: Outcome,
+    plain: Outcome | None,
+    baseline: Baseline,
+    backend: str,
+    limit: float,
+    assumes: Sequence[str] = (),
 ) -> Rung:
     """The rung of a brief run under one more backend; ``plain`` is the original's, if it failed."""
     if is_late(outcome):
@@ -347,7 +351,7 @@ def one_backend(
         return Rung(backend, False, problem)
     if plain is not None:
         baseline = dataclasses.replace(baseline, inherent=inherent_differences(plain))
-    (rung,) = _backend_rungs(outcome, baseline, (backend,), {}, "", any_inputs=True)
+    (rung,) = _backend_rungs(outcome, baseline, (backend,), assumes, any_inputs=True)
     return rung
 
 
@@ -502,25 +506,13 @@ def _other_words(baseline: Baseline, outcome: Outcome) -> tuple[str, str]:
     return "", caveat
 
 
-def _kind(text: str) -> str:
-    bare = text.removeprefix(_IF_GRADIENTS)
-    if bare.startswith(_EFFECT_WORDS):
-        return "effects"
-    if bare.startswith(_GRADIENT_WORDS) or bare.endswith(
-        ("gets a zero gradient instead of none", "gets no gradient instead of a zero one")
-    ):
-        return "gradients"
-    return "outputs"
-
-
-def inherent_differences(outcome: Outcome) -> dict[tuple[str, str], tuple[str, ...]]:
+def inherent_differences(outcome: Outcome) -> dict[tuple[str, str], Names]:
     """What a run of the *unpatched* program as a candidate found, by region and rung."""
-    result: dict[tuple[str, str], tuple[str, ...]] = {}
+    result: dict[tuple[str, str], Names] = {}
     for event in outcome.of(Compared):
-        texts = (*event.differences, *event.caveats)
-        names = tuple(name for text in texts for name in (_name(text), _labelled(text)))
+        names = {name for finding in event.findings for name in (finding.name, finding.labelled)}
         key = (event.key, event.rung)
-        result[key] = (*result.get(key, ()), *names)
+        result[key] = result.get(key, frozenset()) | names
     return result
 
 
@@ -531,46 +523,21 @@ def wants_inherent(candidate: Outcome) -> bool:
     infinities, for which the compiler's own decompositions differ from eager here and there.
     """
     return any(
-        any(_of_no_number(text) for text in event.differences)
+        any(_of_no_number(finding) for finding in event.findings)
         if event.rung.startswith("fullgraph-")
-        else event.rung.startswith("partial-") and bool(event.differences or event.caveats)
+        else event.rung.startswith("partial-") and bool(event.findings)
         for event in candidate.of(Compared)
     )
 
 
-def _of_no_number(text: str) -> bool:
+def _of_no_number(finding: Finding) -> bool:
     """Whether a gradient differs on inputs that hold NaN or infinities."""
-    return text.startswith("gradient of ") and text.endswith(
-        ("(inputs: nan)", "(inputs: inf)", "(inputs: -inf)")
-    )
+    return finding.part is Part.GRADIENT and finding.label in NO_NUMBERS
 
 
-def _labelled(text: str) -> str:
-    """What differs with the inputs that showed it, without values."""
-    return f"{_name(text)} on {text.rpartition('(inputs: ')[2]}"
-
-
-def _name(text: str) -> str:
-    """What differs, without values and without the inputs that showed it."""
-    bare = text.removeprefix(_IF_GRADIENTS)
-    kept = _IF_GRADIENTS if bare != text else ""
-    # A list of times grows: its items are one thing.
-    return kept + re.sub(r"\.\d+", ".*", bare.partition(":")[0].partition(" (")[0])
-
-
-def _unstable(text: str, unstable: Iterable[str]) -> bool:
-    """Whether the original, run twice, differed in the same thing."""
-    return _name(text) in unstable
-
-
-def unstable_names(texts: Iterable[str]) -> tuple[str, ...]:
+def unstable_names(findings: Iterable[Finding]) -> Names:
     """What two runs of the original disagreed on, without the values."""
-    return tuple(dict.fromkeys(_name(text) for text in texts))
-
-
-def _add(texts: list[str], text: str) -> None:
-    if text not in texts:
-        texts.append(text)
+    return frozenset(finding.name for finding in findings)
 
 
 # -- reading events ------------------------------------------------------------------------------

@@ -14,7 +14,18 @@ from typing import Any
 
 import libcst as cst
 
-from gbfix import cache, catalog, ignores, ladder, payoff, recording, registry, sameness
+from gbfix import (
+    cache,
+    catalog,
+    ignores,
+    ladder,
+    payoff,
+    recording,
+    registry,
+    sameness,
+    usage,
+    wording,
+)
 from gbfix.bench import Bench
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
@@ -162,6 +173,8 @@ class Loop:
             raising=self._recorded.raising,
             refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
             conditionals={e.key: e.conditionals for e in ladder.user_traces(user)},
+            kinds=usage.kinds(golden, self._texts()),
+            usage=usage.usage(golden, self._texts(), self._options.callers),
         )
         bench.settle(self._recorded.calls)
         self._trials = Trials(
@@ -201,6 +214,11 @@ class Loop:
         shown = self._as_on_disk(found).site
         self._ignored_breaks.add((site.path, shown.line if shown else site.line, found.code))
         return True
+
+    def _texts(self) -> list[str]:
+        """The project's files that the program loaded, as they are."""
+        paths = [path for path in self._project_files() if path.endswith(".py")]
+        return [self._bench.source(path).text for path in paths]
 
     def _text(self, path: str) -> str:
         """The text as patched so far."""
@@ -418,11 +436,11 @@ class Loop:
                 outcomes[place] = (before[0] + no, before[1] + yes)
         return Observed(result, outcomes)
 
-    def _note_unstable(self, event: Nondeterministic, unstable: dict[str, tuple[str, ...]]) -> None:
+    def _note_unstable(self, event: Nondeterministic, unstable: dict[str, ladder.Names]) -> None:
         if self._accepted or event.key in unstable:
             return
-        names = ladder.unstable_names(event.what)
-        unstable[event.key] = names
+        unstable[event.key] = ladder.unstable_names(event.what)
+        names = list(dict.fromkeys(wording.subject(finding) for finding in event.what))
         region = self._recorded.regions.get(event.key)
         self._report.errors.append(
             ErrorReport(

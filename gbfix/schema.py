@@ -197,7 +197,10 @@ class Rung:
     name: str
     passed: bool | None
     detail: str = ""
+    #: Why a patch that passed must be called unsafe.
     caveats: tuple[str, ...] = ()
+    #: Calls of other kinds than the program's that the patch serves in another way.
+    limits: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,6 +219,11 @@ class Verdict:
     def caveats(self) -> tuple[str, ...]:
         """Reasons, measured, why a patch that passed must still be called unsafe."""
         return tuple(text for rung in self.rungs for text in rung.caveats)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Calls of other kinds than the program's that the patch serves in another way."""
+        return tuple(dict.fromkeys(text for rung in self.rungs for text in rung.limits))
 
     def rung(self, name: str) -> Rung | None:
         return next((rung for rung in self.rungs if rung.name == name), None)
@@ -378,4 +386,6 @@ class Options:
     measure: bool = False
     only_if_faster: bool = False
     exclude: tuple[str, ...] = ()
+    #: Who calls the regions: ``program`` (this one and its like) or ``any``.
+    callers: str = "program"
     verbose: int = 0

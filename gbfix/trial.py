@@ -33,6 +33,9 @@ _PROVED = frozenset({"state-is-constant", "reads-once"})
 
 _DISABLE = "compiler.disable"
 
+#: How the variation that gives a global or an attribute another value is labelled.
+_REBOUND = "rebound "
+
 
 @dataclasses.dataclass
 class Observed:
@@ -325,10 +328,12 @@ class Trials:
 
         outcome = brief(overlay)
         self._given_up += ladder.is_late(outcome)
-        rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit)
+        assumes = (*self.baseline.assumes, *rewrite.assumes)
+        rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit, assumes)
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
-            rung = ladder.one_backend(outcome, brief({}), self.baseline, "inductor", limit)
+            plain = brief({})
+            rung = ladder.one_backend(outcome, plain, self.baseline, "inductor", limit, assumes)
         self._under_inductor[tried] = rung
         judgement.verdict = judgement.verdict.with_rung(rung)
 
@@ -485,12 +490,13 @@ def _constants_rung(outcome: Outcome, verdict: Verdict) -> Rung:
     events = outcome.of(Compared)
     found: dict[str, None] = {}
     if verdict.failure or verdict.caveats:
-        texts = [text for event in events for text in (*event.differences, *event.caveats)]
-        found = dict.fromkeys(text.partition("(inputs: rebound ")[2].rstrip(")") for text in texts)
+        labels = [finding.label for event in events for finding in event.findings]
+        found = dict.fromkeys(
+            label.removeprefix(_REBOUND) for label in labels if label.startswith(_REBOUND)
+        )
     caveats = [
         f"`{name}` may change between calls: the original reads it anew, the patch does not"
         for name in found
-        if name
     ]
     if verdict.failure and not caveats:
         caveats = [f"other values could not be tried: {verdict.failure}"]

@@ -30,7 +30,7 @@ class Planted(Codemod):
     """Replaces one text by another, wherever the break is."""
 
     name = "planted"
-    codes = ("GB0025", "GB0170")
+    codes = ("GB0025", "GB0124", "GB0170", "data-dependent-guard")
 
     def __init__(self, old: str, new: str) -> None:
         self._old = old

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from gbfix.evidence import Finding, Part
 from gbfix.schema import Report
-from gbfix.worker.compare import _diff
+from gbfix.worker.compare import Findings
 from gbfix.worker.perturb import Inputs, variations
 from gbfix.worker.values import Imager, is_plain
 
@@ -48,11 +49,11 @@ def test_every_variation_can_be_made(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TENSORS)
 def test_images_tell_values_apart(name: str) -> None:
-    def differences(first: torch.Tensor, second: torch.Tensor) -> list[str]:
-        found: list[str] = []
+    def differences(first: torch.Tensor, second: torch.Tensor) -> list[Finding]:
+        found = Findings()
         images = [Imager().image(value, "out") for value in (first, second)]
-        _diff(*images, "out", found, [], strict=True, tight=None)
-        return found
+        found.diff(*images, Part.OUTPUT, "out", strict=True, tight=None)
+        return found.findings
 
     make = TENSORS[name]
     assert differences(make(1.0), make(1.0)) == []
@@ -61,10 +62,10 @@ def test_images_tell_values_apart(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_sparse_tensor_is_not_a_dense_one() -> None:
-    found: list[str] = []
+    found = Findings()
     images = [Imager().image(value, "out") for value in (torch.eye(3), torch.eye(3).to_sparse())]
-    _diff(*images, "out", found, [], strict=True, tight=None)
-    assert found
+    found.diff(*images, Part.OUTPUT, "out", strict=True, tight=None)
+    assert found.findings
 
 
 @pytest.mark.filterwarnings("ignore")

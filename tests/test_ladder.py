@@ -283,7 +283,7 @@ CASES = [
             torch._dynamo.graph_break()
             return x
 
-        f(torch.ones(3))
+        f(torch.ones(3)).add_(1)
         """,
         "    torch._dynamo.graph_break()\n    return x\n",
         "    return x.clone()\n",
@@ -302,7 +302,9 @@ CASES = [
             torch._dynamo.graph_break()
             return x * 2
 
+        optimizer = torch.optim.SGD([unused], 0.1, weight_decay=0.1)
         f(torch.ones(3, requires_grad=True)).sum().backward()
+        optimizer.step()
         """,
         "    torch._dynamo.graph_break()\n    return x * 2",
         "    return x * 2 + (0 * unused).to(x.dtype)",
@@ -311,6 +313,157 @@ CASES = [
         caveat=True,
     ),
 ]
+
+
+CASES += [
+    Wrong(
+        "a number that torch.cond cannot take once it changes",
+        """
+        @torch.compile
+        def f(x, limit: float):
+            if x.max() > limit:
+                return x * limit
+            return x + limit
+
+        f(torch.ones(3), 0.5)
+        """,
+        "    if x.max() > limit:\n        return x * limit\n    return x + limit",
+        "    return torch.cond(x.max() > limit, lambda: x * limit, lambda: x + limit)",
+        "eager",
+        "(inputs: numbers)",
+    ),
+    Wrong(
+        "an instance with another number",
+        """
+        class Net(torch.nn.Module):
+            def __init__(self, factor=0.5):
+                super().__init__()
+                self.factor = factor
+
+            @torch.compile
+            def forward(self, x):
+                if x.max() > 3:
+                    return x * self.factor
+                return x + self.factor
+
+        Net()(torch.ones(3))
+        """,
+        "        if x.max() > 3:\n            return x * self.factor\n"
+        "        return x + self.factor",
+        "        return torch.cond(\n"
+        "            x.max() > 3, lambda: x * self.factor, lambda: x + self.factor\n"
+        "        )",
+        "eager",
+        "(inputs: instance)",
+    ),
+    Wrong(
+        "a number that wraps around in eight bits",
+        """
+        @torch.compile
+        def f(x):
+            if x.max().item() > 1000:
+                return x.float() / 4095
+            return x.float() / 255
+
+        f(torch.rand(4) * 2000)
+        """,
+        "    if x.max().item() > 1000:\n        return x.float() / 4095\n"
+        "    return x.float() / 255",
+        "    return torch.where(x.max() > 1000, x.float() / 4095, x.float() / 255)",
+        "outputs",
+        "For uint8 inputs: ",
+        caveat=True,
+    ),
+    Wrong(
+        "a promotion that only mixed dtypes show",
+        """
+        @torch.compile
+        @torch.no_grad()
+        def f(x, y):
+            return x.sum() or y.sum()
+
+        f(torch.rand(4), torch.rand(4))
+        """,
+        "    return x.sum() or y.sum()",
+        "    return torch.where(x.sum() != 0, x.sum(), y.sum())",
+        "outputs",
+        "Where one input is float32 and the others are not: ",
+        caveat=True,
+    ),
+]
+#: What nobody in the program can tell: one plain sentence, and the patch stays safe.
+LIMITS = [
+    Wrong(
+        "a copy that nobody changes",
+        """
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x
+
+        f(torch.ones(3))
+        """,
+        "    torch._dynamo.graph_break()\n    return x\n",
+        "    return x.clone()\n",
+        "outputs",
+        "The result is a copy and no longer in.0.0.",
+    ),
+    Wrong(
+        "a zero gradient that no optimizer takes",
+        """
+        unused = torch.ones((), requires_grad=True)
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return x * 2
+
+        f(torch.ones(3, requires_grad=True)).sum().backward()
+        """,
+        "    torch._dynamo.graph_break()\n    return x * 2",
+        "    return x * 2 + (0 * unused).to(x.dtype)",
+        "gradients",
+        "`global.unused` gets a zero gradient instead of none.",
+    ),
+    Wrong(
+        "an error where gradients are differentiated again",
+        """
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            @torch.autograd.function.once_differentiable
+            def backward(ctx, grad):
+                return grad * 2
+
+
+        @torch.compile
+        def f(x):
+            torch._dynamo.graph_break()
+            return (x * 2).sin()
+
+        f(torch.ones(3, requires_grad=True))
+        """,
+        "    torch._dynamo.graph_break()\n    return (x * 2).sin()",
+        "    return Double.apply(x).sin()",
+        "gradients",
+        "Where gradients are differentiated again, ",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", LIMITS, ids=lambda case: case.name)
+def test_what_nobody_in_the_program_can_tell_is_a_limit(
+    case: Wrong, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (patch,) = run_planted(case, gbfix_run, monkeypatch).patches
+    assert patch.safety is Safety.SAFE, patch.verdict.caveats
+    rung = patch.verdict.rung(case.rung)
+    assert rung is not None
+    assert any(text.startswith(case.says) for text in rung.limits), rung
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,8 +1,7 @@
-"""Says where two shots of the same call differ, in words that fit into a report.
+"""Finds where two shots of the same call differ.
 
-A *difference* fails the rung.  A *caveat* is a measured change that can matter to a caller but not
-to the values (a result that no longer is the input itself, a zero gradient instead of none): the
-patch passes, and must be called unsafe.
+Every difference is a `gbfix.evidence.Finding`; what it means for a patch is decided elsewhere
+(`gbfix.evidence.contract`), and nothing is left out here but what repeats itself.
 """
 
 from __future__ import annotations
@@ -13,12 +12,22 @@ from typing import Any
 
 import torch
 
+from gbfix.evidence import Finding, Kind, Part
 from gbfix.worker import settings
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import TensorImage, Whose
 
-_MAX = 6
+#: More findings than this on one shot, or on one call, repeat themselves.
+_MANY = 40
+_MOST = 4000
+_ASPECTS = (
+    ("shape", Kind.SHAPE),
+    ("dtype", Kind.DTYPE),
+    ("device", Kind.DEVICE),
+    ("kind", Kind.TYPE),
+    ("requires_grad", Kind.DIFFERENTIABLE),
+)
 #: Numbers in a text: their last places are inductor's own.
 _DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]\d+)?|\s+")
 _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
@@ -26,11 +35,19 @@ _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
 _OF_SIZES = "Runtime assertion failed for expression"
 #: Variations that change what kind of inputs these are, not only their values.
 _INVENTED = frozenset(
-    {"shape", "dtype", "layout", "numbers", "defaults", "alias", "flags", "plain"}
+    {
+        "shape",
+        "dtype",
+        "layout",
+        "numbers",
+        "instance",
+        "defaults",
+        "alias",
+        "flags",
+        "plain",
+        "mode",
+    }
 )
-#: Where the compiler's own refusal, loud and clear, is no fault of a patch.
-_REFUSABLE = {"layout": "strides", "dtype": "dtypes"}
-_NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 #: State that is found by following names in code, which a patch may move to other functions.
 _ELSEWHERE = ("global.", "class.", "function.", "default.", "closure.")
 
@@ -40,15 +57,22 @@ class Comparison:
     """``mode`` is ``eager`` for patched eager against original eager, else the backend's name."""
 
     mode: str
-    differences: list[str] = dataclasses.field(default_factory=list)
-    caveats: list[str] = dataclasses.field(default_factory=list)
-    #: What is worth saying beside a passed rung.
-    notes: list[str] = dataclasses.field(default_factory=list)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
     count: int = 0
 
     @property
     def compiled(self) -> bool:
         return self.mode != "eager"
+
+    @property
+    def differences(self) -> list[Finding]:
+        """Findings that concern values, errors or effects."""
+        return [finding for finding in self.findings if not finding.mild]
+
+    @property
+    def caveats(self) -> list[Finding]:
+        """Findings that concern a caller who looks closely."""
+        return [finding for finding in self.findings if finding.mild]
 
     @property
     def _tight(self) -> bool | None:
@@ -58,134 +82,87 @@ class Comparison:
         """
         return None if self.mode == "inductor" else not self.compiled
 
+    def note(self, finding: Finding) -> None:
+        """Keep a finding, unless an equal one is there."""
+        if finding not in self.findings and len(self.findings) < _MOST:
+            self.findings.append(finding)
+
     def add(self, before: Shot, after: Shot) -> None:
         """Compare two shots with the same label; findings carry the label."""
         self.count += 1
-        found: list[str] = []
-        caveats: list[str] = []
-        self._errors(before, after, found, caveats)
+        found = Findings()
+        tight = self._tight
+        self._errors(before, after, found)
         if before.error is None and after.error is None:
-            _diff(
-                before.result,
-                after.result,
-                "output",
-                found,
-                caveats,
-                strict=not self.compiled,
-                tight=self._tight,
-            )
+            found.diff(
+                before.result, after.result, Part.OUTPUT, "output",
+                strict=not self.compiled, tight=tight,
+            )  # fmt: skip
         both = before.error is not None and after.error is not None
         if both and before.kind in _INVENTED:
             # How far each one came before it raised is no contract either.
             pass
         elif (before.error is None) == (after.error is None):
-            _diff(
-                before.inputs,
-                after.inputs,
-                "input after the call",
-                found,
-                [],
-                strict=False,
-                tight=self._tight,
-            )
-            self._state(before, after, found, caveats)
-            self._gradients(before, after, found, caveats)
+            found.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
+            self._state(before, after, found)
+            self._gradients(before, after, found)
             self._effects(before, after, found)
             for name, digest in before.rng.items():
                 if after.rng.get(name) != digest:
-                    found.append(f"{name} random stream afterwards differs")
+                    found.add(Kind.DIFFERS, Part.RANDOM, name)
             self._settings(before, after, found)
-        if before.kind == "grad":
-            # The recorded run asked for no gradient here: worth a word, not a refusal.
-            if before.error is not None or before.grad_error is not None:
-                return
-            caveats += [f"if inputs required gradients: {text}" for text in found]
-            found = []
-        if before.label in _NO_NUMBERS and not self.compiled:
-            # 0 * NaN here and there: it matters to whoever trains on such inputs.
-            odd = [text for text in found if text.startswith("gradient of ")]
-            caveats += [f"{text} (inputs: {before.label})" for text in odd]
-            found = [text for text in found if text not in odd]
-        self.differences += [f"{text} (inputs: {before.label})" for text in found]
-        self.caveats += [text for text in caveats if text not in self.caveats]
+        if before.kind == "grad" and (before.error is not None or before.grad_error is not None):
+            return
+        for finding in found.findings:
+            self.note(dataclasses.replace(finding, label=before.label, variation=before.kind))
 
-    def _settings(self, before: Shot, after: Shot, found: list[str]) -> None:
+    def _settings(self, before: Shot, after: Shot, found: Findings) -> None:
         for name in settings.COMPILED if self.compiled else before.settings:
             old, new = before.settings.get(name), after.settings.get(name)
             if name == "environment" and self.mode == "inductor":
                 continue  # its C++ build sets variables of its own
             if old != new:
-                found.append(f"{name} afterwards differs")
+                found.add(Kind.DIFFERS, Part.SETTING, name)
 
-    def _errors(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
+    def _errors(self, before: Shot, after: Shot, found: Findings) -> None:
         if before.error is None and after.error is None:
             return
-        invented = before.kind in _INVENTED
         if before.error is None:
             assert after.error is not None
-            # Shapes, dtypes and numbers that nobody ever gave: the patch is narrower than the
-            # original, which is worth knowing, but it does not give a wrong result.
-            text = f"raises {_error(after.error)}, the original does not"
-            if before.kind in _REFUSABLE and _DYNAMO in after.error_types:
-                # torch.cond wants equal strides and dtypes of its branches, and says so.
-                self.notes.append(f"refuses inputs with other {_REFUSABLE[before.kind]}")
-            elif invented:
-                caveats.append(f"{text} (inputs: {before.label})")
-            else:
-                found.append(text)
-        elif invented and before.error_parts is None:
+            found.add(Kind.RAISES, Part.EXCEPTION, after=_error(after.error))
+        elif before.kind in _INVENTED and before.error_parts is None:
             # The original does not take these inputs, and it was not its own code that said so.
             return
         elif after.error is None:
-            found.append(f"does not raise {_error(before.error)} as the original does")
+            found.add(Kind.DOES_NOT_RAISE, Part.EXCEPTION, before=_error(before.error))
         elif before.error[0] != after.error[0]:
-            name = before.error[0].rsplit(".", 1)[-1]
-            # Dynamo wraps what it meets while tracing (torch.cond traces even in eager): the same
-            # error is then named in the message.
-            traced = _DYNAMO in after.error_types
-            if traced and (name in after.error[1] or before.error[1] in after.error[1]):
-                return
-            if traced and before.error[0] in after.error_types and before.kind == "shape":
-                return
-            text = f"raises {_error(after.error)} instead of {_error(before.error)}"
-            if before.label != "base" and _OF_SIZES in after.error[1]:
+            if not _is_the_same_error(before, after):
+                late = before.label != "base" and _OF_SIZES in after.error[1]
                 # No result in either: the graph asks for what it took for granted of a size.
-                caveats.append(f"{text} (inputs: {before.label})")
-            else:
-                found.append(text)
-        elif before.error[1] != after.error[1] and not self.compiled:
-            caveats.append(
-                f"the message of {before.error[0]} changes from {_short(before.error[1])!r} "
-                f"to {_short(after.error[1])!r}"
-            )
-        elif before.error_parts is not None and not self.compiled:
-            parts: list[str] = []
-            if after.error_parts is not None:
-                _diff(
-                    before.error_parts,
-                    after.error_parts,
-                    "exception",
-                    parts,
-                    [],
-                    strict=False,
-                    tight=self._tight,
+                kind = Kind.SIZE_ERROR if late else Kind.OTHER_ERROR
+                found.add(
+                    kind, Part.EXCEPTION, before=_error(before.error), after=_error(after.error)
                 )
-            caveats += parts[:1]
+        elif before.error[1] != after.error[1] and not self.compiled:
+            found.add(
+                Kind.MESSAGE, Part.EXCEPTION, detail=before.error[0],
+                before=repr(_short(before.error[1])), after=repr(_short(after.error[1])),
+            )  # fmt: skip
+        elif before.error_parts is not None and not self.compiled:
+            parts = Findings()
+            if after.error_parts is not None:
+                parts.diff(
+                    before.error_parts, after.error_parts, Part.EXCEPTION, "", tight=self._tight
+                )
+            for part in parts.findings[:1]:
+                found.findings.append(dataclasses.replace(part, kind=Kind.PARTS))
 
-    def _state(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
+    def _state(self, before: Shot, after: Shot, found: Findings) -> None:
         for name, image in before.tensors.items():
             if name in after.tensors:
-                _diff(
-                    image,
-                    after.tensors[name],
-                    f"{name} afterwards",
-                    found,
-                    [],
-                    strict=False,
-                    tight=self._tight,
-                )
+                found.diff(image, after.tensors[name], Part.STATE, name, tight=self._tight)
             elif not name.startswith(_ELSEWHERE):
-                found.append(f"{name} is missing afterwards")
+                found.add(Kind.MISSING, Part.STATE, name)
         for name in sorted(before.changed | after.changed):
             if name not in before.state:
                 # New in the patched program: what it keeps for itself is no difference yet.
@@ -194,22 +171,22 @@ class Comparison:
             if name in after.state:
                 now = after.state[name]
                 if _same_number(value, now):
-                    caveats.append(f"{name} was a number of numpy's and is Python's now")
+                    found.add(Kind.NUMBER_CLASS, Part.STATE, name)
                     continue
-                _diff(value, now, f"{name} afterwards", found, [], strict=False, tight=self._tight)
+                found.diff(value, now, Part.STATE, name, tight=self._tight)
             elif _looked_for(name, after):
-                found.append(f"{name} is missing afterwards")
+                found.add(Kind.MISSING, Part.STATE, name)
         for name in before.gone:
             if name in after.state:
-                found.append(f"{name} is still there afterwards")
+                found.add(Kind.STAYS, Part.STATE, name)
 
-    def _gradients(self, before: Shot, after: Shot, found: list[str], caveats: list[str]) -> None:
+    def _gradients(self, before: Shot, after: Shot, found: Findings) -> None:
         if before.grad_error is not None or after.grad_error is not None:
             if (before.grad_error is None) != (after.grad_error is None):
                 error = after.grad_error or before.grad_error
                 assert error is not None
                 who = "patched" if after.grad_error else "original"
-                found.append(f"backward raises {_error(error)} in the {who} program only")
+                found.add(Kind.DIFFERS, Part.GRADIENT, "backward", after=_error(error), detail=who)
             return
         for name, image in before.grads.items():
             other = after.grads.get(name)
@@ -218,51 +195,53 @@ class Comparison:
             if image is None or other is None:
                 given = image if other is None else other
                 zero = bool((given.data == 0).all())
-                if zero and before.asked:
-                    continue
                 if zero:
-                    now = (
-                        "no gradient instead of a zero one"
-                        if other is None
-                        else ("a zero gradient instead of none")
-                    )
-                    caveats.append(f"{name} gets {now}")
+                    kind = Kind.NONE if other is None else Kind.ZERO
                 else:
-                    found.append(f"gradient of {name} is {'lost' if other is None else 'new'}")
+                    kind = Kind.LOST if other is None else Kind.NEW
+                found.add(kind, Part.GRADIENT, name)
                 continue
-            what = f"gradient of {name}"
-            if isinstance(image, TensorImage) and isinstance(other, TensorImage):
-                _diff_tensors(
-                    image, other, what, found, [], strict=False, tight=self._tight,
-                    slack=_slack(before.label) if self.compiled else None,
-                )  # fmt: skip
-            else:
-                _diff(image, other, what, found, [], strict=False, tight=self._tight)
+            slack = _slack(before.label) if self.compiled else None
+            found.diff(image, other, Part.GRADIENT, name, tight=self._tight, slack=slack)
 
-    def _effects(self, before: Shot, after: Shot, found: list[str]) -> None:
+    def _effects(self, before: Shot, after: Shot, found: Findings) -> None:
         first, second = without_deprecations(before.effects, after.effects), after.effects
-        for what in ("stdout", "logs", "warnings", "events", "files"):
-            old, new = getattr(first, what), getattr(second, what)
-            if self.mode == "inductor":
-                old, new = (_DIGITS.sub("#", repr(value)) for value in (old, new))
-            if old != new:
-                found.append(f"{what} differ: {_short(repr(old))} became {_short(repr(new))}")
+        pairs = [
+            (what, getattr(first, what), getattr(second, what))
+            for what in ("stdout", "logs", "warnings", "events", "files")
+        ]
         # Warnings of the backward pass are torch's own, and differ where it is compiled.
-        for what in ("stdout", "logs"):
-            old, new = getattr(before.later, what), getattr(after.later, what)
+        pairs += [
+            (f"later {what}", getattr(before.later, what), getattr(after.later, what))
+            for what in ("stdout", "logs")
+        ]
+        for what, old, new in pairs:
             if self.mode == "inductor":
                 old, new = (_DIGITS.sub("#", repr(value)) for value in (old, new))
             if old != new:
-                text = f"{_short(repr(old))} became {_short(repr(new))}"
-                found.append(f"{what} of the backward pass differ: {text}")
+                found.add(Kind.DIFFERS, Part.EFFECT, what, _short(repr(old)), _short(repr(new)))
         if first.order != second.order and self.mode != "inductor":
-            found.append("events happen in another order: output, log records, warnings, files")
+            found.add(Kind.DIFFERS, Part.EFFECT, "order")
         # torch.fx prints a traceback where a branch of torch.cond raises.
         quiet = before.error is None and before.kind not in _INVENTED
         if first.stderr != second.stderr and quiet and not self.compiled:
-            found.append(
-                f"stderr differs: {_short(first.stderr)!r} became {_short(second.stderr)!r}"
-            )
+            old, new = repr(_short(first.stderr)), repr(_short(second.stderr))
+            found.add(Kind.DIFFERS, Part.EFFECT, "stderr", old, new)
+
+
+def _is_the_same_error(before: Shot, after: Shot) -> bool:
+    """Whether Dynamo wrapped the original's error in one of its own.
+
+    It does that with what it meets while tracing (torch.cond traces even in eager): the same error
+    is then named in the message.
+    """
+    assert before.error is not None and after.error is not None
+    if _DYNAMO not in after.error_types:
+        return False
+    name = before.error[0].rsplit(".", 1)[-1]
+    if name in after.error[1] or before.error[1] in after.error[1]:
+        return True
+    return before.error[0] in after.error_types and before.kind == "shape"
 
 
 def without_deprecations(before: Effects, after: Effects) -> Effects:
@@ -311,49 +290,101 @@ def _short(text: str) -> str:
     return line if len(line) <= 100 else line[:97] + "..."
 
 
-def _diff(
-    old: Any,
-    new: Any,
-    path: str,
-    found: list[str],
-    caveats: list[str],
-    *,
-    strict: bool,
-    tight: bool | None,
-) -> None:
-    """Append what differs between two images; at most a handful."""
-    if len(found) >= _MAX:
-        return
-    if isinstance(old, Whose) or isinstance(new, Whose):
-        if strict and old != new:
-            was, now = getattr(old, "name", ""), getattr(new, "name", "")
-            caveats.append(f"{path} was {was or 'a new object'} and is now {now or 'a new one'}")
-    elif isinstance(old, TensorImage) and isinstance(new, TensorImage):
-        _diff_tensors(old, new, path, found, caveats, strict=strict, tight=tight)
-    elif type(old) is not type(new):
-        found.append(f"{path}: {_kind(old)} became {_kind(new)}")
-    elif isinstance(old, list | tuple):
-        if len(old) != len(new):
-            found.append(f"{path}: {len(old)} items became {len(new)}")
+class Findings:
+    """Findings of one comparison, before the inputs are noted on them."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def add(
+        self,
+        kind: Kind,
+        part: Part,
+        place: str = "",
+        before: str = "",
+        after: str = "",
+        detail: str = "",
+    ) -> None:
+        self.findings.append(Finding(kind, part, place, before=before, after=after, detail=detail))
+
+    def diff(
+        self,
+        old: Any,
+        new: Any,
+        part: Part,
+        place: str,
+        *,
+        strict: bool = False,
+        tight: bool | None,
+        slack: float | None = None,
+    ) -> None:
+        """Add what differs between two images.
+
+        ``strict`` looks at identity and strides, too; ``slack`` says that terms were added up in
+        another order, which shows in small results, too.
+        """
+        if len(self.findings) >= _MANY:
             return
-        for index, (a, b) in enumerate(zip(old, new, strict=True)):
-            inner = f"{path}[{index}]" if len(old) > 1 else path
-            _diff(a, b, inner, found, caveats, strict=strict, tight=tight)
-    elif isinstance(old, float):
-        if not torch.allclose(
-            torch.tensor(old, dtype=torch.float64),
-            torch.tensor(new, dtype=torch.float64),
-            rtol=1e-6,
-            atol=1e-9,
-            equal_nan=True,
-        ):
-            found.append(f"{path}: {old!r} became {new!r}")
-    elif hasattr(old, "dtype"):
-        same = old.shape == new.shape and old.tobytes() == new.tobytes()
-        if not same and not _arrays_close(old, new):
-            found.append(f"{path}: array values differ")
-    elif old != new:
-        found.append(f"{path}: {_short(repr(old))} became {_short(repr(new))}")
+        if isinstance(old, Whose) or isinstance(new, Whose):
+            if strict and old != new:
+                was, now = getattr(old, "name", ""), getattr(new, "name", "")
+                self.add(Kind.ALIAS, part, place, was or "a new object", now or "a new one")
+        elif isinstance(old, TensorImage) and isinstance(new, TensorImage):
+            self._tensors(old, new, part, place, strict=strict, tight=tight, slack=slack)
+        elif type(old) is not type(new):
+            self.add(Kind.TYPE, part, place, _kind(old), _kind(new))
+        elif isinstance(old, list | tuple):
+            if len(old) != len(new):
+                self.add(Kind.TYPE, part, place, f"{len(old)} items", str(len(new)))
+                return
+            for index, (a, b) in enumerate(zip(old, new, strict=True)):
+                inner = f"{place}[{index}]" if len(old) > 1 else place
+                self.diff(a, b, part, inner, strict=strict, tight=tight)
+        elif isinstance(old, float):
+            if not _floats_close(old, new):
+                self.add(Kind.VALUE, part, place, repr(old), repr(new))
+        elif hasattr(old, "dtype"):
+            same = old.shape == new.shape and old.tobytes() == new.tobytes()
+            if not same and not _arrays_close(old, new):
+                self.add(Kind.VALUE, part, place, detail="array values")
+        elif old != new:
+            self.add(Kind.TYPE, part, place, _short(repr(old)), _short(repr(new)))
+
+    def _tensors(
+        self,
+        old: TensorImage,
+        new: TensorImage,
+        part: Part,
+        place: str,
+        *,
+        strict: bool,
+        tight: bool | None,
+        slack: float | None,
+    ) -> None:
+        for what, kind in _ASPECTS:
+            before, after = getattr(old, what), getattr(new, what)
+            if before != after:
+                self.add(kind, part, place, str(before), str(after))
+                if kind is not Kind.DIFFERENTIABLE:
+                    return
+        apart = _values_apart(old, new, tight, slack)
+        if apart is not None:
+            self.add(Kind.VALUE, part, place, detail=apart)
+            return
+        if old.same != new.same or old.shares != new.shares:
+            was = old.same or (old.shares and f"a view of {old.shares}") or "a tensor of its own"
+            now = new.same or (new.shares and f"a view of {new.shares}") or "a copy"
+            self.add(Kind.ALIAS, part, place, was, now)
+        if strict and old.strides is not None and new.strides is not None:
+            mine = [s for s, n in zip(old.strides, old.shape, strict=True) if n > 1]
+            theirs = [s for s, n in zip(new.strides, new.shape, strict=True) if n > 1]
+            if mine != theirs and old.data.numel():
+                self.add(Kind.STRIDES, part, place, str(old.strides), str(new.strides))
+
+
+def _floats_close(old: float, new: float) -> bool:
+    a, b = torch.tensor(old, dtype=torch.float64), torch.tensor(new, dtype=torch.float64)
+    return torch.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True)
 
 
 def _slack(label: str) -> float:
@@ -391,23 +422,10 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _diff_tensors(
-    old: TensorImage,
-    new: TensorImage,
-    path: str,
-    found: list[str],
-    caveats: list[str],
-    *,
-    strict: bool,
-    tight: bool | None,
-    slack: float | None = None,
-) -> None:
-    """``slack``: terms were added up in another order, which shows in small results, too."""
-    for what in ("shape", "dtype", "device", "kind", "requires_grad"):
-        before, after = getattr(old, what), getattr(new, what)
-        if before != after:
-            found.append(f"{path}: {what} {before} became {after}")
-            return
+def _values_apart(
+    old: TensorImage, new: TensorImage, tight: bool | None, slack: float | None
+) -> str | None:
+    """How far the values are apart, in torch's words; None where they agree."""
     rough: dict[str, Any] = {}
     if tight is None and old.data.is_floating_point():
         finite = old.data[torch.isfinite(old.data)]
@@ -417,27 +435,19 @@ def _diff_tensors(
     elif slack is not None and old.data.dtype == torch.float32 and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
         rough = {"rtol": 1.3e-6, "atol": max(slack, 1e-5, 2e-5 * largest)}
+    elif tight and old.data.dtype == torch.float64:
+        # A number that was rounded to float32 on its way shows in the ninth place.
+        rough = {"rtol": 1e-10, "atol": 1e-12}
     try:
         torch.testing.assert_close(new.data, old.data, equal_nan=True, check_stride=False, **rough)
     except AssertionError as error:
         lines = [
             line for line in str(error).splitlines() if "Mismatch" in line or "Greatest" in line
         ]
-        found.append(f"{path}: values differ ({'; '.join(lines) or _short(str(error))})")
-        return
+        return "; ".join(lines) or _short(str(error))
     except (RuntimeError, TypeError):
         if not torch.equal(old.data, new.data):
-            found.append(f"{path}: values differ")
-            return
+            return ""
     if tight and not _close_for_their_size(old.data, new.data):
-        found.append(f"{path}: values differ (they are small, and far apart for their size)")
-        return
-    if old.same != new.same or old.shares != new.shares:
-        before = old.same or (old.shares and f"a view of {old.shares}") or "a tensor of its own"
-        after = new.same or (new.shares and f"a view of {new.shares}") or "a copy"
-        caveats.append(f"{path} was {before} and is now {after}")
-    if strict and old.strides is not None and new.strides is not None:
-        mine = [s for s, n in zip(old.strides, old.shape, strict=True) if n > 1]
-        theirs = [s for s, n in zip(new.strides, new.shape, strict=True) if n > 1]
-        if mine != theirs and old.data.numel():
-            caveats.append(f"{path}: strides {old.strides} became {new.strides}")
+        return "they are small, and far apart for their size"
+    return None

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gbfix.evidence import Finding, Kind, Part
 from gbfix.registry import Registry
 from gbfix.schema import GraphBreak
 from gbfix.worker import (
@@ -38,6 +39,7 @@ from gbfix.worker import (
     tracing,
     zygote,
 )
+from gbfix.worker.afterlife import Afterlife
 from gbfix.worker.as_user import AsUser
 from gbfix.worker.compare import Comparison
 from gbfix.worker.effects import EffectRecorder
@@ -45,6 +47,7 @@ from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
     IN_VAIN,
     VAIN,
+    CallKind,
     Compared,
     EventWriter,
     Failed,
@@ -90,6 +93,7 @@ class Worker:
         self.watch = fileguard.Watch()
         self._ignored = (job.directory, os.path.dirname(job.directory))
         self.watch.guards.append(fileguard.FileGuard(job.guard, self._ignored))
+        self.afterlife = Afterlife()
         self.forks = Forks(job, self.writer, self.watch, self._ignored)
         self.overlay = overlay.Overlay(job.overlay, job.instruments, instrument.transform)
         handlers = {
@@ -174,6 +178,8 @@ class Worker:
             for item in self.job.instruments:
                 if item.action == "facts":
                     self.writer.write(self.facts.seen(item.path, item.line))
+        if self.job.mode == "golden":
+            self.writer.write(self.afterlife.seen())
         self.writer.write(Finished(tuple(sorted(set(files))), stopped, status))
 
     def _failure(self, error: BaseException) -> Failed:
@@ -207,6 +213,8 @@ class Worker:
         self.writer.write(RegionCalled(region.key, index))
         try:
             result = target(*args, **kwargs)
+            if self.job.mode == "golden":
+                self.afterlife.keep(region.key, (args, kwargs, result))
         except Exception as error:
             failure = self._failure(error)
             self.writer.write(
@@ -390,6 +398,7 @@ class Worker:
         """The original's shots; a call that does not end on invented inputs gives none there."""
         tracing.set_quiet()
         camera = Camera(call, self.effects)
+        self.writer.write(CallKind(region.key, index, camera.kinds()))
         shots: list[Shot] = []
         limit = 0.0
         for variation in self._variations("eager", index):
@@ -423,9 +432,8 @@ class Worker:
         for item in self.job.instruments:
             if item.action == "facts":
                 self.writer.write(self.facts.seen(item.path, item.line))
-        found = comparison.differences + comparison.caveats
-        if found:
-            self.writer.write(Nondeterministic(region.key, index, tuple(found[:_MOST_UNSTABLE])))
+        if comparison.findings:
+            self.writer.write(Nondeterministic(region.key, index, tuple(comparison.findings)))
 
     def _compare_eager(self, region: Region, index: int, call: Call, golden: str) -> None:
         # torch.cond compiles itself even in eager: its log lines are not the program's.
@@ -443,18 +451,16 @@ class Worker:
                 with fakecheck.checked() as called:
                     after = list(camera.shoot(call.target, [variation], seconds=limit))
             except TookTooLong:
-                comparison.differences.append(
-                    f"does not end within {limit:.0f} s, the original does "
-                    f"(inputs: {variation.label})"
-                )
+                comparison.note(_about_run(Kind.SLOW, variation, after=f"{limit:.0f} s"))
                 break
             if not after:
-                comparison.differences.append(f"inputs {variation.label!r} could not be tried")
+                comparison.note(_about_run(Kind.NOT_TRIED, variation))
             for item in after:
                 comparison.add(shot, item)
             operators |= called
         if operators and not index:
-            comparison.caveats += fakecheck.expanded(camera, call.target)
+            for text in fakecheck.expanded(camera, call.target):
+                comparison.note(_about_run(Kind.PROMISE, perturb.EXPANDED, detail=text))
         self._say(region, index, "eager", comparison)
 
     def _trace(self, region: Region, index: int, call: Call) -> None:
@@ -510,7 +516,8 @@ class Worker:
             try:
                 self._sequence(region, index, call, backend, before, comparison, fullgraph=False)
             except Exception as again:
-                comparison.differences.append(f"fails to compile: {tracing.first_line(again)}")
+                text = tracing.first_line(again)
+                comparison.note(Finding(Kind.FAILS_TO_COMPILE, Part.RUN, detail=text))
         else:
             self.writer.write(Traced(region.key, index, backend, (), graphs=1))
         self._say(region, index, rung, comparison)
@@ -551,7 +558,7 @@ class Worker:
                     continue
                 # Python state must have seen the same calls as in the original's sequence.
                 break
-            if variation.label in ("grad", "grown", "aliased"):
+            if variation.label in ("grad", "grown", "aliased", "settled"):
                 # These compile anew in any case; from scratch, they stay apart from the rest.
                 torch._dynamo.reset()
                 self._compiled.clear()
@@ -572,12 +579,16 @@ class Worker:
                 begun = begun or time.monotonic()
                 self.forks.go_ahead()
             except Exception as error:
-                if variation.kind not in ("shape", "grad", "alias") or not tracing.is_break(error):
+                if variation.kind not in _OTHER_KINDS or not tracing.is_break(error):
                     raise
-                text = f"does not compile for varied inputs ({variation.label})"
-                comparison.caveats.append(f"{text}: {tracing.first_line(error)}")
+                text = tracing.first_line(error)
+                if variation.kind in ("numbers", "instance"):
+                    # A number that changes is symbolic: the user's own compile meets this, too.
+                    comparison.note(_about_run(Kind.RAISES, variation, after=text))
+                else:
+                    comparison.note(_about_run(Kind.NOT_COMPILED, variation, detail=text))
         if counted is not None and not counted.frames and ended and index == 0:
-            comparison.differences.append("no call runs anything that is compiled")
+            comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
 
     def _compile(self, target: Any, region: Region, backend: str, *, fullgraph: bool) -> Any:
         key = (id(target), f"{region.key}/{backend}/{fullgraph}")
@@ -593,10 +604,8 @@ class Worker:
                 region.key,
                 index,
                 rung,
-                tuple(comparison.differences[:8]),
-                tuple(comparison.caveats[:8]),
+                tuple(comparison.findings),
                 comparison.count,
-                tuple(comparison.notes[:3]),
             )
         )
 
@@ -646,14 +655,22 @@ _PATIENCE = 0.3
 #: Seconds after the first call of a compiled sequence in which all variations are tried.  Later
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
-#: What two runs of the unchanged program differ in is named up to so many.
-_MOST_UNSTABLE = 200
+#: Variations for which the compiler starts anew, and may refuse what it took before.
+_OTHER_KINDS = frozenset({"shape", "grad", "alias", "numbers", "instance"})
 _ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
 
 
 #: What a process at a recorded call has loaded for all of its jobs, unless it is larger than this.
 _kept: dict[str, list[Shot]] = {}
 _MOST_KEPT = 64 * 2**20
+
+
+def _about_run(
+    kind: Kind, variation: perturb.Variation, after: str = "", detail: str = ""
+) -> Finding:
+    """A finding on a run that gave no shot to compare."""
+    label, group = variation.label, variation.kind
+    return Finding(kind, Part.RUN, "", label, group, after=after, detail=detail)
 
 
 def _load(path: str) -> list[Shot]:

@@ -135,6 +135,10 @@ GRADS = (
 ANEW = (
     Variation("grown", None, "shape"),
     Variation("aliased", None, "alias"),
+    # A fresh start from the recorded numbers, then others: Dynamo makes them symbolic.
+    Variation("settled", None, "settled"),
+    Variation("numbers", None, "numbers"),
+    Variation("instance", None, "instance"),
 )
 SHAPES = (
     Variation("single", None, "shape"),
@@ -146,13 +150,21 @@ FLAGS = (
     Variation("mode", None, "mode"),
     Variation("double", None, "dtype"),
     Variation("half", None, "dtype"),
+    Variation("mixed", None, "dtype"),
+    Variation("mixed-rest", None, "dtype"),
+    Variation("bytes", None, "dtype"),
+    Variation("image", None, "dtype"),
     Variation("integer", None, "dtype"),
     Variation("fraction", None, "dtype"),
     Variation("plain", None, "plain"),
     Variation("strided", None, "layout"),
-    Variation("numbers", None, "numbers"),
     Variation("defaults", None, "defaults"),
 )
+#: Gradients of gradients.
+TWICE = Variation("twice", None, "grad")
+
+#: Variations that mean something for calls without tensors, too.
+_ABOUT_STATE = frozenset({"values", "state", "mode", "rebound", "settled", "instance"})
 
 #: Rows that share memory: no part of the sequence, as results may come out in another layout.
 EXPANDED = Variation("expanded", None, "layout")
@@ -161,7 +173,7 @@ EXPANDED = Variation("expanded", None, "layout")
 def variations(mode: str) -> tuple[Variation, ...]:
     """Those that a run in this mode goes through (``eager`` sees all of them)."""
     if mode == "eager":
-        return VALUES + GRADS + ANEW + SHAPES + FLAGS
+        return (*VALUES, *GRADS, *ANEW, *SHAPES, *FLAGS, TWICE)
     if mode == "fullgraph-eager":
         return VALUES + GRADS + ANEW
     return VALUES + GRADS
@@ -197,18 +209,25 @@ class Inputs:
         """Fresh arguments; None where the variation means nothing for them."""
         # zlib.crc32, not hash(): string hashes differ between interpreters.
         generator = torch.Generator().manual_seed(zlib.crc32(variation.label.encode()))
-        copier = _Copier(variation, generator, self._rows())
+        copier = _Copier(variation, generator, self.rows)
         args = copier.copy(self._args)
         kwargs = copier.copy(self._kwargs)
         if variation.kind == "alias":
             args, kwargs, copier.changed = _aliased(args, kwargs)
         if variation.kind == "defaults":
             args, kwargs, copier.changed = self._without_defaults(args, kwargs)
-        if variation.kind not in ("values", "state", "mode", "rebound") and not copier.changed:
+        # Another precision may be one of the state alone, and gradients those of parameters.
+        of_state = variation.kind in _ABOUT_STATE or variation.label in ("double", "half", "twice")
+        if not of_state and not copier.changed:
             return None
         if variation.kind == "values" and variation.change is not None and not copier.tensors:
             return None
         return args, kwargs
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the call is given Python numbers."""
+        return self.vary(Variation("numbers", None, "numbers")) is not None
 
     def _without_defaults(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -231,7 +250,8 @@ class Inputs:
             del bound.arguments[name]
         return bound.args, bound.kwargs, bool(optional)
 
-    def _rows(self) -> int:
+    @property
+    def rows(self) -> int:
         """The most common leading size of the tensors: what looks like the batch."""
         given = filter(is_plain, _tensors((self._args, self._kwargs)))
         sizes = [tensor.shape[0] for tensor in given if tensor.dim() > 0]
@@ -240,16 +260,23 @@ class Inputs:
 
 def _takes(value: torch.Tensor, label: str) -> bool:
     """Whether a tensor gets another dtype: floats, and single numbers that `int` may cut off."""
-    if label != "fraction":
+    if label not in ("fraction", "bytes"):
         return value.dtype == torch.float32
-    whole = value.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-    return whole and value.dim() == 0
+    whole = value.dtype in (torch.int64, torch.int32, torch.int16, torch.int8)
+    return whole and (value.dim() == 0 or label == "bytes")
 
 
 def _as_dtype(value: torch.Tensor, label: str) -> torch.Tensor:
     if label == "fraction":
         return value.float() + 0.75
-    if label == "double":
+    if label == "bytes":
+        return value.clamp(0, 255).to(torch.uint8)
+    if label == "image":
+        # All that the dtype can hold: what is compared with more than that must not wrap around.
+        finite = torch.nan_to_num(value, nan=0.0, posinf=0.0, neginf=0.0).abs()
+        largest = float(finite.max()) if finite.numel() else 0.0
+        return (finite * (255.0 / (largest or 1.0))).round().to(torch.uint8)
+    if label in ("double", "mixed", "mixed-rest"):
         return value.double()
     if label == "half":
         return value.bfloat16()
@@ -302,6 +329,7 @@ class _Copier:
         self._keep: list[Any] = []
         self.changed = False
         self.tensors = 0
+        self._floats = 0
 
     def copy(self, value: Any) -> Any:
         if id(value) in self._memo:
@@ -369,7 +397,7 @@ class _Copier:
             new = self._fresh(value)
             if kind == "shape":
                 new = self._resized(new)
-            if kind == "dtype" and _takes(new, self._variation.label):
+            if kind == "dtype" and self._mixes(new) and _takes(new, self._variation.label):
                 new = _as_dtype(new, self._variation.label)
                 self.changed = True
             if kind == "layout" and self._variation.label == EXPANDED.label:
@@ -390,6 +418,14 @@ class _Copier:
         if needs:
             new.requires_grad_()
         return new
+
+    def _mixes(self, value: torch.Tensor) -> bool:
+        """Whether this tensor is converted where the others are not: the first one, or all else."""
+        label = self._variation.label
+        if not label.startswith("mixed") or value.dtype != torch.float32:
+            return True
+        self._floats += 1
+        return (self._floats == 1) is (label == "mixed")
 
     def _exotic(self, value: torch.Tensor) -> torch.Tensor:
         """A sparse tensor keeps its pattern, and its values vary; others stay as they are."""

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from gbfix.evidence import Finding, Kinds
 from gbfix.schema import FrameFacts, GraphBreak, Rung, Target
 
 _DOING = {
@@ -160,15 +161,34 @@ class Traced:
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """One rung of the ladder on one recorded call; ``differences`` is empty when all agreed."""
+    """One rung of the ladder on one recorded call; ``findings`` is empty when all agreed."""
 
     key: str
     index: int
     rung: str
-    differences: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     perturbed: int = 0
-    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class CallKind:
+    """Which kind of call a recorded call of a region is."""
+
+    key: str
+    index: int
+    kinds: Kinds
+
+
+@dataclasses.dataclass(frozen=True)
+class Afterwards:
+    """What the program did with what its regions gave it.
+
+    ``changed``: regions of which an input or output was changed in place after the call.
+    ``steps``: an optimizer took a step.
+    """
+
+    changed: tuple[str, ...] = ()
+    steps: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +206,7 @@ class Nondeterministic:
 
     key: str
     index: int
-    what: tuple[str, ...]
+    what: tuple[Finding, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,6 +257,8 @@ Event = (
     | RegionCalled
     | Traced
     | Compared
+    | CallKind
+    | Afterwards
     | Nondeterministic
     | Timed
     | FactsSeen

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import random
 import signal
+import sys
 import time
 import warnings
 import zlib
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from gbfix.evidence import Kinds
 from gbfix.worker import reach, settings
 from gbfix.worker.effects import EffectRecorder, Effects
-from gbfix.worker.perturb import Inputs, Variation
+from gbfix.worker.perturb import TWICE, Inputs, Variation
 from gbfix.worker.rebind import rebind
 from gbfix.worker.values import (
     Imager,
@@ -46,8 +48,6 @@ class Shot:
 
     label: str
     kind: str
-    #: Gradients were asked for although the program runs under no_grad, in eval mode.
-    asked: bool = False
     result: Any = None
     error: tuple[str, str] | None = None
     error_types: tuple[str, ...] = ()
@@ -206,6 +206,8 @@ class Camera:
                 continue
             if variation.kind == "grad" and torch.is_inference_mode_enabled():
                 continue
+            if variation.kind in ("settled", "instance") and not self._has_numbers(variation.kind):
+                continue
             undo = self._vary_state(variation)
             if undo is None:
                 continue
@@ -215,7 +217,6 @@ class Camera:
             try:
                 with mode, time_limit(seconds):
                     shot = self._one(invoke, variation, *given, fatal)
-                    shot.asked = asked and self._evaluates()
             finally:
                 undo()
                 self._restore()
@@ -274,10 +275,37 @@ class Camera:
             self._gradients(shot, result, known, fatal)
         return shot
 
-    def _evaluates(self) -> bool:
-        """Whether the call belongs to modules that are all in eval mode."""
+    def kinds(self) -> Kinds:
+        """Which kind of call this is (see `gbfix.evidence.Kinds`)."""
+        given = [value for _, value in tensors_in((self._call.args, self._call.kwargs), "in")]
         modules = [root for root in self._roots.values() if isinstance(root, torch.nn.Module)]
-        return bool(modules) and not any(m.training for root in modules for m in root.modules())
+        asks = any(value.requires_grad for value in (*given, *self._state.values()))
+        return Kinds(
+            gradients=torch.is_grad_enabled() and asks,
+            modes=frozenset(part.training for root in modules for part in root.modules()),
+            one_row=self._inputs.rows == 1,
+            integers=any(not v.is_floating_point() and not v.is_complex() for v in given),
+        )
+
+    def _has_numbers(self, kind: str) -> bool:
+        own = bool(self._numbers())
+        return own if kind == "instance" else own or self._inputs.has_numbers
+
+    def _numbers(self) -> list[tuple[dict[str, Any], str, float]]:
+        """Floats that objects of the project's classes hold: where they are, and what."""
+        found = []
+        seen: set[int] = set()
+        for root in self._roots.values():
+            for part in root.modules() if isinstance(root, torch.nn.Module) else (root,):
+                home = sys.modules.get(type(part).__module__)
+                path = getattr(home, "__file__", None) or ""
+                if id(part) in seen or not self._call.project.owns(path):
+                    continue
+                seen.add(id(part))
+                held = getattr(part, "__dict__", None)
+                if type(held) is dict:
+                    found += [(held, k, v) for k, v in held.items() if type(v) is float]
+        return found
 
     def _error_parts(self, error: Exception) -> Any:
         """Arguments and attributes of an exception that the program's own code raised."""
@@ -301,24 +329,21 @@ class Camera:
         known: Mapping[str, torch.Tensor],
         fatal: Callable[[BaseException], bool],
     ) -> None:
-        outputs = [
-            value
-            for _, value in tensors_in(result, "out", modules=False)
+        outputs = {
+            path: value
+            for path, value in tensors_in(result, "out", modules=False)
             if value.requires_grad and (value.is_floating_point() or value.is_complex())
-        ]
+        }
         if not outputs:
             return
-        generator = torch.Generator().manual_seed(7)
-        seeds = [
-            torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
-            if is_plain(value)
-            else torch.ones_like(value)
-            for value in outputs
-        ]
+        seeds = [_cotangent(path, value) for path, value in outputs.items()]
         try:
             with self._effects.watch(files=False) as shot.later:
-                # The graph is not kept: inductor may then reuse its buffers, as for the user.
-                torch.autograd.backward(outputs, seeds)
+                if shot.label == TWICE.label:
+                    _differentiate_twice(list(outputs.values()), seeds, known)
+                else:
+                    # The graph is not kept: inductor may then reuse its buffers, as for the user.
+                    torch.autograd.backward(list(outputs.values()), seeds)
         except Exception as error:
             if fatal(error):
                 raise
@@ -373,12 +398,40 @@ class Camera:
                     part.training = training
 
             return undo
+        if variation.kind == "instance":
+            numbers = self._numbers()
+            for held, name, number in numbers:
+                held[name] = number * 1.5 + 0.25
+
+            def restore() -> None:
+                for held, name, number in numbers:
+                    held[name] = number
+
+            return restore
+        if variation.kind == "dtype" and variation.label in _PRECISIONS:
+            return self._converted(_PRECISIONS[variation.label])
         if variation.kind == "rebound":
             name = variation.label.partition(" ")[2]
             back = rebind(name, self._call.target, self._roots, self._call.project)
             # Where a patch reads it no more, it may not be found either: that shows in the values.
             return back or (lambda: None)
         return lambda: None
+
+    def _converted(self, dtype: torch.dtype) -> Callable[[], None]:
+        """Another precision converts a module's parameters and buffers with its inputs."""
+        before = [
+            (value, value.data)
+            for value in {id(value): value for value in self._state.values()}.values()
+            if is_plain(value) and value.dtype == torch.float32
+        ]
+        for value, data in before:
+            value.data = data.to(dtype)
+
+        def undo() -> None:
+            for value, data in before:
+                value.data = data
+
+        return undo
 
     def _restore(self) -> None:
         with torch.no_grad():
@@ -388,6 +441,28 @@ class Camera:
                     with torch.inference_mode() if inference else contextlib.nullcontext():
                         _quietly(value.data.copy_, copy)
                 self._saved[name] = (value, copy, version(value))
+
+
+_PRECISIONS = {"double": torch.float64, "half": torch.bfloat16}
+
+
+def _cotangent(path: str, value: torch.Tensor) -> torch.Tensor:
+    """What an output's gradient is taken with: by its path, whatever other outputs there are."""
+    if not is_plain(value):
+        return torch.ones_like(value)
+    generator = torch.Generator().manual_seed(zlib.crc32(path.encode()))
+    return torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
+
+
+def _differentiate_twice(
+    outputs: list[torch.Tensor], seeds: list[torch.Tensor], known: Mapping[str, torch.Tensor]
+) -> None:
+    """As a gradient penalty does: leave in ``.grad`` what the gradients' squares depend on."""
+    leaves = [value for value in known.values() if value.requires_grad and value.is_leaf]
+    first = torch.autograd.grad(outputs, leaves, seeds, create_graph=True, allow_unused=True)
+    penalty = [grad.square().sum() for grad in first if grad is not None and grad.requires_grad]
+    if penalty:
+        torch.autograd.backward(torch.stack([one.double() for one in penalty]).sum())
 
 
 def _quietly(action: Callable[[Any], object], operand: Any) -> None:

@@ -1,0 +1,149 @@
+"""The contract: what "safe" quantifies over, and what a finding means for a patch.
+
+A *kind of call* is what the types of a call's arguments say: dtypes, numbers of dimensions,
+layouts, whether gradients are recorded, train or eval.  The program's kinds are those of its
+recorded calls.  A variation of a recorded call lies *inside* them, *next to* them (a caller may
+well bring such a call one day) or *far* from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from gbfix.evidence.finding import LOUD, Finding, Kind, Part
+
+
+class Zone(enum.IntEnum):
+    """How far a variation is from the kinds of calls that the program makes."""
+
+    INSIDE = 0
+    NEXT = 1
+    FAR = 2
+
+
+class Weight(enum.IntEnum):
+    """What a finding does to a patch."""
+
+    #: One plain sentence with the patch, which stays safe.
+    LIMIT = 0
+    #: The patch is unsafe.
+    CAVEAT = 1
+    #: The patch is wrong, and rejected.
+    DIFFERENCE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """The kinds of the recorded calls of one region, taken together.
+
+    ``modes`` holds True where a module was in train mode, False where one was in eval mode.
+    ``one_row``: the leading size was 1 in every call.  ``asks_empty``: the text asks whether a
+    tensor has elements or rows.  ``second_order``: the text differentiates gradients.
+    """
+
+    gradients: bool = False
+    modes: frozenset[bool] = frozenset()
+    one_row: bool = False
+    asks_empty: bool = False
+    second_order: bool = False
+    integers: bool = False
+
+    def with_call(self, other: Kinds) -> Kinds:
+        """The kinds with those of one more call."""
+        return dataclasses.replace(
+            self,
+            gradients=self.gradients or other.gradients,
+            modes=self.modes | other.modes,
+            one_row=self.one_row and other.one_row,
+            integers=self.integers or other.integers,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What the program does with what its regions give back, and how strict it wants to be.
+
+    ``changes``: regions of which an input or output is changed in place afterwards.
+    ``steps``: an optimizer takes steps.  ``identity``: the text asks whether two objects are one,
+    or for addresses.  ``leaves_autograd``: the text calls ``.numpy()`` or reads ``requires_grad``.
+    ``any_callers``: calls may come from anywhere, not from this program alone.
+    """
+
+    changes: frozenset[str] = frozenset()
+    steps: bool = False
+    identity: bool = False
+    leaves_autograd: bool = False
+    any_callers: bool = False
+
+
+#: Variations that no caller of the program's kinds brings.
+_FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
+#: Variations that a caller may well bring one day.
+_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes"})
+#: Gradients of inputs that hold these differ by 0 * NaN here and there.
+NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
+
+
+def zone(label: str, variation: str, kinds: Kinds) -> Zone:
+    """How far a variation is from the program's kinds of calls."""
+    if label == "twice":
+        return Zone.INSIDE if kinds.second_order else Zone.NEXT
+    if variation == "grad":
+        return Zone.INSIDE if kinds.gradients else Zone.NEXT
+    if label == "mode":
+        return Zone.INSIDE if len(kinds.modes) > 1 else Zone.NEXT
+    if label == "empty":
+        return Zone.INSIDE if kinds.asks_empty else Zone.FAR
+    if label == "grown" and kinds.one_row:
+        return Zone.NEXT
+    if label in _FAR:
+        return Zone.FAR
+    return Zone.NEXT if label in _NEXT else Zone.INSIDE
+
+
+def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool) -> Weight:
+    """What a finding on a region means for the patch.
+
+    ``eager`` says that both programs ran uncompiled.
+    """
+    where = zone(finding.label, finding.variation, kinds)
+    if where is Zone.INSIDE:
+        return _inside(finding, key, usage, eager=eager)
+    if where is Zone.FAR:
+        # Another *value*, without a word, for another sort of number: nobody would notice.
+        silent = finding.kind is Kind.VALUE and finding.part in (Part.OUTPUT, Part.STATE)
+        dtypes = finding.variation == "dtype"
+        return Weight.CAVEAT if silent and dtypes else Weight.LIMIT
+    strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
+    if finding.kind in LOUD or finding.kind is Kind.DOES_NOT_RAISE or finding.mild:
+        return strict
+    if finding.part is Part.GRADIENT and finding.kind is Kind.DIFFERS:
+        return strict  # the backward pass raises
+    if _comes_with_a_choice(finding):
+        return strict
+    return Weight.CAVEAT
+
+
+def _comes_with_a_choice(finding: Finding) -> bool:
+    """Whether every choice that stays in the graph has this: the arm not taken is in it, too."""
+    if finding.kind is Kind.DIFFERENTIABLE:
+        return finding.after == "True"
+    return finding.kind in (Kind.ZERO, Kind.ALIAS)
+
+
+def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
+    strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
+    if _comes_with_a_choice(finding):
+        if finding.kind is Kind.ALIAS:
+            matters = usage.identity or key in usage.changes
+        elif finding.kind is Kind.ZERO:
+            matters = usage.steps and not finding.place.startswith("in")
+        else:
+            matters = usage.leaves_autograd
+        return Weight.CAVEAT if matters else strict
+    if finding.mild:
+        return Weight.CAVEAT
+    if finding.part is Part.GRADIENT and finding.label in NO_NUMBERS and eager:
+        return Weight.CAVEAT
+    return Weight.DIFFERENCE

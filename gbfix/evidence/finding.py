@@ -1,0 +1,119 @@
+"""One difference between two runs of a call, as a record."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+
+
+class Part(enum.StrEnum):
+    """Which part of what a call does differs."""
+
+    OUTPUT = "output"
+    INPUT = "input"
+    STATE = "state"
+    GRADIENT = "gradient"
+    EXCEPTION = "exception"
+    EFFECT = "effect"
+    RANDOM = "random"
+    SETTING = "setting"
+    RUN = "run"
+
+
+class Kind(enum.StrEnum):
+    """What sort of difference it is."""
+
+    # Values, wherever they are.
+    VALUE = "value"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    #: Another class of tensor, another Python type, another number of items.
+    TYPE = "type"
+    #: ``requires_grad`` of a tensor.
+    DIFFERENTIABLE = "differentiable"
+    #: Which other tensor an output is, or shares memory with.
+    ALIAS = "alias"
+    STRIDES = "strides"
+    #: A number of numpy's that is Python's now.
+    NUMBER_CLASS = "number-class"
+    #: A piece of state is missing afterwards, or still there.
+    MISSING = "missing"
+    STAYS = "stays"
+    # Gradients.
+    LOST = "lost"
+    NEW = "new"
+    #: A gradient of zeros instead of none, and the other way round.
+    ZERO = "zero"
+    NONE = "none"
+    # Exceptions.
+    RAISES = "raises"
+    DOES_NOT_RAISE = "does-not-raise"
+    OTHER_ERROR = "other-error"
+    #: The graph refuses a size before the program's own error does.
+    SIZE_ERROR = "size-error"
+    MESSAGE = "message"
+    PARTS = "parts"
+    # The run itself.
+    DIFFERS = "differs"
+    SLOW = "slow"
+    NOT_TRIED = "not-tried"
+    NOT_COMPILED = "not-compiled"
+    NOTHING_COMPILED = "nothing-compiled"
+    FAILS_TO_COMPILE = "fails-to-compile"
+    #: A custom operator gave something else than its fake or its schema said.
+    PROMISE = "promise"
+
+
+#: Findings that concern a caller who looks closely, and no value: a patch may have them.
+MILD = frozenset(
+    {
+        Kind.ALIAS,
+        Kind.STRIDES,
+        Kind.NUMBER_CLASS,
+        Kind.ZERO,
+        Kind.NONE,
+        Kind.SIZE_ERROR,
+        Kind.MESSAGE,
+        Kind.PARTS,
+        Kind.NOT_COMPILED,
+        Kind.PROMISE,
+    }
+)
+#: Findings that somebody notices at once, as an exception says so.
+LOUD = frozenset({Kind.RAISES, Kind.OTHER_ERROR, Kind.SIZE_ERROR, Kind.NOT_COMPILED, Kind.PROMISE})
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """Where the original and the patched program differ on one variation of one recorded call.
+
+    ``place`` names the thing (``output[0]``, ``self.weight``, ``stdout``), ``before`` and
+    ``after`` what it was in the two (``detail`` where a summary says more: how far values are
+    apart).  ``label`` and ``variation`` are those of the inputs (see `gbfix.worker.perturb`).
+    ``asked``: gradients were asked for although the program evaluates without.
+    """
+
+    kind: Kind
+    part: Part
+    place: str = ""
+    label: str = "base"
+    variation: str = "values"
+    before: str = ""
+    after: str = ""
+    detail: str = ""
+
+    @property
+    def mild(self) -> bool:
+        return self.kind in MILD
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What differs, without values and inputs; items of a growing list are one thing."""
+        return (self.part, re.sub(r"\.\d+", ".*", self.place) or self.kind)
+
+    @property
+    def labelled(self) -> tuple[str, str, str]:
+        """What differs, with the inputs that showed it."""
+        return (*self.name, self.label)

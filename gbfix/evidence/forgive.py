@@ -1,0 +1,64 @@
+"""What a rewrite has proved from the text, and the ladder need not hold against it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Collection, Sequence
+
+from gbfix.evidence.finding import Finding, Kind, Part
+
+
+class Assumption(enum.StrEnum):
+    """See `gbfix.codemod.Rewrite.assumes`."""
+
+    #: Callers pass a list where they passed an iterator.
+    ARGUMENTS_CHANGE = "arguments-change"
+    #: Module-level state that the rewrite reads earlier never changes.
+    STATE_IS_CONSTANT = "state-is-constant"
+    EXCEPTION_TYPE_CHANGES = "exception-type-changes"
+    #: Results depend on more parameters than before.
+    ZERO_GRADIENTS = "zero-gradients"
+    #: Compiled code prints, logs or warns less.
+    TEXTS_ONLY_IN_EAGER = "texts-only-in-eager"
+    #: Nothing in the project changes what the rewrite reads earlier, or less often.
+    READS_ONCE = "reads-once"
+    #: Where the rewrite acts, its condition has one truth value whatever the data.
+    ONE_SIDED = "one-sided"
+
+
+_ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)'")
+_TEXTS = frozenset({"stdout", "logs", "warnings", "order", "later stdout", "later logs"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Forgiven:
+    """What is left of findings, and those that count as caveats, whatever they are else."""
+
+    left: tuple[Finding, ...]
+    caveats: tuple[Finding, ...]
+
+
+def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: bool) -> Forgiven:
+    """The findings without what the rewrite's own proof covers."""
+    left = list(findings)
+    caveats: list[Finding] = []
+    if Assumption.ARGUMENTS_CHANGE in assumes:
+        places = tuple(
+            finding.place.rpartition("[")[0]
+            for finding in left
+            if finding.part is Part.INPUT
+            and _ITERATOR.fullmatch(finding.before)
+            and finding.after == "'list'"
+        )
+        if places:
+            left = [finding for finding in left if not finding.place.startswith(places)]
+    if Assumption.EXCEPTION_TYPE_CHANGES in assumes:
+        caveats += [finding for finding in left if finding.kind is Kind.OTHER_ERROR]
+        left = [finding for finding in left if finding.kind is not Kind.OTHER_ERROR]
+    if Assumption.TEXTS_ONLY_IN_EAGER in assumes and compiled:
+        texts = [f for f in left if f.part is Part.EFFECT and f.place in _TEXTS]
+        caveats += texts[:1]
+        left = [finding for finding in left if finding not in texts]
+    return Forgiven(tuple(left), tuple(caveats))

@@ -1,0 +1,77 @@
+"""What the program's text and its golden run say of its calls, for the contract."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+
+from gbfix.evidence import Kinds, Usage
+from gbfix.worker.protocol import Afterwards, CallKind, Outcome
+
+#: How a text asks whether a tensor has elements or rows.
+_ASKS_EMPTY = re.compile(
+    r"numel\(\)\s*(?:==|!=|>|<|\)|:)|\b(?:if|while|and|or|not)\s+(?:not\s+)?len\(|len\([^()]*\)\s*(?:==|!=|>)\s*0"
+    r"|(?:shape\[[^]]*\]|size\([^()]*\))\s*(?:==|!=|>)\s*0|\bis_empty\b|\.nelement\(\)"
+)
+_SECOND_ORDER = re.compile(r"create_graph\s*=\s*True|\b(?:hessian|gradgradcheck|jacfwd|jvp)\(")
+_LEAVES_AUTOGRAD = re.compile(r"\.numpy\(\)|np\.(?:as)?array\(|\.requires_grad\b(?!\s*=[^=])")
+_ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
+
+
+def kinds(golden: Outcome, texts: Sequence[str]) -> dict[str, Kinds]:
+    """By region: the kinds of its recorded calls, with what the text asks for itself."""
+    asks_empty = any(_ASKS_EMPTY.search(text) for text in texts)
+    second_order = any(_SECOND_ORDER.search(text) for text in texts)
+    found: dict[str, Kinds] = {}
+    for event in golden.of(CallKind):
+        known = found.get(event.key)
+        found[event.key] = known.with_call(event.kinds) if known else event.kinds
+    return {
+        key: dataclasses.replace(item, asks_empty=asks_empty, second_order=second_order)
+        for key, item in found.items()
+    }
+
+
+def usage(golden: Outcome, texts: Iterable[str], callers: str) -> Usage:
+    """What the program does with what its regions give back."""
+    texts = list(texts)
+    after = golden.of(Afterwards)
+    return Usage(
+        changes=frozenset(key for event in after for key in event.changed),
+        steps=any(event.steps for event in after),
+        identity=any(_asks_identity(text) for text in texts),
+        leaves_autograd=any(_LEAVES_AUTOGRAD.search(text) for text in texts),
+        any_callers=callers == "any",
+    )
+
+
+def _asks_identity(text: str) -> bool:
+    """Whether the text asks if two objects are one, or for the address of one."""
+    if _ADDRESSES.search(text):
+        return True
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return True
+    return any(
+        isinstance(node, ast.Compare)
+        and any(
+            isinstance(operator, ast.Is | ast.IsNot) and _is_object(left) and _is_object(right)
+            for operator, left, right in zip(
+                node.ops, (node.left, *node.comparators), node.comparators, strict=False
+            )
+        )
+        for node in ast.walk(tree)
+    )
+
+
+def _is_object(node: ast.expr) -> bool:
+    """Whether the expression may be any object: no constant, no class, no member of an enum."""
+    if isinstance(node, ast.Attribute):
+        return not (node.attr[:1].isupper() or (isinstance(node.value, ast.Name)
+                    and node.value.id in ("torch", "np", "enum")))  # fmt: skip
+    if isinstance(node, ast.Name):
+        return not node.id[:1].isupper()
+    return not isinstance(node, ast.Constant | ast.Call)

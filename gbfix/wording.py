@@ -1,0 +1,177 @@
+"""Sentences about findings: the only place that puts a measured difference into words."""
+
+from __future__ import annotations
+
+from gbfix.evidence import Finding, Kind, Part
+
+_BACKWARD = "of the backward pass "
+_ABOUT = {
+    "empty": "For inputs without rows",
+    "single": "For a batch of one",
+    "grown": "For a larger batch",
+    "wider": "For wider inputs",
+    "double": "For float64 inputs",
+    "half": "For bfloat16 inputs",
+    "mixed": "Where one input is float64 and the others are not",
+    "mixed-rest": "Where one input is float32 and the others are not",
+    "bytes": "For uint8 inputs",
+    "image": "For uint8 inputs",
+    "integer": "For integer inputs",
+    "fraction": "Where a whole number is given as a fraction",
+    "plain": "Where a Python number is given for a tensor",
+    "strided": "For tensors in another memory layout",
+    "expanded": "For expanded tensors",
+    "aliased": "Where one tensor is given twice",
+    "mode": "In the other of train and eval mode",
+    "flags": "With the flags turned",
+    "defaults": "Without the optional arguments",
+    "numbers": "With other numbers",
+    "instance": "For an instance with other numbers",
+    "twice": "Where gradients are differentiated again",
+    "grad": "Where the inputs require gradients",
+    "grad-negated": "Where the inputs require gradients",
+    "grad-zeros": "Where the inputs require gradients",
+}
+
+
+def difference(finding: Finding) -> str:
+    """What differs, with the inputs that showed it: for a rung that failed."""
+    return f"{statement(finding)} (inputs: {finding.label})"
+
+
+def caveat(finding: Finding) -> str:
+    """Why a patch is unsafe, in a line."""
+    if finding.label in _ABOUT:
+        return f"{_ABOUT[finding.label]}: {statement(finding)}"
+    if (
+        finding.kind in (Kind.RAISES, Kind.SIZE_ERROR, Kind.PROMISE)
+        or finding.part is Part.GRADIENT
+    ):
+        return f"{statement(finding)} (inputs: {finding.label})"
+    return statement(finding)
+
+
+def limit(finding: Finding) -> str:
+    """One plain sentence about a call that the patch does not serve as the original does."""
+    text = _plain(finding)
+    about = _ABOUT.get(finding.label)
+    return f"{about}, {text}." if about else f"{text[0].upper()}{text[1:]}."
+
+
+def _plain(finding: Finding) -> str:
+    place = _thing(finding)
+    match finding.kind:
+        case Kind.RAISES | Kind.NOT_COMPILED | Kind.SIZE_ERROR:
+            return f"the patch raises an error ({finding.after or finding.detail})"
+        case Kind.OTHER_ERROR:
+            return f"the patch raises {finding.after} instead of {finding.before}"
+        case Kind.DOES_NOT_RAISE:
+            return f"the patch does not raise {finding.before} as the original does"
+        case Kind.DIFFERENTIABLE:
+            return f"{place} {'requires' if finding.after == 'True' else 'requires no'} gradient"
+        case Kind.ALIAS:
+            return f"{place} is {finding.after} and no longer {finding.before}"
+        case Kind.ZERO:
+            return f"{place} gets a zero gradient instead of none"
+        case Kind.NONE:
+            return f"{place} gets no gradient instead of a zero one"
+        case Kind.NEW | Kind.LOST:
+            return f"the gradient of {place} is {finding.kind}"
+        case Kind.VALUE if finding.part is Part.GRADIENT:
+            return f"the gradient of {place} differs"
+        case Kind.VALUE:
+            return f"{place} has another value"
+        case Kind.DTYPE | Kind.SHAPE | Kind.DEVICE:
+            return f"{place} has {finding.kind} {finding.after} instead of {finding.before}"
+    return statement(finding)
+
+
+def _thing(finding: Finding) -> str:
+    if finding.part is Part.OUTPUT:
+        return "the result" if finding.place == "output" else f"the result ({finding.place})"
+    if finding.part is Part.STATE:
+        return f"`{finding.place}`"
+    if finding.part is Part.GRADIENT:
+        return f"`{finding.place.removeprefix('in.')}`"
+    return finding.place or "the call"
+
+
+def subject(finding: Finding) -> str:
+    """The thing that differs, with the time where that is not plain."""
+    if finding.part is Part.STATE:
+        return f"{finding.place} afterwards"
+    if finding.part is Part.GRADIENT:
+        return f"gradient of {finding.place}"
+    return finding.place
+
+
+def statement(finding: Finding) -> str:
+    """What differs, in a clause without inputs."""
+    what, before, after = subject(finding), finding.before, finding.after
+    if finding.part is Part.EFFECT:
+        return _effect(finding)
+    match finding.kind:
+        case Kind.VALUE if finding.detail:
+            return f"{what}: values differ ({finding.detail})"
+        case Kind.VALUE if not before and not after:
+            return f"{what}: values differ"
+        case Kind.VALUE | Kind.TYPE:
+            return f"{what}: {before} became {after}"
+        case Kind.SHAPE | Kind.DTYPE | Kind.DEVICE:
+            return f"{what}: {finding.kind} {before} became {after}"
+        case Kind.DIFFERENTIABLE:
+            return f"{what}: requires_grad {before} became {after}"
+        case Kind.ALIAS:
+            return f"{what} was {before} and is now {after}"
+        case Kind.STRIDES:
+            return f"{what}: strides {before} became {after}"
+        case Kind.NUMBER_CLASS:
+            return f"{finding.place} was a number of numpy's and is Python's now"
+        case Kind.MISSING:
+            return f"{finding.place} is missing afterwards"
+        case Kind.STAYS:
+            return f"{finding.place} is still there afterwards"
+        case Kind.LOST | Kind.NEW:
+            return f"{what} is {finding.kind}"
+        case Kind.ZERO:
+            return f"{finding.place} gets a zero gradient instead of none"
+        case Kind.NONE:
+            return f"{finding.place} gets no gradient instead of a zero one"
+        case Kind.RAISES:
+            return f"raises {after}, the original does not"
+        case Kind.DOES_NOT_RAISE:
+            return f"does not raise {before} as the original does"
+        case Kind.OTHER_ERROR | Kind.SIZE_ERROR:
+            return f"raises {after} instead of {before}"
+        case Kind.MESSAGE:
+            return f"the message of {finding.detail} changes from {before} to {after}"
+        case Kind.PARTS:
+            return f"exception{finding.place}: {before or 'values'} became {after or 'others'}"
+        case Kind.NOT_COMPILED:
+            return f"does not compile for varied inputs: {finding.detail}"
+        case Kind.FAILS_TO_COMPILE:
+            return f"fails to compile: {finding.detail}"
+        case Kind.NOTHING_COMPILED:
+            return "no call runs anything that is compiled"
+        case Kind.SLOW:
+            return f"does not end within {after}, the original does"
+        case Kind.NOT_TRIED:
+            return "these inputs could not be tried"
+        case Kind.PROMISE:
+            return finding.detail
+    if finding.part is Part.GRADIENT:
+        return f"backward raises {after or before} in the {finding.detail} program only"
+    if finding.part is Part.RANDOM:
+        return f"{finding.place} random stream afterwards differs"
+    return f"{finding.place} afterwards differs"
+
+
+def _effect(finding: Finding) -> str:
+    if finding.place == "order":
+        return "events happen in another order: output, log records, warnings, files"
+    change = f"{finding.before} became {finding.after}"
+    if finding.place.startswith("later "):
+        return f"{finding.place.removeprefix('later ')} {_BACKWARD}differ: {change}"
+    if finding.place == "stderr":
+        return f"stderr differs: {change}"
+    return f"{finding.place} differ: {change}"

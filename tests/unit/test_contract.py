@@ -1,0 +1,201 @@
+"""What a finding means for a patch: the contract, as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from gbfix import ladder, usage, wording
+from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, Zone, forgive, weigh, zone
+from gbfix.schema import Rung
+from gbfix.worker.protocol import Afterwards, CallKind, Compared, Outcome
+
+KEY = "main.py::f"
+NOBODY = Usage()
+
+
+@pytest.mark.parametrize(
+    ("label", "variation", "kinds", "expected"),
+    [
+        ("base", "values", Kinds(), Zone.INSIDE),
+        ("nan", "values", Kinds(), Zone.INSIDE),
+        ("state-scaled", "state", Kinds(), Zone.INSIDE),
+        ("numbers", "numbers", Kinds(), Zone.INSIDE),
+        ("instance", "instance", Kinds(), Zone.INSIDE),
+        ("flags", "flags", Kinds(), Zone.INSIDE),
+        ("defaults", "defaults", Kinds(), Zone.INSIDE),
+        ("single", "shape", Kinds(), Zone.INSIDE),
+        ("grown", "shape", Kinds(), Zone.INSIDE),
+        ("grown", "shape", Kinds(one_row=True), Zone.NEXT),
+        ("empty", "shape", Kinds(), Zone.FAR),
+        ("empty", "shape", Kinds(asks_empty=True), Zone.INSIDE),
+        ("grad", "grad", Kinds(), Zone.NEXT),
+        ("grad", "grad", Kinds(gradients=True), Zone.INSIDE),
+        ("twice", "grad", Kinds(gradients=True), Zone.NEXT),
+        ("twice", "grad", Kinds(second_order=True), Zone.INSIDE),
+        ("mode", "mode", Kinds(modes=frozenset({True})), Zone.NEXT),
+        ("mode", "mode", Kinds(modes=frozenset({True, False})), Zone.INSIDE),
+        ("double", "dtype", Kinds(), Zone.NEXT),
+        ("bytes", "dtype", Kinds(), Zone.NEXT),
+        ("integer", "dtype", Kinds(), Zone.FAR),
+        ("image", "dtype", Kinds(), Zone.FAR),
+        ("aliased", "alias", Kinds(), Zone.FAR),
+        ("expanded", "layout", Kinds(), Zone.FAR),
+        ("plain", "plain", Kinds(), Zone.FAR),
+    ],
+)
+def test_how_far_a_variation_is(label: str, variation: str, kinds: Kinds, expected: Zone) -> None:
+    assert zone(label, variation, kinds) is expected
+
+
+def value(label: str = "base", variation: str = "values", part: Part = Part.OUTPUT) -> Finding:
+    return Finding(Kind.VALUE, part, "output", label, variation)
+
+
+def finding(kind: Kind, label: str = "base", variation: str = "values", **more: str) -> Finding:
+    parts = {Kind.ZERO: Part.GRADIENT, Kind.RAISES: Part.EXCEPTION}
+    return Finding(kind, parts.get(kind, Part.OUTPUT), "self.w", label, variation, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "use", "expected"),
+    [
+        # Inside, a difference is a difference.
+        (value(), NOBODY, Weight.DIFFERENCE),
+        (finding(Kind.RAISES, "numbers", "numbers"), NOBODY, Weight.DIFFERENCE),
+        (finding(Kind.RAISES, "defaults", "defaults"), NOBODY, Weight.DIFFERENCE),
+        (finding(Kind.LOST), NOBODY, Weight.DIFFERENCE),
+        (finding(Kind.DIFFERENTIABLE, before="True", after="False"), NOBODY, Weight.DIFFERENCE),
+        (Finding(Kind.DIFFERS, Part.EFFECT, "stdout"), NOBODY, Weight.DIFFERENCE),
+        # What comes with every choice is judged by what the program does with it.
+        (finding(Kind.ALIAS), NOBODY, Weight.LIMIT),
+        (finding(Kind.ALIAS), Usage(identity=True), Weight.CAVEAT),
+        (finding(Kind.ALIAS), Usage(changes=frozenset({KEY})), Weight.CAVEAT),
+        (finding(Kind.ALIAS), Usage(changes=frozenset({"other"})), Weight.LIMIT),
+        (finding(Kind.ALIAS), Usage(any_callers=True), Weight.CAVEAT),
+        (finding(Kind.ZERO), NOBODY, Weight.LIMIT),
+        (finding(Kind.ZERO), Usage(steps=True), Weight.CAVEAT),
+        (finding(Kind.DIFFERENTIABLE, before="False", after="True"), NOBODY, Weight.LIMIT),
+        (
+            finding(Kind.DIFFERENTIABLE, before="False", after="True"),
+            Usage(leaves_autograd=True),
+            Weight.CAVEAT,
+        ),
+        (finding(Kind.STRIDES), NOBODY, Weight.CAVEAT),
+        (finding(Kind.MESSAGE), NOBODY, Weight.CAVEAT),
+        # Next to it, what nobody is told of is unsafe; what says so is a limit.
+        (value("double", "dtype"), NOBODY, Weight.CAVEAT),
+        (finding(Kind.DTYPE, "mixed", "dtype"), NOBODY, Weight.CAVEAT),
+        (value("grad", "grad", Part.GRADIENT), NOBODY, Weight.CAVEAT),
+        (value("twice", "grad", Part.GRADIENT), NOBODY, Weight.CAVEAT),
+        (finding(Kind.RAISES, "double", "dtype"), NOBODY, Weight.LIMIT),
+        (finding(Kind.RAISES, "double", "dtype"), Usage(any_callers=True), Weight.CAVEAT),
+        (finding(Kind.ZERO, "grad", "grad"), Usage(steps=True), Weight.LIMIT),
+        # Far from it, all are limits, but for another value of another sort of number.
+        (finding(Kind.RAISES, "integer", "dtype"), Usage(any_callers=True), Weight.LIMIT),
+        (finding(Kind.DTYPE, "integer", "dtype"), NOBODY, Weight.LIMIT),
+        (value("image", "dtype"), NOBODY, Weight.CAVEAT),
+        (finding(Kind.NEW, "empty", "shape"), NOBODY, Weight.LIMIT),
+        (value("aliased", "alias"), NOBODY, Weight.LIMIT),
+    ],
+)
+def test_what_a_finding_means(found: Finding, use: Usage, expected: Weight) -> None:
+    assert weigh(found, KEY, Kinds(), use, eager=True) is expected
+
+
+def test_a_gradient_of_nan_is_a_difference_only_where_both_are_compiled() -> None:
+    found = value("nan", part=Part.GRADIENT)
+    assert weigh(found, KEY, Kinds(), NOBODY, eager=True) is Weight.CAVEAT
+    assert weigh(found, KEY, Kinds(), NOBODY, eager=False) is Weight.DIFFERENCE
+
+
+def test_an_iterator_that_became_a_list_is_forgiven_and_what_comes_with_it_is_not() -> None:
+    place = "input after the call[0][1]"
+    became = Finding(Kind.TYPE, Part.INPUT, f"{place}[0]", before="'zip'", after="'list'")
+    parts = Finding(Kind.TYPE, Part.INPUT, f"{place}[2]", before="1 items", after="2")
+    found = forgive([became, parts, value()], ("arguments-change",), compiled=False)
+    assert found.left == (value(),)
+    assert forgive([became, parts], (), compiled=False).left == (became, parts)
+
+
+def test_texts_that_only_eager_code_says_are_one_caveat() -> None:
+    texts = [Finding(Kind.DIFFERS, Part.EFFECT, name) for name in ("stdout", "logs", "files")]
+    found = forgive(texts, ("texts-only-in-eager",), compiled=True)
+    assert found.left == (texts[2],)
+    assert found.caveats == (texts[0],)
+    assert forgive(texts, ("texts-only-in-eager",), compiled=False).left == tuple(texts)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            finding(Kind.DIFFERENTIABLE, "integer", "dtype", before="False", after="True"),
+            "For integer inputs, the result (self.w) requires gradient.",
+        ),
+        (
+            finding(Kind.RAISES, "strided", "layout", after="RuntimeError(strides)"),
+            "For tensors in another memory layout, the patch raises an error "
+            "(RuntimeError(strides)).",
+        ),
+        (finding(Kind.ZERO), "`self.w` gets a zero gradient instead of none."),
+    ],
+)
+def test_a_limit_is_one_plain_sentence(found: Finding, sentence: str) -> None:
+    assert wording.limit(found) == sentence
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("part", list(Part))
+def test_every_finding_has_words(kind: Kind, part: Part) -> None:
+    one = Finding(kind, part, "place", "numbers", "numbers", "a", "b", "c")
+    for say in (wording.limit, wording.caveat, wording.difference):
+        assert say(one).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "identity", "empty", "twice", "leaves"),
+    [
+        ("if y is x:\n    pass\n", True, False, False, False),
+        ("if y is None or type(x) is int:\n    pass\n", False, False, False, False),
+        ("assert mode is Mode.TRAIN\n", False, False, False, False),
+        ("k = x.data_ptr()\n", True, False, False, False),
+        ("if x.numel() == 0:\n    pass\n", False, True, False, False),
+        ("if x.shape[0] == 0:\n    pass\n", False, True, False, False),
+        ("n = x.shape[0]\n", False, False, False, False),
+        ("g = grad(y, x, create_graph=True)\n", False, False, True, False),
+        ("print(y.numpy())\n", False, False, False, True),
+        ("y.requires_grad = True\n", False, False, False, False),
+    ],
+)
+def test_what_the_text_asks_for_itself(
+    text: str, identity: bool, empty: bool, twice: bool, leaves: bool
+) -> None:
+    golden = Outcome([CallKind(KEY, 0, Kinds()), Afterwards((KEY,), True)])
+    found = usage.usage(golden, [text], "program")
+    assert (found.identity, found.leaves_autograd) == (identity, leaves)
+    assert found.changes == {KEY} and found.steps
+    kinds = usage.kinds(golden, [text])[KEY]
+    assert (kinds.asks_empty, kinds.second_order) == (empty, twice)
+
+
+def test_nothing_stands_too_far_back_to_be_judged() -> None:
+    """Differences that a proof forgives hide none behind them."""
+    place = "input after the call[0]"
+    became = [
+        Finding(Kind.TYPE, Part.INPUT, f"{place}[0]", f"values-{n}", before="'zip'", after="'list'")
+        for n in range(30)
+    ]
+    event = Compared(KEY, 0, "eager", (*became, value("inf")), 31)
+    verdict = ladder.judge(
+        Rung("source", True),
+        Outcome([event]),
+        Outcome([]),
+        ladder.Baseline({KEY: 1}, {}, {}, b"", False, True, {}),
+        (),
+        target=KEY,
+        avoid=frozenset(),
+        avoid_path="",
+        avoid_code="",
+        assumes=("arguments-change",),
+    ).verdict
+    assert verdict.failure == "outputs: output: values differ (inputs: inf)"
