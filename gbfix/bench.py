@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from gbfix import project_files
 from gbfix.runner import Resident, Runner
 from gbfix.schema import Options, Target
 from gbfix.source import SourceFile
@@ -67,6 +68,20 @@ class Bench:
         if path not in self._sources:
             self._sources[path] = SourceFile.read(path)
         return self._sources[path]
+
+    @property
+    def load(self) -> float:
+        """How many times as much work the machine has as it has processors; 1 where it is quiet."""
+        try:
+            waiting = os.getloadavg()[0]
+        except OSError:
+            return 1.0
+        return max(1.0, waiting / (os.cpu_count() or 1))
+
+    @property
+    def project(self) -> Mapping[str, str]:
+        """By path: the texts of the whole project, also of files that the program did not load."""
+        return project_files.texts(self._root)
 
     def job(
         self,

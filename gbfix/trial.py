@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-from gbfix import branches, ladder, payoff
+from gbfix import branches, ladder, payoff, unseen
 from gbfix.analysis.lost_reads import lost_reads
 from gbfix.bench import Ahead, Bench
 from gbfix.codemod import Rewrite, Site
@@ -236,7 +236,24 @@ class Trials:
             self._branches(judgement, rewrite, site, observed, accepted, overlay)
         if judgement.verdict.passed:
             self._constants(judgement, rewrite, site, before, accepted, overlay)
+        if judgement.verdict.passed:
+            self._unseen(judgement, rewrite, before)
         return judgement
+
+    def _unseen(
+        self, judgement: ladder.Judgement, rewrite: Rewrite, before: Mapping[str, str]
+    ) -> None:
+        """What only the text of the whole project tells."""
+        found = [
+            text
+            for path, new in rewrite.edits.items()
+            for text in unseen.caveats(
+                before[path], new, rewrite.touched.get(path, ()), self._bench.project
+            )
+        ]
+        if found:
+            rung = Rung("project", True, "", tuple(dict.fromkeys(found)))
+            judgement.verdict = judgement.verdict.with_rung(rung)
 
     def whole(self, edits: Mapping[str, str]) -> ladder.Judgement:
         """Climb the ladder with texts whose rewrites were validated one by one elsewhere."""
@@ -307,7 +324,8 @@ class Trials:
         if tried in self._under_inductor:
             judgement.verdict = judgement.verdict.with_rung(self._under_inductor[tried])
             return
-        limit = min(self._options.inductor_timeout, self._options.timeout)
+        # On a machine with other work, everything takes longer: the verdict must be the same.
+        limit = min(self._options.inductor_timeout * self._bench.load, self._options.timeout)
         if self._given_up >= _GIVE_UP:
             why = f"was not begun, {_GIVE_UP} others did not end within {limit:g} s"
             judgement.verdict = judgement.verdict.with_rung(ladder.not_tried("inductor", why))

@@ -80,7 +80,7 @@ class Usage:
 #: Variations that no caller of the program's kinds brings.
 _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
 #: Variations that a caller may well bring one day.
-_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes"})
+_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays"})
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 

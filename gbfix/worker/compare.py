@@ -46,6 +46,7 @@ _INVENTED = frozenset(
         "flags",
         "plain",
         "mode",
+        "arrays",
     }
 )
 #: State that is found by following names in code, which a patch may move to other functions.

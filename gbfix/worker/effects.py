@@ -9,9 +9,10 @@ import hashlib
 import logging
 import os
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gbfix.worker import fileguard, zygote
@@ -43,6 +44,8 @@ _ABOUT_READING = "Converting a tensor with requires_grad=True to a scalar may le
 _GRAPH_CODE = "<eval_with_key>"
 _ABOUT_COPYING = "To copy construct from a tensor, it is recommended"
 _MAX_FILES = 2000
+#: How long a folder is watched for files that others write.
+_QUIET_SECONDS = 0.25
 _MAX_HASHED = 64 * 1024 * 1024
 
 
@@ -70,6 +73,8 @@ class EffectRecorder:
     def __init__(self, ignore: tuple[str, ...]) -> None:
         self._ignore = tuple(os.path.realpath(path) for path in ignore)
         self._current: Effects | None = None
+        #: Files that Python code of this process has opened for writing.
+        self._opened: set[str] = set()
         self._start = 0
         #: Whether a watched call has written files: then times of files must be told apart.
         self.writes_files = False
@@ -112,8 +117,30 @@ class EffectRecorder:
             effects.stdout = _read_from(1, out)
             effects.stderr = _read_from(2, err)
             if files:
-                effects.files = _changed(before, _listing("."), self._ignore)
+                ignored = (*self._ignore, *_machine_folders())
+                effects.files = self._without_others(
+                    _changed(before, _listing("."), ignored), ignored
+                )
                 self.writes_files = self.writes_files or bool(effects.files)
+
+    def _without_others(self, files: dict[str, str], ignored: tuple[str, ...]) -> dict[str, str]:
+        """The changed files without those that other processes write.
+
+        A file that Python code of this process has opened is its own.  Of one that nobody here was
+        seen to open (C++ code opens files unseen) it is asked whether files go on changing in that
+        folder while the program does nothing.
+        """
+        unseen = {path for path in files if os.path.realpath(path) not in self._opened}
+        if not unseen:
+            return files
+        before = _listing(".")
+        time.sleep(_QUIET_SECONDS)
+        busy = {os.path.dirname(path) for path in _changed(before, _listing("."), ignored)}
+        return {
+            path: digest
+            for path, digest in files.items()
+            if path not in unseen or os.path.dirname(path) not in busy
+        }
 
     # -- hooks -------------------------------------------------------------------------------
 
@@ -165,6 +192,7 @@ class EffectRecorder:
             if not writes or not isinstance(path, str | bytes):
                 return
             name = os.fsdecode(path)
+            self._opened.add(os.path.realpath(name))
         elif event in _EVENTS:
             name = str(args[0]) if args else ""
         else:
@@ -185,7 +213,7 @@ class EffectRecorder:
         if name.startswith("/dev/") or "__pycache__" in name or "torchinductor" in name:
             return True
         real = os.path.realpath(name) if name else ""
-        return any(real == item or real.startswith(item + os.sep) for item in self._ignore)
+        return _is_below(real, (*self._ignore, *_machine_folders()))
 
     def _flush(self) -> None:
         for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
@@ -205,10 +233,43 @@ def _raised_by_compiler() -> bool:
             return True
         if f"{os.sep}torch{os.sep}" in name or name.startswith("<frozen"):
             pass  # torch calls the program in many ways
+        elif "site-packages" in name or "dist-packages" in name:
+            pass  # a library acts for whoever called it: the compiler locks its files with one
         elif _AROUND_THE_PROGRAM not in name and not _is_stdlib(name):
             return False
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+#: Where compilers and libraries keep what they made: variables that name folders.
+_CACHES = (
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "TORCH_COMPILE_DEBUG_DIR",
+    "TORCH_TRACE",
+    "TORCH_LOGS_OUT",
+    "TORCH_EXTENSIONS_DIR",
+    "XDG_CACHE_HOME",
+    "CCACHE_DIR",
+)
+
+
+def _machine_folders() -> tuple[str, ...]:
+    """Folders of the machine's own: what is written there is no effect of the program.
+
+    A temporary folder counts only where the program does not work inside it.
+    """
+    here = os.path.realpath(".")
+    named = [os.environ[name] for name in _CACHES if os.environ.get(name)]
+    named += [os.path.join(here, "torch_compile_debug"), os.path.expanduser("~/.cache")]
+    temporary = os.path.realpath(tempfile.gettempdir())
+    if here != temporary and not here.startswith(temporary + os.sep):
+        named.append(temporary)
+    return tuple(path for path in map(os.path.realpath, named) if path not in (here, os.sep))
+
+
+def _is_below(real: str, folders: Iterable[str]) -> bool:
+    return any(real == item or real.startswith(item + os.sep) for item in folders)
 
 
 _STDLIB = os.path.dirname(os.path.realpath(os.__file__))
@@ -279,14 +340,14 @@ def _changed(before: Listing, after: Listing, ignore: tuple[str, ...]) -> dict[s
     result: dict[str, str] = {}
     for path, stamp in after.items():
         real = os.path.realpath(path)
-        if before.get(path) == stamp or any(real.startswith(item + os.sep) for item in ignore):
+        if before.get(path) == stamp or _is_below(real, ignore):
             continue
         result[path] = _digest(path, stamp[0])
     if result:
         for real in zygote.held_elsewhere():
             result = {path: text for path, text in result.items() if os.path.realpath(path) != real}
     for path in before:
-        if path not in after:
+        if path not in after and not _is_below(os.path.realpath(path), ignore):
             result[path] = "deleted"
     return result
 

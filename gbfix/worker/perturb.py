@@ -159,6 +159,7 @@ FLAGS = (
     Variation("plain", None, "plain"),
     Variation("strided", None, "layout"),
     Variation("defaults", None, "defaults"),
+    Variation("arrays", None, "arrays"),
 )
 #: Gradients of gradients.
 TWICE = Variation("twice", None, "grad")
@@ -216,6 +217,8 @@ class Inputs:
             args, kwargs, copier.changed = _aliased(args, kwargs)
         if variation.kind == "defaults":
             args, kwargs, copier.changed = self._without_defaults(args, kwargs)
+        if variation.kind == "arrays":
+            args, kwargs, copier.changed = self._with_arrays(args, kwargs)
         # Another precision may be one of the state alone, and gradients those of parameters.
         of_state = variation.kind in _ABOUT_STATE or variation.label in ("double", "half", "twice")
         if not of_state and not copier.changed:
@@ -229,16 +232,39 @@ class Inputs:
         """Whether the call is given Python numbers."""
         return self.vary(Variation("numbers", None, "numbers")) is not None
 
-    def _without_defaults(
+    def _with_arrays(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-        """The call without what it need not give: optional tensors are None then, mostly."""
+        """The call with tensors for numbers, where neither annotation nor default names a type."""
+        bound = self._bound(args, kwargs)
+        if bound is None:
+            return args, kwargs, False
+        changed = False
+        for name, value in bound.arguments.items():
+            parameter = bound.signature.parameters[name]
+            bare = parameter.annotation is parameter.default is inspect.Parameter.empty
+            if bare and type(value) is float:
+                bound.arguments[name] = torch.tensor([[value], [value * 1.5 + 0.25]])
+                changed = True
+        return bound.args, bound.kwargs, changed
+
+    def _bound(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> inspect.BoundArguments | None:
         target: Any = self._target
         if isinstance(target, torch.nn.Module):
             target = target.forward
         try:
-            bound = inspect.signature(target).bind(*args, **kwargs)
+            return inspect.signature(target).bind(*args, **kwargs)
         except (TypeError, ValueError):
+            return None
+
+    def _without_defaults(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+        """The call without what it need not give: optional tensors are None then, mostly."""
+        bound = self._bound(args, kwargs)
+        if bound is None:
             return args, kwargs, False
         parameters = bound.signature.parameters
         optional = [

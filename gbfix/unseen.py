@@ -1,0 +1,96 @@
+"""What the recorded run cannot show: subclasses and hooks that change what an arm calls.
+
+An arm that was run only where its condition held is evaluated in every call once it stands in the
+graph.  A method that a subclass overrides, or a hook on a module, then runs where it did not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gbfix import branches
+from gbfix.schema import Span
+
+_HOOKS = re.compile(r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_pre)?_hook\(")
+
+
+def caveats(
+    old: str, new: str, spans: Sequence[Span], project: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Why arms that a patch evaluates in every call may do more than they were seen to do."""
+    if not branches.new_conditionals(old, new):
+        return ()
+    found: dict[str, None] = {}
+    for owner, name, is_method in _called_in_arms(old, spans):
+        if is_method:
+            for path, subclass in _overriding(owner, name, project):
+                found.setdefault(
+                    f"`{subclass}` in {os.path.basename(path)} overrides `{name}`, which an arm "
+                    "of the condition calls: the patch evaluates both arms"
+                )
+        elif any(_HOOKS.search(text) for text in project.values()):
+            found.setdefault(
+                f"the project registers hooks, and an arm of the condition calls `self.{name}`: "
+                "the patch evaluates both arms"
+            )
+    return tuple(found)
+
+
+def _called_in_arms(old: str, spans: Sequence[Span]) -> Iterator[tuple[str, str, bool]]:
+    """Classes, and names of their attributes that arms of the rewritten conditions call.
+
+    The last part tells methods from other attributes (modules, mostly).
+    """
+    tree = ast.parse(old)
+    tests = branches.rewritten_tests(old, spans)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for owner in classes:
+        methods = {node.name for node in owner.body if isinstance(node, ast.FunctionDef)}
+        if not any(owner.lineno <= test.line <= (owner.end_lineno or 0) for test in tests):
+            continue
+        # An early return makes an arm of what stands below it: all that is rewritten counts.
+        first = min(test.line for test in tests)
+        for name in _self_calls(owner):
+            rewritten = any(span.line <= name.lineno <= span.end_line for span in spans)
+            if rewritten and name.lineno >= first:
+                yield owner.name, name.attr, name.attr in methods
+
+
+def _self_calls(owner: ast.ClassDef) -> Iterator[ast.Attribute]:
+    for node in ast.walk(owner):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and ast.unparse(called.value) == "self":
+            yield called
+
+
+def _overriding(owner: str, name: str, project: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Subclasses of a class, in any file of the project, that bring a method of that name."""
+    known = {owner}
+    trees: dict[str, ast.Module] = {}
+    for path, text in project.items():
+        if owner in text or name in text:
+            try:
+                trees[path] = ast.parse(text)
+            except (SyntaxError, ValueError):
+                continue
+    classes = [
+        (path, node)
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    grown = True
+    while grown:
+        grown = False
+        for _, node in classes:
+            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+            if node.name not in known and bases & known:
+                known.add(node.name)
+                grown = True
+    for path, node in classes:
+        own = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+        if node.name != owner and node.name in known and name in own:
+            yield path, node.name
