@@ -71,6 +71,11 @@ class Judgement:
     recompiles: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: Whether the whole program ran, and not its recorded calls alone.
     whole: bool = True
+    #: Whether less is compiled than before: parts of a function, or none of another.
+    split: bool = False
+    #: By region: operators in the graphs of its first call, and frames left to Python.
+    operators: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def check_source(
@@ -154,6 +159,7 @@ def judge(
     next_breaks = first_breaks(candidate)
     user_breaks = all_breaks(user)
     graphs = region_graphs(user)
+    operators, fallbacks = region_counts(user)
     known = set(baseline.calls)
     seen = {event.key for run in (candidate, user) for event in run.of(RegionCalled)}
     fresh = tuple(sorted(seen - known))
@@ -162,7 +168,8 @@ def judge(
         origin = baseline.parts.get(key, target)
         for found in (next_breaks, user_breaks):
             found[origin] = (*found.get(origin, ()), *found.pop(key, ()))
-        graphs[origin] = graphs.get(origin, 0) + graphs.pop(key, 0)
+        for counts in (graphs, operators, fallbacks):
+            counts[origin] = counts.get(origin, 0) + counts.pop(key, 0)
     for event in candidate.of(Traced):
         if any(_same_place(found, avoid, avoid_path, avoid_code) for found in event.breaks):
             what = event.breaks[0]
@@ -190,6 +197,9 @@ def judge(
         user_breaks,
         fresh,
         later_graphs(user),
+        split=bool(fresh) or keeps_out,
+        operators=operators,
+        fallbacks=fallbacks,
     )
 
 
@@ -573,6 +583,12 @@ def user_traces(outcome: Outcome) -> list[Traced]:
 def region_graphs(outcome: Outcome) -> dict[str, int]:
     """By region: graphs made for its first call under the user's own options."""
     return {event.key: event.graphs for event in reversed(user_traces(outcome))}
+
+
+def region_counts(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
+    """By region: operators in the graphs of its first call, and frames left to Python."""
+    first = list(reversed(user_traces(outcome)))
+    return {e.key: e.operators for e in first}, {e.key: e.fallbacks for e in first}
 
 
 def later_graphs(outcome: Outcome) -> dict[str, int]:

@@ -55,6 +55,10 @@ from gbfix.worker.protocol import (
     RegionCalled,
 )
 
+_WITHHELD = (
+    "A patch that keeps one graph is there, but is not safe (see it with --unsafe-fixes); one that "
+    "only splits the region was left out."
+)
 #: A region with more breaks than this is given back as it stands.
 MAX_ROUNDS = 60
 
@@ -69,6 +73,8 @@ class Accepted:
     observed: Observed
     verdict: Verdict
     safety: Safety
+    #: Less is compiled with it.
+    split: bool = False
 
     @property
     def code(self) -> str:
@@ -181,11 +187,14 @@ class Loop:
             bench, baseline, self._recorded.regions, self._options, self._progress
         )
         later = ladder.later_graphs(user)
+        operators, fallbacks = ladder.region_counts(user)
         for key, region in self._recorded.regions.items():
             found = self._breaks(key) if region.status != "error" else ()
             region.breaks_before = region.breaks_after = len(found)
             region.graphs_before = region.graphs_after = self._recorded.graphs.get(key)
             region.recompiles_before = region.recompiles_after = later.get(key)
+            region.operators_before = region.operators_after = operators.get(key)
+            region.fallbacks_before = region.fallbacks_after = fallbacks.get(key)
             if found:
                 region.status = "unfixed"
             for item in found:
@@ -360,7 +369,7 @@ class Loop:
             self._advise(shown, f"gbfix could not place the break in the source: {error}")
             return False
         rewrites = self._propose(site, answering, shown)
-        withheld = False
+        withheld = whole = False
         for number, rewrite in enumerate(rewrites):
             judgement = self._trials.attempt(
                 rewrite,
@@ -374,15 +383,23 @@ class Loop:
             verdict = judgement.verdict
             safety = _safety(rewrite, verdict)
             accepted = verdict.passed and (safety is Safety.SAFE or self._options.unsafe_fixes)
+            if accepted and whole and judgement.split:
+                # There is a patch that keeps one graph, though not by default: less compiled code
+                # is no better.
+                accepted = False
+                self._advise(shown, _WITHHELD)
             reason = verdict.failure or "; ".join((*verdict.caveats, *rewrite.notes)[:2])
             attempt = Attempt(rewrite.codemod, rewrite.title, verdict.passed, reason, safety)
             if attempt not in shown.attempts:  # it may be tried again on a text patched elsewhere
                 shown.attempts += (attempt,)
             if accepted:
                 shown.codemod = rewrite.codemod
-                accepted_one = Accepted(rewrite, found, site, observed, verdict, safety)
+                accepted_one = Accepted(
+                    rewrite, found, site, observed, verdict, safety, judgement.split
+                )
                 self._accept(accepted_one, judgement)
                 return True
+            whole = whole or (verdict.passed and not judgement.split)
             if verdict.passed and not withheld:
                 withheld = True
                 unsafe = Accepted(rewrite, found, site, observed, verdict, Safety.UNSAFE)
@@ -406,7 +423,8 @@ class Loop:
                 warnings.warn(f"codemod {codemod.name} failed: {error!r}", stacklevel=1)
                 self._advise(shown, f"codemod {codemod.name} failed on this code: {error!r}")
         unique: dict[tuple[tuple[str, str], ...], Rewrite] = {}
-        for rewrite in sorted(rewrites, key=lambda item: item.rank):
+        # What compiles less is no fix while something keeps one graph.
+        for rewrite in sorted(rewrites, key=lambda item: (self._trials.cuts(item), item.rank)):
             unique.setdefault(tuple(sorted(rewrite.edits.items())), rewrite)
         return list(unique.values())
 
@@ -489,6 +507,8 @@ class Loop:
                 region.graphs_after = judgement.graphs[key]
             if key in judgement.recompiles:
                 region.recompiles_after = judgement.recompiles[key]
+            region.operators_after = judgement.operators.get(key, region.operators_after)
+            region.fallbacks_after = judgement.fallbacks.get(key, region.fallbacks_after)
         self._mark()
 
     def _mark(self) -> None:
@@ -503,6 +523,7 @@ class Loop:
             if shown.status != "fixed" and not any(shown is entry for entry in still):
                 shown.status = "fixed"
                 shown.step = len(self._accepted) - 1
+                shown.split = self._accepted[-1].split
                 if shown.codemod is None and self._accepted:
                     shown.codemod = self._accepted[-1].rewrite.codemod
 
@@ -578,7 +599,8 @@ class Loop:
             left = {(item.key, sameness.identity(item)) for item in self._open.get(key, ())}
             region.breaks_after = len(left)
             if not left:
-                region.status = "fixed"
+                cut = any(item.split and item.found.region == key for item in self._accepted)
+                region.status = "split" if cut else "fixed"
             elif any(
                 shown.status == "fixed" and shown.graph_break.region == key
                 for shown in self._report.breaks

@@ -167,6 +167,9 @@ class Payoff:
 class Region:
     """One compiled callable of the user's program.
 
+    ``status`` is ``clean``, ``fixed`` (whole: one graph as the user compiles it), ``split`` (no
+    break is left, as less is compiled), ``partial``, ``unfixed`` or ``error``.
+
     ``path``/``line`` say where the function is defined, ``compile_path``/``compile_line`` where it
     was compiled.  ``options`` are the user's own arguments of ``torch.compile`` as source text.
     """
@@ -188,6 +191,11 @@ class Region:
     recompiles_before: int | None = None
     recompiles_after: int | None = None
     payoff: Payoff | None = None
+    #: Operators in the graphs of the first call, and frames that Dynamo left to Python in it.
+    operators_before: int | None = None
+    operators_after: int | None = None
+    fallbacks_before: int | None = None
+    fallbacks_after: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,6 +272,8 @@ class BreakReport:
     url: str = ""
     #: Which of the report's steps removed it.
     step: int | None = None
+    #: It is gone because less is compiled: the region runs as as many graphs as before.
+    split: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -355,6 +355,13 @@ class Trials:
         self._under_inductor[tried] = rung
         judgement.verdict = judgement.verdict.with_rung(rung)
 
+    def cuts(self, rewrite: Rewrite) -> bool:
+        """Whether a rewrite compiles less than before, as far as its text tells."""
+        for path, new in rewrite.edits.items():
+            if new.count(_DISABLE) > self._text(path).count(_DISABLE):
+                return True
+        return bool(self._observers(dict(rewrite.edits)))
+
     def _observers(self, overlay: dict[str, str]) -> list[Instrument]:
         """Watch functions that a rewrite no longer compiles (it compiles their halves)."""
         result = []

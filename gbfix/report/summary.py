@@ -42,7 +42,11 @@ def closing_line(report: Report, mode: Mode) -> str:
     fixed = sum(found.status == "fixed" for found in report.breaks)
     if mode is not Mode.CHECK:
         word = "would be fixed" if mode is Mode.DIFF else "fixed"
-        line += f": {fixed} {word}, {total - fixed} left"
+        split = sum(found.split for found in report.breaks if found.status == "fixed")
+        line += f": {fixed - split} {word}, "
+        if split:
+            line += f"{split} only split, "
+        line += f"{total - fixed} left"
     unsafe = sum(max(len(patch.titles), 1) for patch in report.unsafe_patches)
     if unsafe:
         line += f" ({_count(unsafe, 'unsafe fix', 'unsafe fixes')} available with --unsafe-fixes)"

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch._dynamo.utils import counters
+
 from gbfix.worker import tracing
 from gbfix.worker.protocol import RegionCalled, Traced
 from gbfix.worker.recorder import Region, real_compile
 from gbfix.worker.values import Project
+
+
+def _fallen_back() -> int:
+    """Frames that Dynamo began to compile and then left to Python."""
+    frames = counters["frames"]
+    return int(frames["total"] - frames["ok"])
 
 
 class AsUser:
@@ -31,7 +39,7 @@ class AsUser:
         tracing.set_quiet()
         counter, compiled, _ = self._get(region, target)
         found: list[BaseException] = []
-        before = counter.graphs
+        before, operators, fallen = counter.graphs, counter.operators, _fallen_back()
         error, raised = "", True
         write(RegionCalled(region.key, index))
         try:
@@ -59,6 +67,8 @@ class AsUser:
                     "user",
                     tuple({item.key: item for item in breaks}.values()),
                     graphs=counter.graphs - before,
+                    operators=counter.operators - operators,
+                    fallbacks=_fallen_back() - fallen,
                     fullgraph=bool(region.options.get("fullgraph")),
                     error=error[:2000],
                     conditionals=counter.conditionals,

@@ -180,9 +180,12 @@ class GraphCounter:
     def __init__(self) -> None:
         self.graphs = 0
         self.conditionals = 0
+        #: Calls of operators, methods and modules in all graphs.
+        self.operators = 0
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
         self.graphs += 1
+        self.operators += sum(node.op.startswith("call_") for node in module.graph.nodes)
         if torch.is_grad_enabled():
             self.conditionals = max(self.conditionals, _conditionals(module))
         return module.forward
