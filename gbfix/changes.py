@@ -111,6 +111,12 @@ def against_folder(folder: Path, root: Path) -> Change:
 _TOUCHED = re.compile(rb"^(?:---|\+\+\+) (\"?)(?:([ab])/)?(.+?)(?:\t.*)?\r?$", re.MULTILINE)
 
 
+def root_for(patch: bytes, roots: list[Path]) -> Path:
+    """The folder in which the names of a patch start: the one that has most of its files."""
+    names = {_unquoted(quote, rest) for quote, _, rest in _TOUCHED.findall(patch)}
+    return max(roots, key=lambda root: sum((root / name).is_file() for name in names))
+
+
 def with_patch(patch: bytes, root: Path, name: str) -> Change:
     """A project with a unified diff (as `git diff` and `gbfix` write it) on top of it."""
     heads = _TOUCHED.findall(patch)

@@ -90,6 +90,7 @@ class RegionVerdict:
     graphs_after: int | None = None
     #: The old name and place of a region that was renamed or moved.
     was: str = ""
+    old_line: int = 0
     note: str = ""
     witness: Witness | None = None
 
@@ -411,6 +412,7 @@ class _Judge:
             self._recorded.graphs.get(key),
             judgement.graphs.get(key),
             was=key if new_name else "",
+            old_line=region.line,
             note=note,
             witness=_witness(own, key, verdict),
         )
