@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gbfix.config import Config
     from gbfix.schema import Target
 
-_STYLES = click.Choice(["text", "json", "sarif", "github"])
+_STYLES = click.Choice(["text", "json", "sarif", "github", "html"])
 _SECONDS = click.FloatRange(0, min_open=True)
 
 #: Set by a shell that wants a completion, or the script that makes it ask.

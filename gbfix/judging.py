@@ -66,7 +66,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     The working tree is compared with the last commit, on every call of every compiled region, by
     the ladder that gbfix's own patches climb.
     """
-    from gbfix import arguments, config
+    from gbfix import arguments, config, verify
     from gbfix.report import verdicts
 
     cwd = Path(os.getcwd())
@@ -82,7 +82,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     found = []
     with Line(sys.stderr, quiet=given["quiet"]) as line:
         for number, target in enumerate(targets):
-            change = change_for(target, given["against"], given["patch"], patch, cwd)
+            change = verify.change_for(target, given["against"], given["patch"], patch, cwd)
             save = _folder(given["save"], number, len(targets), cwd)
             found.append(judge(target, options, change, save, line.show))
     if given["style"] == "text":
@@ -114,23 +114,6 @@ def judge(
         root = str(project_root(start))
         counterexample.write(save, result, change, target, root, options.timeout)
     return result
-
-
-def change_for(
-    target: Target, against: str | None, patch: str | None, data: bytes, cwd: Path
-) -> Change:
-    """What is to be judged for a target: all that changed in its project."""
-    from gbfix import arguments, changes
-    from gbfix.source import project_root
-
-    file = arguments.file_of(target)
-    start = file.parent if file is not None else Path(target.cwd)
-    if patch:
-        roots = dict.fromkeys([cwd, project_root(start)])
-        return changes.with_patch(data, changes.root_for(data, list(roots)), patch)
-    if against and Path(cwd, against).is_dir():
-        return changes.against_folder(Path(cwd, against), project_root(start))
-    return changes.against_revision(against or "HEAD", start)
 
 
 def _targets(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import gbfix
-from gbfix import engine, ladder, matching, recording, registry
+from gbfix import arguments, changes, engine, ladder, matching, recording, registry, wording
 from gbfix.changes import Change
 from gbfix.codemod import RecordedFacts, Rewrite, Site, SiteError
 from gbfix.errors import Stop
@@ -35,7 +35,7 @@ from gbfix.schema import (
     Target,
     Verdict,
 )
-from gbfix.source import ABSENT, SourceError
+from gbfix.source import ABSENT, SourceError, project_root
 from gbfix.trial import Observed, Trials
 from gbfix.worker.protocol import (
     Compared,
@@ -175,6 +175,20 @@ def verify(
     return result
 
 
+def change_for(
+    target: Target, against: str | None, patch: str | None, data: bytes, cwd: Path
+) -> Change:
+    """What is to be judged for a target: all that changed in its project."""
+    file = arguments.file_of(target)
+    start = file.parent if file is not None else Path(target.cwd)
+    if patch:
+        roots = dict.fromkeys([cwd, project_root(start)])
+        return changes.with_patch(data, changes.root_for(data, list(roots)), patch)
+    if against and Path(cwd, against).is_dir():
+        return changes.against_folder(Path(cwd, against), project_root(start))
+    return changes.against_revision(against or "HEAD", start)
+
+
 class _Judge:
     """One run of `verify`."""
 
@@ -237,14 +251,15 @@ class _Judge:
         unstable = dict(baseline.unstable)
         for event in outcome.of(Nondeterministic):
             names = ladder.unstable_names(event.what)
-            unstable[event.key] = tuple(dict.fromkeys((*unstable.get(event.key, ()), *names)))
+            unstable[event.key] = unstable.get(event.key, frozenset()) | names
+            what = list(dict.fromkeys(wording.subject(finding) for finding in event.what))
             region = self._recorded.regions.get(event.key)
             name = event.key.rpartition("::")[2]
             self._report.errors.append(
                 ErrorReport(
                     "nondeterministic",
                     f"{name}: two runs of the unchanged program differ in "
-                    f"{', '.join(names[:3])}; these could not be compared (seed what is random)",
+                    f"{', '.join(what[:3])}; these could not be compared (seed what is random)",
                     region.path if region else "",
                     region.line if region else 0,
                     fatal=False,
@@ -616,10 +631,10 @@ def _witness(run: Outcome, key: str, verdict: Verdict) -> Witness | None:
     """The first comparison that showed a difference which counts."""
     texts = {rung.detail for rung in verdict.rungs if rung.passed is False}
     for event in run.of(Compared):
-        for text in event.differences:
+        for finding in event.findings:
+            text = wording.difference(finding)
             if event.key == key and text in texts:
-                inputs = text.rpartition("(inputs: ")[2].rstrip(")") if "(inputs: " in text else ""
-                return Witness(key, event.index, inputs, event.rung, text)
+                return Witness(key, event.index, finding.label, event.rung, text)
     for failed in run.of(Failed):
         if failed.key == key and any(failed.message in text for text in texts):
             return Witness(key, failed.index, "base", "eager", failed.message)
