@@ -70,6 +70,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     from gbfix.report import verdicts
 
     cwd = Path(os.getcwd())
+    _check_order(ctx)
     also = _also(given["also"])
     if given["against"] and given["patch"]:
         raise ArgumentError("--against and --patch exclude each other: a patch is a change already")
@@ -114,6 +115,18 @@ def judge(
         root = str(project_root(start))
         counterexample.write(save, result, change, target, root, options.timeout)
     return result
+
+
+def _check_order(ctx: click.Context) -> None:
+    """Options of ours after the target would go to the program: nobody means that here."""
+    words: command_line.Words = ctx.obj
+    own = ("--against", "--patch", "--save-counterexample", "--allow-breaks", "--also")
+    for word in words.rest:
+        if word.partition("=")[0] in own:
+            raise ArgumentError(
+                f"{word} stands after the target, so it would go to the program; "
+                f"write `gbfix verify {word} ... {words.rest[0]}`"
+            )
 
 
 def _targets(
