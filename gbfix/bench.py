@@ -46,7 +46,10 @@ class Bench:
         target: Target,
         options: Options,
         root: str,
+        base: Mapping[str, bytes] | None = None,
     ) -> None:
+        #: What the program's files held, by real path, where that is not what is on disk.
+        self._base = dict(base or {})
         self._runner = runner
         self._pool = pool
         self._target = target
@@ -66,7 +69,11 @@ class Bench:
     def source(self, path: str) -> SourceFile:
         """A project file as it was when first asked for."""
         if path not in self._sources:
-            self._sources[path] = SourceFile.read(path)
+            data = self._base.get(os.path.realpath(path))
+            if data is None:
+                self._sources[path] = SourceFile.read(path)
+            else:
+                self._sources[path] = SourceFile.from_bytes(path, data)
         return self._sources[path]
 
     @property
@@ -106,7 +113,13 @@ class Bench:
             self._target,
             self._runner.new_directory(mode),
             self._root,
-            overlay={path: self.source(path).encode(text) for path, text in overlay.items()},
+            overlay={
+                **self._base,
+                **{
+                    os.path.realpath(path) if self._base else path: self.source(path).encode(text)
+                    for path, text in overlay.items()
+                },
+            },
             instruments=tuple(instruments),
             golden=golden or self.golden,
             calls=self._options.calls,

@@ -20,6 +20,8 @@ import click
 
 import gbfix
 from gbfix import words as command_line
+from gbfix.judging import verify_command
+from gbfix.target_command import TargetCommand
 from gbfix.words import ArgumentError
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from gbfix.config import Config
     from gbfix.schema import Target
 
-_STYLES = click.Choice(["text", "json", "sarif", "github"])
+_STYLES = click.Choice(["text", "json", "sarif", "github", "html"])
 _SECONDS = click.FloatRange(0, min_open=True)
 
 #: Set by a shell that wants a completion, or the script that makes it ask.
@@ -36,6 +38,7 @@ _COMPLETE = "_GBFIX_COMPLETE"
 
 _EPILOG = """\b
 Commands:
+  gbfix verify TARGET    is a change that somebody made by hand right?
   gbfix explain CODE...  what a graph break means and what to do about it
   gbfix codes            all graph break codes, and which codemods answer them
   gbfix undo             take back what the last --apply wrote
@@ -44,26 +47,9 @@ Commands:
 Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2 failure."""
 
 
-class _RunCommand(click.Command):
-    """A command whose options end where the target begins."""
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS] (SCRIPT | -m MODULE | PATH::QUALNAME --inputs EXPR) [ARGS]..."]
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        takes_value = {
-            name: not (option.is_flag or option.count)
-            for option in self.params
-            if isinstance(option, click.Option)
-            for name in (*option.opts, *option.secondary_opts)
-        }
-        ctx.obj = command_line.split(args, takes_value)
-        return super().parse_args(ctx, list(ctx.obj.options))
-
-
 @click.command(
     "gbfix",
-    cls=_RunCommand,
+    cls=TargetCommand,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -223,6 +209,7 @@ def lsp_command(tcp: str | None, stdio: bool) -> int:
 
 
 COMMANDS = {
+    "verify": verify_command,
     "explain": explain_command,
     "codes": codes_command,
     "undo": undo_command,

@@ -16,7 +16,7 @@ import gbfix
 from gbfix import cache, registry
 from gbfix.errors import Stop
 from gbfix.schema import ErrorReport, Options, Report, Rung, Target, Verdict
-from gbfix.source import SourceError, SourceFile, check_syntax
+from gbfix.source import ABSENT, SourceError, SourceFile, check_syntax
 
 if TYPE_CHECKING:
     from gbfix.runner import Runner
@@ -86,6 +86,21 @@ def verify(
     except SourceError as error:
         problem = str(error)
     return Verdict((Rung("program", False, problem),))
+
+
+def check(target: Target, before: Mapping[str, bytes], after: Mapping[str, str]) -> None:
+    """What can be said of two versions of a target before anything runs; raises `Stop`."""
+    _check_torch(registry.torch_version())
+    if target.kind == "module":
+        return
+    path = os.path.realpath(os.path.join(target.cwd, target.value.partition("::")[0]))
+    if before.get(path) == ABSENT.encode():
+        text = "the target is new: there is no older version of it to compare with"
+        raise Stop(ErrorReport("new-target", text, path))
+    if after.get(path) == ABSENT:
+        raise Stop(ErrorReport("no-target", "the change deletes the target", path))
+    if path not in before:
+        _check_target(target)
 
 
 def _check_torch(version: str) -> None:

@@ -91,8 +91,10 @@ class Loop:
         report: Report,
         progress: Callable[[str], None],
         runner: Runner | None = None,
+        base: Mapping[str, bytes] | None = None,
     ) -> None:
-        self._target = target
+        self._base = base
+        self.target = self._target = target
         self._options = options
         self._report = report
         self._progress = progress
@@ -128,13 +130,21 @@ class Loop:
             return self._trials.whole(edits).verdict
 
     @contextlib.contextmanager
+    def recorded(self) -> Iterator[tuple[Bench, Trials, recording.Recording]]:
+        """The program recorded (from the ``base`` texts), and all that it takes to try others."""
+        with self._working():
+            yield self._bench, self._trials, self._recorded
+
+    @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
         """With the program recorded, and workers at hand."""
         self._progress("starting the worker")
         with contextlib.ExitStack() as stack:
             self._runner = self._shared or stack.enter_context(Runner())
             pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(4))
-            self._bench = Bench(self._runner, pool, self._target, self._options, self._root)
+            self._bench = Bench(
+                self._runner, pool, self._target, self._options, self._root, self._base
+            )
             stack.callback(self._bench.close)
             try:
                 self._report.torch_version = self._runner.wait_ready()

@@ -61,7 +61,7 @@ def run(
         for error in report.errors[shown:]:
             if error.fatal:
                 console.error(error)
-        sys.stdout.write(_rendered(report, style, cwd))
+        sys.stdout.write(_rendered(report, style, cwd, mode))
         return exit_status(report, mode)
     if mode is Mode.INTERACTIVE:
         for error in report.errors[shown:]:
@@ -83,11 +83,16 @@ def show(report: Report, *, style: str, quiet: bool, verbose: int, cwd: Path) ->
         console.show(report)
         console.finish(report, ())
     else:
-        sys.stdout.write(_rendered(report, style, cwd))
+        sys.stdout.write(_rendered(report, style, cwd, mode))
     return exit_status(report, mode)
 
 
-def _rendered(report: Report, style: str, cwd: Path) -> str:
+def _rendered(report: Report, style: str, cwd: Path, mode: Mode) -> str:
+    if style == "html":
+        # Imported here: the other formats need no templates.
+        from gbfix.report import html
+
+        return html.render(report, cwd, mode)
     if style == "sarif":
         return sarif.render(report, cwd)
     if style == "github":

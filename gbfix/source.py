@@ -17,6 +17,9 @@ from pathlib import Path
 
 from gbfix import GbfixError
 
+#: Stands for a file that one of two versions of a project does not have.
+ABSENT = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)  # gbfix\n"
+
 _ROOT_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", ".hg")
 
 

@@ -10,7 +10,7 @@ from gbfix.schema import BreakReport, ErrorReport, Report
 
 def render(report: Report, cwd: Path) -> str:
     """One ``::error`` or ``::warning`` line for each error and each graph break."""
-    lines = [_error(error, cwd) for error in report.errors]
+    lines = [error_line(error, cwd) for error in report.errors]
     lines += [_break(found, cwd) for found in report.breaks]
     return "".join(f"{line}\n" for line in lines)
 
@@ -29,19 +29,20 @@ def _break(found: BreakReport, cwd: Path) -> str:
     text = cause.explanation or cause.message or cause.gb_type
     if found.status == "fixed":
         text += f" (gbfix has a fix: {found.codemod})"
-    return _command("warning", text, place, f"{cause.code} {cause.gb_type}".strip())
+    return command("warning", text, place, f"{cause.code} {cause.gb_type}".strip())
 
 
-def _error(error: ErrorReport, cwd: Path) -> str:
+def error_line(error: ErrorReport, cwd: Path) -> str:
     place: dict[str, str | int] = {}
     if error.path:
         place["file"] = display_path(error.path, cwd)
         if error.line:
             place["line"] = error.line
-    return _command("error" if error.fatal else "warning", error.message, place, error.kind)
+    return command("error" if error.fatal else "warning", error.message, place, error.kind)
 
 
-def _command(kind: str, message: str, place: dict[str, str | int], title: str) -> str:
+def command(kind: str, message: str, place: dict[str, str | int], title: str) -> str:
+    """One workflow command, its text escaped as the runner wants it."""
     properties = ",".join(f"{k}={_property(str(v))}" for k, v in {**place, "title": title}.items())
     return f"::{kind} {properties}::{_data(' '.join(message.split()))}"
 

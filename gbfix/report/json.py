@@ -47,7 +47,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "breaks": [_break(found) for found in report.breaks],
         "patches": [_patch(patch) for patch in report.patches],
         "unsafe_patches": [_patch(patch) for patch in report.unsafe_patches],
-        "errors": [_error(error) for error in report.errors],
+        "errors": [error_dict(error) for error in report.errors],
         "targets": [dataclasses.asdict(item) for item in report.targets],
     }
 
@@ -116,13 +116,13 @@ def _patch(patch: Patch) -> dict[str, Any]:
         "codemods": list(patch.codemods),
         "codes": list(patch.codes),
         "safety": str(patch.safety),
-        "verdict": _verdict(patch.verdict),
+        "verdict": verdict_dict(patch.verdict),
         "titles": list(patch.titles),
         "notes": list(patch.notes),
     }
 
 
-def _verdict(verdict: Verdict) -> Mapping[str, Any]:
+def verdict_dict(verdict: Verdict) -> Mapping[str, Any]:
     named: dict[str, Any] = dict.fromkeys(_NAMED_RUNGS)
     named.update({rung.name: _rung(rung) for rung in verdict.rungs})
     named["branches"] = "{}/{}".format(*verdict.branches) if verdict.branches else None
@@ -136,7 +136,7 @@ def _rung(rung: Rung) -> dict[str, Any]:
     return {"passed": rung.passed, "detail": rung.detail, "caveats": list(rung.caveats)}
 
 
-def _error(error: ErrorReport) -> dict[str, Any]:
+def error_dict(error: ErrorReport) -> dict[str, Any]:
     return {
         "kind": error.kind,
         "message": error.message,

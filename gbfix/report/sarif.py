@@ -7,6 +7,7 @@ Columns count from 1 in characters, as SARIF wants them (``unicodeCodePoints``).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,23 +28,34 @@ def as_dict(report: Report, cwd: Path) -> dict[str, Any]:
     """The SARIF log as plain dicts and lists."""
     codes = sorted({found.graph_break.code for found in report.breaks})
     fixes = {patch.path: _fix(patch, cwd) for patch in report.patches}
+    return log(
+        [_rule(code) for code in codes],
+        [_result(found, codes, fixes, cwd) for found in report.breaks],
+        report.gbfix_version,
+        report.errors,
+        cwd,
+    )
+
+
+def log(
+    rules: Sequence[dict[str, Any]],
+    results: Sequence[dict[str, Any]],
+    version: str,
+    errors: Sequence[ErrorReport],
+    cwd: Path,
+) -> dict[str, Any]:
+    """A whole log around results."""
     run: dict[str, Any] = {
-        "tool": {
-            "driver": {
-                "name": "gbfix",
-                "version": report.gbfix_version or "0",
-                "rules": [_rule(code) for code in codes],
-            }
-        },
+        "tool": {"driver": {"name": "gbfix", "version": version or "0", "rules": list(rules)}},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"ROOT": {"uri": cwd.resolve().as_uri().rstrip("/") + "/"}},
         "invocations": [
             {
-                "executionSuccessful": not any(error.fatal for error in report.errors),
-                "toolExecutionNotifications": [_notification(e, cwd) for e in report.errors],
+                "executionSuccessful": not any(error.fatal for error in errors),
+                "toolExecutionNotifications": [_notification(e, cwd) for e in errors],
             }
         ],
-        "results": [_result(found, codes, fixes, cwd) for found in report.breaks],
+        "results": list(results),
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -78,7 +90,7 @@ def _result(
     frame = cause.site or (cause.frames[-1] if cause.frames else None)
     if frame is None:
         return result
-    result["locations"] = [_location(frame.path, cwd, _region(frame))]
+    result["locations"] = [location(frame.path, cwd, _region(frame))]
     if found.status == "fixed" and frame.path in fixes:
         result["fixes"] = [fixes[frame.path]]
     return result
@@ -94,7 +106,8 @@ def _region(frame: Frame) -> dict[str, int]:
     return region
 
 
-def _location(path: str, cwd: Path, region: dict[str, int] | None = None) -> dict[str, Any]:
+def location(path: str, cwd: Path, region: dict[str, int] | None = None) -> dict[str, Any]:
+    """Where a result points to."""
     physical: dict[str, Any] = {"artifactLocation": _artifact(path, cwd)}
     if region is not None:
         physical["region"] = region
@@ -137,5 +150,5 @@ def _notification(error: ErrorReport, cwd: Path) -> dict[str, Any]:
     }
     if error.path:
         region = {"startLine": error.line} if error.line else None
-        notification["locations"] = [_location(error.path, cwd, region)]
+        notification["locations"] = [location(error.path, cwd, region)]
     return notification

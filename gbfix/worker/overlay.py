@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib.machinery
+import importlib.util
 import linecache
 import os
 import sys
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from typing import Any
 
+from gbfix.source import ABSENT
 from gbfix.worker.protocol import Instrument
 
 Transform = Callable[[ast.Module, Sequence[Instrument]], ast.Module]
@@ -41,6 +43,23 @@ class Overlay:
         self._instruments: dict[str, list[Instrument]] = {}
         for item in instruments:
             self._instruments.setdefault(os.path.realpath(item.path), []).append(item)
+        absent = ABSENT.encode()
+        self._absent = frozenset(path for path, data in self._files.items() if data == absent)
+        self._added = frozenset(
+            path for path in self._files.keys() - self._absent if not os.path.exists(path)
+        )
+
+    def hides(self, path: str) -> bool:
+        """Whether the program is not to find a file that is there."""
+        return bool(self._absent) and os.path.realpath(path) in self._absent
+
+    @property
+    def has_added(self) -> bool:
+        return bool(self._added)
+
+    def adds(self, path: str) -> bool:
+        """Whether the program is to find a file that is not there."""
+        return bool(self._added) and os.path.realpath(path) in self._added
 
     @property
     def paths(self) -> frozenset[str]:
@@ -131,13 +150,34 @@ class OverlayFinder(MetaPathFinder):
         path: Sequence[str] | None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
+        added = self._added(fullname, path)
+        if added is not None:
+            return added
         for finder in sys.meta_path:
             if finder is self:
                 continue
             find = getattr(finder, "find_spec", None)
             spec: Any = find(fullname, path, target) if find else None
-            if spec is not None:
+            if spec is not None and not self._overlay.hides(spec.origin or ""):
                 return self.served(spec)
+        return None
+
+    def _added(
+        self, fullname: str, path: Sequence[str] | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A module whose file is not on disk."""
+        if not self._overlay.has_added:
+            return None
+        name = fullname.rpartition(".")[2]
+        for folder in sys.path if path is None else path:
+            package = os.path.join(folder or os.getcwd(), name)
+            for file, inside in ((os.path.join(package, "__init__.py"), [package]),
+                                 (f"{package}.py", None)):  # fmt: skip
+                if self._overlay.adds(file):
+                    loader = OverlayLoader(fullname, file, self._overlay)
+                    return importlib.util.spec_from_file_location(
+                        fullname, file, loader=loader, submodule_search_locations=inside
+                    )
         return None
 
     def served(self, spec: importlib.machinery.ModuleSpec) -> importlib.machinery.ModuleSpec:

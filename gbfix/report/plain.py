@@ -1,0 +1,98 @@
+"""Measured things in plain words: inputs, rungs, statuses."""
+
+from __future__ import annotations
+
+import re
+
+_INPUTS = {
+    "base": "the program's own inputs",
+    "again": "the program's own inputs, given a second time",
+    "redrawn": "inputs with other random values",
+    "redrawn-2": "inputs with other random values",
+    "negated": "the program's inputs, negated",
+    "scaled": "the program's inputs, much larger",
+    "small": "the program's inputs, much smaller",
+    "zeros": "inputs that are all zeros",
+    "ones": "inputs that are all ones",
+    "nan": "inputs that hold a NaN",
+    "inf": "inputs that hold an infinity",
+    "-inf": "inputs that hold a negative infinity",
+    "state-negated": "the program's inputs, with parameters and buffers negated",
+    "state-scaled": "the program's inputs, with parameters and buffers much larger",
+    "grad": "inputs that require gradients",
+    "grad-negated": "negated inputs that require gradients",
+    "grad-zeros": "zeros that require gradients",
+    "grown": "a batch with one more row",
+    "single": "a batch of one row",
+    "empty": "a batch without rows",
+    "wider": "inputs with one more column",
+    "aliased": "one tensor given twice",
+    "flags": "the flags turned",
+    "mode": "train mode for eval mode (or the other way round)",
+    "double": "inputs in double precision",
+    "half": "inputs in bfloat16",
+    "integer": "inputs that are integers",
+    "fraction": "fractions where integers came",
+    "plain": "Python numbers where single tensors came",
+    "strided": "inputs in another memory layout",
+    "numbers": "other Python numbers",
+    "defaults": "a call without its optional arguments",
+}
+
+_RUNGS = {
+    "source": "the files parse",
+    "outputs": "same results, uncompiled",
+    "gradients": "same gradients",
+    "effects": "same output, logs, warnings and files",
+    "eager": "same when captured as a graph",
+    "aot_eager": "same when lowered (aot_eager)",
+    "inductor": "same under inductor",
+    "program": "the program runs as you compile it",
+    "recompiles": "no more recompiles",
+    "branches": "both sides of each condition",
+    "constants": "still sees values that change",
+    "parts": "something is compiled",
+    "break": "the break is gone",
+}
+
+#: What a status means, for the one line that most people read.
+STATUSES = {
+    "same": "unchanged",
+    "safe": "safe",
+    "still breaks": "still breaks",
+    "unsafe": "unsafe",
+    "unmatched": "not comparable",
+    "wrong": "wrong",
+    "error": "not judged",
+}
+
+_LABEL = re.compile(r" \(inputs: ([^()]*)\)$")
+
+
+def inputs(label: str) -> str:
+    """What a variation of the inputs is."""
+    return _INPUTS.get(label, f"the inputs {label!r}" if label else "the program's own inputs")
+
+
+def rung(name: str) -> str:
+    """What a step of the ladder asks."""
+    return _RUNGS.get(name, name)
+
+
+def difference(text: str) -> str:
+    """What differs, and on which inputs, as a reader says it."""
+    found = _LABEL.search(text)
+    if found is None:
+        return text
+    return f"{text[: found.start()]} (on {inputs(found.group(1))})"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+def change(before: object, after: object) -> str:
+    """``2 -> 1``, or the one number where nothing changed."""
+    if before is None:
+        return "-" if after is None else str(after)
+    return str(before) if after is None or before == after else f"{before} -> {after}"

@@ -1,0 +1,711 @@
+"""Judges a change that somebody else made: the whole ladder, region by region.
+
+The original is the program with the old texts, the candidate the one with the new: both are served
+from memory, so that imports, working folder and data files are those of the project as it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import gbfix
+from gbfix import arguments, changes, engine, ladder, matching, recording, registry, wording
+from gbfix.changes import Change
+from gbfix.codemod import RecordedFacts, Rewrite, Site, SiteError
+from gbfix.errors import Stop
+from gbfix.loop import Loop
+from gbfix.runner import Runner
+from gbfix.schema import (
+    ErrorReport,
+    Frame,
+    FrameFacts,
+    GraphBreak,
+    Options,
+    Region,
+    Report,
+    Rung,
+    Span,
+    Target,
+    Verdict,
+)
+from gbfix.source import ABSENT, SourceError, project_root
+from gbfix.trial import Observed, Trials
+from gbfix.worker.protocol import (
+    Compared,
+    FactsSeen,
+    Failed,
+    Finished,
+    Instrument,
+    Nondeterministic,
+    Outcome,
+    RegionCalled,
+    RegionSeen,
+)
+
+#: From best to worst: the worst of its parts is what a change is.
+STATUSES = ("same", "safe", "still breaks", "unsafe", "unmatched", "wrong", "error")
+
+#: What fails there is no other value, but a reason to look twice.
+_NOT_VALUES = frozenset({"recompiles", "parts"})
+
+#: A break that nothing answers: the place of a test that a change rewrote.
+_NO_CODE = "GB0291"
+
+Progress = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Witness:
+    """What shows a difference: the region, its call, the inputs by their label, and the rung."""
+
+    region: str
+    index: int
+    inputs: str
+    rung: str
+    text: str
+
+
+@dataclasses.dataclass
+class RegionVerdict:
+    """What a change does to one region; ``key`` is the region's in the old texts."""
+
+    key: str
+    name: str
+    path: str
+    line: int
+    status: str
+    reasons: tuple[str, ...] = ()
+    verdict: Verdict = dataclasses.field(default_factory=Verdict)
+    breaks: tuple[GraphBreak, ...] = ()
+    breaks_before: int | None = None
+    breaks_after: int | None = None
+    graphs_before: int | None = None
+    graphs_after: int | None = None
+    #: The old name and place of a region that was renamed or moved.
+    was: str = ""
+    old_line: int = 0
+    note: str = ""
+    witness: Witness | None = None
+
+
+@dataclasses.dataclass
+class Verification:
+    """Everything that `gbfix verify` says."""
+
+    target: str
+    against: str
+    files: tuple[tuple[str, str], ...] = ()
+    torch_version: str = ""
+    gbfix_version: str = gbfix.__version__
+    regions: list[RegionVerdict] = dataclasses.field(default_factory=list)
+    #: What was seen of the program as a whole: its output, its end.
+    program: RegionVerdict | None = None
+    #: What the verdict does not cover, a plain sentence each.
+    limits: list[str] = dataclasses.field(default_factory=list)
+    errors: list[ErrorReport] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    #: The folder with the counterexample, and whether its script shows the difference.
+    counterexample: str = ""
+    reproduced: bool | None = None
+
+    @property
+    def parts(self) -> list[RegionVerdict]:
+        return [*self.regions, *([self.program] if self.program else [])]
+
+    @property
+    def status(self) -> str:
+        if any(error.fatal for error in self.errors):
+            return "error"
+        return max((item.status for item in self.parts), key=STATUSES.index, default="same")
+
+    @property
+    def witness(self) -> Witness | None:
+        return next((item.witness for item in self.parts if item.witness is not None), None)
+
+    def exit_status(self, *, allow_breaks: bool = False) -> int:
+        """0 the change is safe, 1 it is not (or breaks are left), 2 it could not be judged."""
+        status = self.status
+        if status == "error":
+            return 2
+        if status == "still breaks" and allow_breaks:
+            more = any((item.breaks_after or 0) > (item.breaks_before or 0) for item in self.parts)
+            return 1 if more else 0
+        return 0 if status in ("same", "safe") else 1
+
+
+def verify(
+    target: Target,
+    options: Options,
+    change: Change,
+    progress: Progress = lambda text: None,
+    runner: Runner | None = None,
+) -> Verification:
+    """Whether a change is right.  Never raises for anything that the program does."""
+    started = time.monotonic()
+    result = Verification(target.display, change.against, tuple(change.shown(target.cwd)))
+    result.torch_version = registry.torch_version()
+    if change.others:
+        names = ", ".join(os.path.basename(path) for path in change.others[:3])
+        more = f" and {len(change.others) - 3} more" if len(change.others) > 3 else ""
+        result.limits.append(
+            f"{names}{more} changed too and no Python source: both programs read these files as "
+            "they are now, so what they change was not compared"
+        )
+    if change.files:
+        report = Report(target.display, result.torch_version, gbfix.__version__)
+        try:
+            engine.check(target, change.base, change.edits)
+            _Judge(target, options, change, report, result, progress, runner).run()
+        except Stop as stop:
+            result.errors.append(stop.error)
+        except SourceError as error:
+            text = str(error).removeprefix(f"{error.path}:{error.line}: ")
+            result.errors.append(
+                ErrorReport("source", text.removeprefix(f"{error.path}: "), error.path, error.line)
+            )
+        result.errors += [error for error in report.errors if not error.fatal]
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def change_for(
+    target: Target, against: str | None, patch: str | None, data: bytes, cwd: Path
+) -> Change:
+    """What is to be judged for a target: all that changed in its project."""
+    file = arguments.file_of(target)
+    start = file.parent if file is not None else Path(target.cwd)
+    if patch:
+        roots = dict.fromkeys([cwd, project_root(start)])
+        return changes.with_patch(data, changes.root_for(data, list(roots)), patch)
+    if against and Path(cwd, against).is_dir():
+        return changes.against_folder(Path(cwd, against), project_root(start))
+    return changes.against_revision(against or "HEAD", start)
+
+
+class _Judge:
+    """One run of `verify`."""
+
+    def __init__(
+        self,
+        target: Target,
+        options: Options,
+        change: Change,
+        report: Report,
+        result: Verification,
+        progress: Progress,
+        runner: Runner | None,
+    ) -> None:
+        self._options = options
+        self._change = change
+        self._report = report
+        self._result = result
+        self._progress = progress
+        self._loop = Loop(target, options, report, progress, runner, change.base)
+        self._before = {item.path: item.texts[0] for item in change.files}
+        self._after = change.edits
+
+    def run(self) -> None:
+        bad = [problem for path, text in self._after.items() if (problem := _syntax(path, text))]
+        if bad:
+            self._result.regions = []
+            source = Rung("source", False, bad[0])
+            self._result.program = RegionVerdict(
+                "", "the program", "", 0, "wrong", tuple(bad), Verdict((source,))
+            )
+            return
+        with self._loop.recorded() as (bench, trials, recorded):
+            self._bench, self._recorded = bench, recorded
+            self._spell(recorded)
+            self._trials = _Whole(
+                bench, trials.baseline, recorded.regions, self._options, self._progress
+            )
+            self._functions = matching.changed_functions(self._before, self._after)
+            self._stability()
+            self._compare()
+
+    def _spell(self, recorded: recording.Recording) -> None:
+        """Name the files as the program does (links and all)."""
+        spelled = {os.path.realpath(region.path): region.path for region in
+                   recorded.regions.values()}  # fmt: skip
+        self._before = {spelled.get(path, path): text for path, text in self._before.items()}
+        self._after = {spelled.get(path, path): text for path, text in self._after.items()}
+
+    # -- runs --------------------------------------------------------------------------------
+
+    def _stability(self) -> None:
+        """What two runs of the original differ in, and which sides of its tests ran."""
+        looks = [
+            Instrument(item.path, "facts", item.line)
+            for item in self._functions
+            if item.version == "before" and item.line
+        ]
+        outcome = self._bench.once(self._bench.job("facts", {}, looks))
+        baseline = self._trials.baseline
+        unstable = dict(baseline.unstable)
+        for event in outcome.of(Nondeterministic):
+            names = ladder.unstable_names(event.what)
+            unstable[event.key] = unstable.get(event.key, frozenset()) | names
+            what = list(dict.fromkeys(wording.subject(finding) for finding in event.what))
+            region = self._recorded.regions.get(event.key)
+            name = event.key.rpartition("::")[2]
+            self._report.errors.append(
+                ErrorReport(
+                    "nondeterministic",
+                    f"{name}: two runs of the unchanged program differ in "
+                    f"{', '.join(what[:3])}; these could not be compared (seed what is random)",
+                    region.path if region else "",
+                    region.line if region else 0,
+                    fatal=False,
+                )
+            )
+        self._trials.baseline = dataclasses.replace(baseline, unstable=unstable)
+        self._seen = _merged_facts(outcome)
+
+    def _compare(self) -> None:
+        looks = [
+            Instrument(item.path, "facts", item.line)
+            for item in self._functions
+            if item.version == "after" and item.line
+        ]
+        observers = self._trials.observers(self._after)
+        self._progress("running the changed program")
+        jobs = [
+            self._bench.job("candidate", self._after, observers),
+            self._bench.job("user", self._after),
+        ]
+        if looks:
+            jobs.append(self._bench.job("facts", self._after, looks))
+        candidate, user, *ran = self._bench.together(*jobs)
+        known = set(self._recorded.calls)
+        matched = matching.match_regions(
+            self._recorded.regions,
+            {event.key: event for run in (candidate, user) for event in run.of(RegionSeen)},
+            {event.key for run in (candidate, user) for event in run.of(RegionCalled)},
+            {path: (self._before[path], self._after[path]) for path in self._after},
+        )
+        if matched:
+            self._progress("running it again: regions were renamed or moved")
+            for new, old in matched.items():
+                self._lend(old, new)
+            candidate = self._bench.once(self._bench.job("candidate", self._after, observers))
+            candidate, user = (matching.renamed(run, matched) for run in (candidate, user))
+        if ladder.wants_inherent(candidate):
+            plain = self._bench.once(self._bench.job("candidate", {}))
+            inherent = ladder.inherent_differences(plain)
+            self._trials.baseline = dataclasses.replace(self._trials.baseline, inherent=inherent)
+        seen = {event.key: event for run in (candidate, user) for event in run.of(RegionSeen)}
+        called = {event.key for run in (candidate, user) for event in run.of(RegionCalled)}
+        fresh = sorted(called - known)
+        parents = matching.parents(
+            fresh, [key for key in known if key in called], self._recorded.regions, seen
+        )
+        whole = self._whole(candidate, user)
+        for key, region in self._recorded.regions.items():
+            if region.status == "error":
+                continue
+            if key not in called and not _crashed(candidate):
+                self._result.regions.append(self._gone(key, region))
+                continue
+            mine = {key, *(new for new, parent in parents.items() if parent == key)}
+            self._result.regions.append(
+                self._judged(key, region, mine, candidate, user, whole, seen.get(key), matched)
+            )
+        for key in fresh:
+            if key not in parents:
+                self._result.regions.append(self._new(key, seen[key], candidate, user))
+        self._program(whole, candidate)
+        self._coverage(candidate, user, ran)
+
+    def _lend(self, old: str, new: str) -> None:
+        """Let the region of the new name find what was recorded of the old one."""
+        for index in range(self._recorded.calls.get(old, 0)):
+            source, target = (
+                Path(self._bench.golden, f"{_digest(key)}-{index}.golden") for key in (old, new)
+            )
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                os.link(source, target)
+
+    def _whole(self, candidate: Outcome, user: Outcome) -> ladder.Judgement:
+        """The program as a whole: what its regions do not say, and what takes further runs."""
+        source = Rung("source", True)
+        judgement = self._judge(source, candidate, user, self._trials.baseline)
+        if judgement.verdict.passed:
+            self._trials.extend(
+                judgement, self._before, self._after, self._seen, self._functions,
+                {path: self._bench.source(path).text for path in self._recorded.files
+                 if os.path.exists(path)},
+            )  # fmt: skip
+        return judgement
+
+    def _judge(
+        self,
+        source: Rung,
+        candidate: Outcome,
+        user: Outcome,
+        baseline: ladder.Baseline,
+        target: str = "",
+    ) -> ladder.Judgement:
+        return ladder.judge(
+            source,
+            candidate,
+            user,
+            baseline,
+            self._options.backends,
+            target=target,
+            avoid=frozenset(),
+            avoid_path="",
+            avoid_code="",
+        )
+
+    # -- verdicts ----------------------------------------------------------------------------
+
+    def _judged(
+        self,
+        key: str,
+        region: Region,
+        mine: set[str],
+        candidate: Outcome,
+        user: Outcome,
+        whole: ladder.Judgement,
+        seen: RegionSeen | None,
+        matched: Mapping[str, str],
+    ) -> RegionVerdict:
+        own, own_user = (_only(run, mine) for run in (candidate, user))
+        baseline = self._trials.baseline
+        alone = dataclasses.replace(
+            baseline,
+            calls={key: self._recorded.calls[key]},
+            parts={new: key for new in mine if new != key},
+            ended_by_itself=False,
+        )
+        judgement = self._judge(Rung("source", True), own, own_user, alone, key)
+        # What took runs of its own was done for all regions at once.
+        more = tuple(
+            rung
+            for rung in whole.verdict.rungs
+            if rung.name in ("inductor", "branches", "constants")
+            and judgement.verdict.rung(rung.name) is None
+        )
+        verdict = dataclasses.replace(
+            judgement.verdict,
+            rungs=(*judgement.verdict.rungs, *more),
+            branches=whole.verdict.branches,
+        )
+        breaks = recording.merged(
+            judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
+        )
+        status, reasons = _status(verdict, breaks)
+        observed = any(item.qualname == region.name for item in
+                       self._trials.observers(self._after))  # fmt: skip
+        note = ""
+        if len(mine) > 1 or observed:
+            parts = sorted(name.rpartition("::")[2] for name in mine - {key})
+            note = "no longer compiled as a whole" + (
+                f": {', '.join(parts)} compiled instead" if parts else ""
+            )
+        before = self._recorded.breaks(key)
+        where = seen or region
+        new_name = next((new for new, old in matched.items() if old == key), "")
+        return RegionVerdict(
+            key,
+            new_name.rpartition("::")[2] if new_name else region.name,
+            new_name.rpartition("::")[0] if new_name else where.path,
+            where.line,
+            status,
+            reasons,
+            verdict,
+            breaks,
+            len(before),
+            len(breaks),
+            self._recorded.graphs.get(key),
+            judgement.graphs.get(key),
+            was=key if new_name else "",
+            old_line=region.line,
+            note=note,
+            witness=_witness(own, key, verdict),
+        )
+
+    def _gone(self, key: str, region: Region) -> RegionVerdict:
+        text = (
+            "no region of the changed program corresponds to it (it was removed, or renamed and "
+            "changed at once), so its values could not be compared; only the program's output was"
+        )
+        return RegionVerdict(
+            key, region.name, region.path, region.line, "unmatched", (text,),
+            breaks_before=region.breaks_before, graphs_before=region.graphs_before,
+        )  # fmt: skip
+
+    def _new(self, key: str, seen: RegionSeen, candidate: Outcome, user: Outcome) -> RegionVerdict:
+        breaks = recording.merged(
+            ladder.first_breaks(candidate).get(key, ()), ladder.all_breaks(user).get(key, ())
+        )
+        return RegionVerdict(
+            key,
+            seen.name,
+            seen.path,
+            seen.line,
+            "still breaks" if breaks else "same",
+            breaks=breaks,
+            breaks_after=len(breaks),
+            graphs_after=ladder.region_graphs(user).get(key),
+            note="new: nothing to compare it with, apart from what the program prints",
+        )
+
+    def _program(self, whole: ladder.Judgement, candidate: Outcome) -> None:
+        """What fails in the program, but in none of its regions."""
+        if any(item.status in ("wrong", "error") for item in self._result.regions):
+            return
+        failing = [rung for rung in whole.verdict.rungs if rung.passed is False]
+        known = {(r.name, r.detail) for item in self._result.regions for r in item.verdict.rungs}
+        failing = [rung for rung in failing if (rung.name, rung.detail) not in known]
+        rung = whole.verdict.rung("program")
+        caveats = rung.caveats if rung is not None and not failing else ()
+        of_regions = {text for item in self._result.regions for text in item.verdict.caveats}
+        caveats = tuple(text for text in caveats if text not in of_regions)
+        if not failing and not caveats:
+            return
+        if any(item.status == "unmatched" for item in self._result.regions):
+            # That its calls were not reached is why it is unmatched.
+            failing = [rung for rung in failing if "was not reached" not in rung.detail]
+            if not failing:
+                return
+        texts = tuple(rung.detail for rung in failing) or caveats
+        status = "wrong" if failing else "unsafe"
+        self._result.program = RegionVerdict(
+            "", "the program", "", 0, status, texts,
+            Verdict(tuple(failing) or ((rung,) if rung else ())),
+            witness=Witness("", 0, "", "program", texts[0]) if failing else None,
+        )  # fmt: skip
+
+    def _coverage(self, candidate: Outcome, user: Outcome, ran: Sequence[Outcome]) -> None:
+        """What changed and was not run, so that nothing is known of it."""
+        loaded = {os.path.realpath(path) for path in self._recorded.files}
+        for run in (candidate, user):
+            loaded |= {os.path.realpath(path) for event in run.of(Finished) for path in event.files}
+        stopped = not any(run.of(Finished) for run in (candidate, user))
+        cwd = self._loop.target.cwd
+        apart = [
+            item.path for item in self._change.files
+            if item.path not in loaded and item.after is not None and not stopped
+        ]  # fmt: skip
+        names = [_relative(path, cwd) for path in apart]
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            self._result.limits.append(
+                f"{_listed(names)} {verb} not loaded by this program: nothing is said about "
+                f"{'it' if len(names) == 1 else 'them'}"
+            )
+        if len(apart) == len([item for item in self._change.files if item.after is not None]) and (
+            all(item.status == "safe" for item in self._result.regions)
+            and not any(item.before and item.path in loaded for item in self._change.files)
+        ):
+            for item in self._result.regions:
+                item.status = "same"
+        executed = {
+            (os.path.realpath(event.path), line)
+            for run in ran
+            for event in run.of(FactsSeen)
+            for line, count in event.facts.executed.items()
+            if count
+        }
+        idle = [
+            f"{item.name} ({_relative(item.path, cwd)}:{item.line})"
+            for item in self._functions
+            if ran and item.version == "after" and os.path.realpath(item.path) in loaded
+            and not any((os.path.realpath(item.path), line) in executed for line in item.body)
+        ]  # fmt: skip
+        if idle:
+            self._result.limits.append(
+                f"{_listed(idle)} changed and never ran in this program: nothing is said about "
+                f"{'it' if len(idle) == 1 else 'them'}"
+            )
+
+
+class _Whole(Trials):
+    """The steps of the ladder that take runs of their own, for texts that no codemod wrote."""
+
+    def observers(self, texts: Mapping[str, str]) -> list[Instrument]:
+        return self._observers(dict(texts))
+
+    def extend(
+        self,
+        judgement: ladder.Judgement,
+        before: Mapping[str, str],
+        after: Mapping[str, str],
+        seen: Mapping[str, Observed],
+        functions: Sequence[matching.ChangedFunction],
+        sources: Mapping[str, str],
+    ) -> None:
+        """Climb on: inductor, branches, constants; the worst of all files counts."""
+        everything = {
+            path: _ranges(ladder.removed_lines(text, after[path])) for path, text in before.items()
+        }
+        rewrite = Rewrite("the change", dict(after), everything, codemod="the change")
+        kept = {path: text for path, text in before.items() if text != ABSENT}
+        if self._wants_inductor(dict(before), dict(after)):
+            self._inductor(judgement, dict(after), ("", frozenset(), ""), rewrite)
+        rungs: list[Verdict] = []
+        for path in kept:
+            if not judgement.verdict.passed:
+                return
+            observed = seen.get(path)
+            line = next((f.line for f in functions
+                         if f.path == path and f.version == "before"), 0)  # fmt: skip
+            site = _site(path, before[path], line, observed, sources)
+            if observed is None or site is None or after[path] == ABSENT:
+                continue
+            self._branches(judgement, rewrite, site, observed, {}, dict(after))
+            found = judgement.verdict.rung("branches")
+            if found is not None:
+                rungs.append(judgement.verdict)
+                judgement.verdict = dataclasses.replace(
+                    judgement.verdict,
+                    rungs=tuple(r for r in judgement.verdict.rungs if r.name != "branches"),
+                    branches=None,
+                )
+                if found.passed is False:
+                    break
+        if rungs:
+            self._sum_up(judgement, rungs)
+        if not judgement.verdict.passed:
+            return
+        first = next(iter(kept), "")
+        site = _site(first, before[first], 1, None, sources) if first else None
+        if site is not None:
+            self._constants(judgement, rewrite, site, dict(before), {}, dict(after))
+
+    @staticmethod
+    def _sum_up(judgement: ladder.Judgement, found: Sequence[Verdict]) -> None:
+        """One rung for the branches of all files."""
+        rungs = [rung for verdict in found if (rung := verdict.rung("branches")) is not None]
+        counts = [verdict.branches for verdict in found if verdict.branches]
+        ran, total = sum(count[0] for count in counts), sum(count[1] for count in counts)
+        failed = [rung for rung in rungs if rung.passed is False]
+        caveats = tuple(text for rung in rungs for text in rung.caveats)
+        detail = failed[0].detail if failed else f"{ran} of {total} ran"
+        judgement.verdict = dataclasses.replace(
+            judgement.verdict.with_rung(Rung("branches", not failed, detail, caveats)),
+            branches=(ran, total),
+        )
+
+
+def _site(
+    path: str, text: str, line: int, observed: Observed | None, sources: Mapping[str, str]
+) -> Site | None:
+    """A place to start from, where no break gave one."""
+    row = (text.split("\n") or [""])[max(line, 1) - 1] if line <= text.count("\n") + 1 else ""
+    start = len(row) - len(row.lstrip())
+    frame = Frame(path, max(line, 1), "", start, max(line, 1), len(row.rstrip()))
+    found = GraphBreak(_NO_CODE, "", "", "", (), (frame,), "", frame)
+    facts = RecordedFacts(observed.facts if observed else FrameFacts())
+    try:
+        return Site(path, text, found, facts, sources={**sources, path: text})
+    except (SiteError, ValueError, SyntaxError):
+        return None
+
+
+def _status(verdict: Verdict, breaks: Sequence[GraphBreak]) -> tuple[str, tuple[str, ...]]:
+    failing = [rung for rung in verdict.rungs if rung.passed is False]
+    values = [rung for rung in failing if rung.name not in _NOT_VALUES]
+    unmeasured = [rung for rung in values if rung.detail.startswith("could not be measured")]
+    if unmeasured:
+        return "error", tuple(rung.detail for rung in unmeasured)
+    if values:
+        return "wrong", tuple(dict.fromkeys(rung.detail for rung in values))
+    caveats = (*(f"{r.name}: {r.detail}" for r in failing), *dict.fromkeys(verdict.caveats))
+    if caveats:
+        return "unsafe", caveats
+    if breaks:
+        return "still breaks", ()
+    return "safe", ()
+
+
+def _witness(run: Outcome, key: str, verdict: Verdict) -> Witness | None:
+    """The first comparison that showed a difference which counts."""
+    texts = {rung.detail for rung in verdict.rungs if rung.passed is False}
+    for event in run.of(Compared):
+        for finding in event.findings:
+            text = wording.difference(finding)
+            if event.key == key and text in texts:
+                return Witness(key, event.index, finding.label, event.rung, text)
+    for failed in run.of(Failed):
+        if failed.key == key and any(failed.message in text for text in texts):
+            return Witness(key, failed.index, "base", "eager", failed.message)
+    return None
+
+
+def _only(run: Outcome, keys: set[str]) -> Outcome:
+    """What a run says of these regions."""
+    events = [
+        event
+        for event in run.events
+        if getattr(event, "key", None) in keys
+        or not hasattr(event, "key")
+    ]  # fmt: skip
+    crashed = any(isinstance(event, Failed) and not event.key for event in run.events)
+    return dataclasses.replace(run, events=events, ended="ok" if crashed else run.ended)
+
+
+def _crashed(run: Outcome) -> bool:
+    return run.ended not in ("ok", "stopped") or any(not event.key for event in run.of(Failed))
+
+
+def _merged_facts(outcome: Outcome) -> dict[str, Observed]:
+    """By file: what the original's changed functions saw, over all that was looked at."""
+    found: dict[str, Observed] = {}
+    for event in outcome.of(FactsSeen):
+        known = found.setdefault(event.path, Observed(FrameFacts(), {}))
+        facts = FrameFacts(
+            {**event.facts.expressions, **known.facts.expressions},
+            {**event.facts.locals, **known.facts.locals},
+            {**event.facts.executed, **known.facts.executed},
+        )
+        outcomes = dict(known.outcomes)
+        for place, (no, yes) in event.outcomes.items():
+            old = outcomes.get(place, (0, 0))
+            outcomes[place] = (max(old[0], no), max(old[1], yes))
+        found[event.path] = Observed(facts, outcomes)
+    return found
+
+
+def _syntax(path: str, text: str) -> str:
+    """Why a text is no Python; empty where it is."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 0)
+        return f"{path}:{line}: does not parse: {getattr(error, 'msg', error)}"
+    return ""
+
+
+def _ranges(lines: Iterable[int]) -> tuple[Span, ...]:
+    """Spans of whole lines, those next to each other as one."""
+    spans: list[Span] = []
+    for line in sorted(lines):
+        if spans and spans[-1].end_line == line - 1:
+            spans[-1] = dataclasses.replace(spans[-1], end_line=line)
+        else:
+            spans.append(Span(line, 0, line, 1 << 20))
+    return tuple(spans)
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _relative(path: str, cwd: str) -> str:
+    with contextlib.suppress(ValueError):
+        return str(Path(path).relative_to(os.path.realpath(cwd)))
+    return path
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
