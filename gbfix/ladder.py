@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from gbfix import wording
-from gbfix.evidence import Finding, Kinds, Part, Usage, Weight, forgive, weigh
+from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
 from gbfix.evidence.contract import NO_NUMBERS
 from gbfix.evidence.forgive import Assumption
 from gbfix.schema import GraphBreak, Rung, Span, Verdict
@@ -266,10 +266,17 @@ class _Sum:
     def __init__(self, differences: Iterable[str] = ()) -> None:
         self._texts: dict[Weight, dict[str, None]] = {weight: {} for weight in Weight}
         self._texts[Weight.DIFFERENCE].update(dict.fromkeys(differences))
+        #: What is said of an ordinary call is not said again of each odd one.
+        self._limits: dict[tuple[Part, Kind, str], Finding] = {}
 
     def add(self, finding: Finding, weight: Weight) -> None:
+        if weight is Weight.LIMIT:
+            key = (finding.part, finding.kind, finding.place)
+            known = self._limits.setdefault(key, finding)
+            if wording.is_ordinary(finding) and not wording.is_ordinary(known):
+                self._limits[key] = finding
+            return
         say = {
-            Weight.LIMIT: wording.limit,
             Weight.CAVEAT: wording.caveat,
             Weight.DIFFERENCE: wording.difference,
         }[weight]
@@ -285,7 +292,7 @@ class _Sum:
             not differences,
             differences[0] if differences else detail,
             tuple(self._texts[Weight.CAVEAT]),
-            tuple(self._texts[Weight.LIMIT]),
+            tuple(dict.fromkeys(map(wording.limit, self._limits.values()))),
         )
 
 

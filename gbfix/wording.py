@@ -35,6 +35,11 @@ _ABOUT = {
 }
 
 
+def is_ordinary(finding: Finding) -> bool:
+    """Whether the finding is on inputs that need no word."""
+    return finding.label not in _ABOUT
+
+
 def difference(finding: Finding) -> str:
     """What differs, with the inputs that showed it: for a rung that failed."""
     return f"{statement(finding)} (inputs: {finding.label})"
@@ -71,7 +76,7 @@ def _plain(finding: Finding) -> str:
         case Kind.DIFFERENTIABLE:
             return f"{place} {'requires' if finding.after == 'True' else 'requires no'} gradient"
         case Kind.ALIAS:
-            return f"{place} is {finding.after} and no longer {finding.before}"
+            return f"{place} is {_whose(finding.after)} and no longer {_whose(finding.before)}"
         case Kind.ZERO:
             return f"{place} gets a zero gradient instead of none"
         case Kind.NONE:
@@ -87,13 +92,22 @@ def _plain(finding: Finding) -> str:
     return statement(finding)
 
 
+def _whose(name: str) -> str:
+    """Whose memory a tensor is, in words: paths into the arguments are no words."""
+    if name.startswith("a view of "):
+        return f"a view of {_whose(name.removeprefix('a view of '))}"
+    if name.startswith("in."):
+        return "an input itself" if name.count(".") < 3 else "a part of an input"
+    return f"`{name}`" if "." in name else name
+
+
 def _thing(finding: Finding) -> str:
     if finding.part is Part.OUTPUT:
         return "the result" if finding.place == "output" else f"the result ({finding.place})"
     if finding.part is Part.STATE:
         return f"`{finding.place}`"
     if finding.part is Part.GRADIENT:
-        return f"`{finding.place.removeprefix('in.')}`"
+        return "an input" if finding.place.startswith("in.") else f"`{finding.place}`"
     return finding.place or "the call"
 
 

@@ -406,7 +406,7 @@ LIMITS = [
         "    torch._dynamo.graph_break()\n    return x\n",
         "    return x.clone()\n",
         "outputs",
-        "The result is a copy and no longer in.0.0.",
+        "The result is a copy and no longer an input itself.",
     ),
     Wrong(
         "a zero gradient that no optimizer takes",

@@ -83,7 +83,9 @@ def test_json_holds_the_contracts_keys(script: Path) -> None:
     )  # fmt: skip
     assert (found["function"], found["region"], found["status"]) == ("f", "f", "fixed")
     verdict = data["patches"][0]["verdict"]
-    assert verdict["eager"] == {"passed": True, "detail": "2 calls", "caveats": []}
+    assert verdict["eager"] == {
+        "passed": True, "detail": "2 calls", "caveats": [], "limits": []
+    }  # fmt: skip
     assert verdict["inductor"] is None and verdict["outputs"] is None
     assert verdict["gradients"]["passed"] is None
     assert (verdict["branches"], verdict["perturbed"]) == ("2/2", 12)

@@ -31,6 +31,7 @@ _STATUS_STYLES = {
     "clean": "green",
     "fixed": "green",
     "partial": "yellow",
+    "split": "yellow",
     "unfixed": "red",
     "outside": "yellow",
     "error": "bold red",
@@ -203,6 +204,12 @@ class ConsoleReport:
             self._field("measured", ", ".join(measured))
         for note in patch.notes:
             self._field("note", note)
+        limits = patch.verdict.limits
+        shown = limits if self._verbose else limits[:_REASONS]
+        for text in shown:
+            self._field("limit", text)
+        if len(shown) < len(limits):
+            self._field("limit", f"and {len(limits) - len(shown)} more (-v shows them)")
 
     def _rung(self, rung: Rung) -> None:
         word = {True: "passed", False: "FAILED", None: "not run"}[rung.passed]

@@ -64,6 +64,10 @@ def _region(region: Region) -> dict[str, Any]:
         "graphs_after": region.graphs_after,
         "recompiles_before": region.recompiles_before,
         "recompiles_after": region.recompiles_after,
+        "operators_before": region.operators_before,
+        "operators_after": region.operators_after,
+        "fallbacks_before": region.fallbacks_before,
+        "fallbacks_after": region.fallbacks_after,
         "payoff": _payoff(region.payoff) if region.payoff else None,
         "note": region.note,
     }
@@ -91,6 +95,7 @@ def _break(found: BreakReport) -> dict[str, Any]:
         "function": frame.function,
         "region": cause.region,
         "status": found.status,
+        "split": found.split,
         "codemod": found.codemod,
         "advice": list(found.advice),
         "url": found.url,
@@ -119,6 +124,7 @@ def _patch(patch: Patch) -> dict[str, Any]:
         "verdict": verdict_dict(patch.verdict),
         "titles": list(patch.titles),
         "notes": list(patch.notes),
+        "limits": list(patch.verdict.limits),
     }
 
 
@@ -129,11 +135,17 @@ def verdict_dict(verdict: Verdict) -> Mapping[str, Any]:
     named["perturbed"] = verdict.perturbed
     named["passed"] = verdict.passed
     named["caveats"] = list(verdict.caveats)
+    named["limits"] = list(verdict.limits)
     return named
 
 
 def _rung(rung: Rung) -> dict[str, Any]:
-    return {"passed": rung.passed, "detail": rung.detail, "caveats": list(rung.caveats)}
+    return {
+        "passed": rung.passed,
+        "detail": rung.detail,
+        "caveats": list(rung.caveats),
+        "limits": list(rung.limits),
+    }
 
 
 def error_dict(error: ErrorReport) -> dict[str, Any]:
