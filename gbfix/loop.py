@@ -27,6 +27,7 @@ from gbfix import (
     wording,
 )
 from gbfix.bench import Bench
+from gbfix.clock import Clock
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
 from gbfix.patch import display_path, unified_diff
@@ -110,6 +111,8 @@ class Loop:
         self._unconfirmed = 0
         #: Regions whose patches are not wanted, as they did not make them faster.
         self._unpaid: frozenset[str] = frozenset()
+        self._clock = Clock()
+        report.timings = self._clock.seconds
         if target.kind == "module":
             self._root = str(project_root(target.cwd))
         else:
@@ -147,10 +150,12 @@ class Loop:
             )
             stack.callback(self._bench.close)
             try:
-                self._report.torch_version = self._runner.wait_ready()
-                if self._shared is not None:
-                    self._runner.begin()
-                self._record()
+                with self._clock.phase("start"):
+                    self._report.torch_version = self._runner.wait_ready()
+                    if self._shared is not None:
+                        self._runner.begin()
+                with self._clock.phase("golden"):
+                    self._record()
                 yield
             except WorkerError as error:
                 raise Stop(ErrorReport("worker", f"the worker failed: {error}")) from error
@@ -189,12 +194,12 @@ class Loop:
             raising=self._recorded.raising,
             refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
             conditionals={e.key: e.conditionals for e in ladder.user_traces(user)},
-            kinds=usage.kinds(golden, self._texts()),
+            kinds=usage.kinds(golden, list(bench.project.values())),
             usage=usage.usage(golden, self._texts(), self._options.callers),
         )
         bench.settle(self._recorded.calls)
         self._trials = Trials(
-            bench, baseline, self._recorded.regions, self._options, self._progress
+            bench, baseline, self._recorded.regions, self._options, self._progress, self._clock
         )
         later = ladder.later_graphs(user)
         operators, fallbacks = ladder.region_counts(user)
@@ -423,7 +428,9 @@ class Loop:
         rewrites: list[Rewrite] = []
         for codemod in codemods:
             try:
-                for item in codemod.propose(site):
+                with self._clock.phase("propose"):
+                    proposed = list(codemod.propose(site))
+                for item in proposed:
                     if isinstance(item, Advice):
                         self._advise(shown, item.text)
                     else:
@@ -443,7 +450,8 @@ class Loop:
         assert found.site is not None
         path = found.site.path
         look = Instrument(path, "facts", found.site.line)
-        outcome = self._bench.once(self._bench.job("facts", self._overlay, [look]))
+        with self._clock.phase("facts"):
+            outcome = self._bench.once(self._bench.job("facts", self._overlay, [look]))
         unstable = dict(self._trials.baseline.unstable)
         for event in outcome.of(Nondeterministic):
             self._note_unstable(event, unstable)

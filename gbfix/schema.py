@@ -350,6 +350,8 @@ class Report:
     steps: list[Step] = dataclasses.field(default_factory=list)
     #: The project's files that the program loaded: what the report rests on.
     files: tuple[str, ...] = ()
+    #: Seconds by phase: where the time of the run went.
+    timings: Mapping[str, float] = dataclasses.field(default_factory=dict)
     #: One entry for each target where there were several.
     targets: tuple[TargetReport, ...] = ()
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from gbfix import branches, ladder, payoff, unseen
 from gbfix.analysis.lost_reads import lost_reads
 from gbfix.bench import Ahead, Bench
+from gbfix.clock import Clock
 from gbfix.codemod import Rewrite, Site
-from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Span, Verdict
+from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Safety, Span, Verdict
 from gbfix.source import SourceError
 from gbfix.worker.protocol import Compared, Failed, Instrument, Job, Outcome, RegionCalled
 
@@ -66,7 +67,9 @@ class Trials:
         regions: Mapping[str, Region],
         options: Options,
         progress: Callable[[str], None],
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or Clock()
         self._bench = bench
         self.baseline = baseline
         self.regions = regions
@@ -118,9 +121,10 @@ class Trials:
             ahead = ahead or self._bench.ahead(step.jobs[0])
             self._begin(following, site, accepted)
         try:
-            judgement = self._climb(
-                rewrite, site, observed, accepted, step, ahead, provisional=provisional
-            )
+            with self._clock.phase("candidates"):
+                judgement = self._climb(
+                    rewrite, site, observed, accepted, step, ahead, provisional=provisional
+                )
         except BaseException:
             self.drop()
             raise
@@ -230,12 +234,20 @@ class Trials:
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
         judgement = judged(outcome, user)
         judgement.whole = whole
-        if judgement.verdict.passed and self._wants_inductor(before, rewrite.edits):
-            self._inductor(judgement, overlay, where, rewrite)
+        # What is unsafe in any case, and not asked for, need not be compiled for long.
+        wanted = self._options.unsafe_fixes or (
+            rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
+        )
+        passed = judgement.verdict.passed and wanted
+        if passed and self._wants_inductor(before, rewrite.edits):
+            with self._clock.phase("inductor"):
+                self._inductor(judgement, overlay, where, rewrite)
         if judgement.verdict.passed:
-            self._branches(judgement, rewrite, site, observed, accepted, overlay)
+            with self._clock.phase("branches"):
+                self._branches(judgement, rewrite, site, observed, accepted, overlay)
         if judgement.verdict.passed:
-            self._constants(judgement, rewrite, site, before, accepted, overlay)
+            with self._clock.phase("constants"):
+                self._constants(judgement, rewrite, site, before, accepted, overlay)
         if judgement.verdict.passed:
             self._unseen(judgement, rewrite, before)
         return judgement

@@ -88,7 +88,8 @@ NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 def zone(label: str, variation: str, kinds: Kinds) -> Zone:
     """How far a variation is from the program's kinds of calls."""
     if label == "twice":
-        return Zone.INSIDE if kinds.second_order else Zone.NEXT
+        # A compiled function refuses to be differentiated twice, with or without a patch.
+        return Zone.INSIDE if kinds.second_order else Zone.FAR
     if variation == "grad":
         return Zone.INSIDE if kinds.gradients else Zone.NEXT
     if label == "mode":
@@ -114,7 +115,8 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         # Another *value*, without a word, for another sort of number: nobody would notice.
         silent = finding.kind is Kind.VALUE and finding.part in (Part.OUTPUT, Part.STATE)
         dtypes = finding.variation == "dtype"
-        return Weight.CAVEAT if silent and dtypes else Weight.LIMIT
+        twice = finding.label == "twice" and usage.any_callers
+        return Weight.CAVEAT if (silent and dtypes) or twice else Weight.LIMIT
     strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
     if finding.kind in LOUD or finding.kind is Kind.DOES_NOT_RAISE or finding.mild:
         return strict

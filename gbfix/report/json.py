@@ -43,6 +43,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "target": report.target,
         "seconds": round(report.seconds, 3),
         "cached": report.cached,
+        "timings": {name: round(value, 3) for name, value in report.timings.items()},
         "regions": [_region(region) for region in report.regions],
         "breaks": [_break(found) for found in report.breaks],
         "patches": [_patch(patch) for patch in report.patches],
