@@ -80,7 +80,7 @@ class Usage:
 #: Variations that no caller of the program's kinds brings.
 _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
 #: Variations that a caller may well bring one day.
-_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays"})
+_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars"})
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
@@ -118,6 +118,9 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         twice = finding.label == "twice" and usage.any_callers
         return Weight.CAVEAT if (silent and dtypes) or twice else Weight.LIMIT
     strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
+    if finding.variation == "arrays" and finding.kind is not Kind.ALIAS:
+        # Nothing in the text says that it is a number: a tensor, learnt perhaps, is as likely.
+        return Weight.CAVEAT
     if finding.kind in LOUD or finding.kind is Kind.DOES_NOT_RAISE or finding.mild:
         return strict
     if finding.part is Part.GRADIENT and finding.kind is Kind.DIFFERS:

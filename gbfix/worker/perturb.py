@@ -160,6 +160,7 @@ FLAGS = (
     Variation("strided", None, "layout"),
     Variation("defaults", None, "defaults"),
     Variation("arrays", None, "arrays"),
+    Variation("scalars", None, "arrays"),
 )
 #: Gradients of gradients.
 TWICE = Variation("twice", None, "grad")
@@ -218,7 +219,7 @@ class Inputs:
         if variation.kind == "defaults":
             args, kwargs, copier.changed = self._without_defaults(args, kwargs)
         if variation.kind == "arrays":
-            args, kwargs, copier.changed = self._with_arrays(args, kwargs)
+            args, kwargs, copier.changed = self._with_arrays(args, kwargs, variation.label)
         # Another precision may be one of the state alone, and gradients those of parameters.
         of_state = variation.kind in _ABOUT_STATE or variation.label in ("double", "half", "twice")
         if not of_state and not copier.changed:
@@ -233,7 +234,7 @@ class Inputs:
         return self.vary(Variation("numbers", None, "numbers")) is not None
 
     def _with_arrays(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], label: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
         """The call with tensors for numbers, where neither annotation nor default names a type."""
         bound = self._bound(args, kwargs)
@@ -244,7 +245,12 @@ class Inputs:
             parameter = bound.signature.parameters[name]
             bare = parameter.annotation is parameter.default is inspect.Parameter.empty
             if bare and type(value) is float:
-                bound.arguments[name] = torch.tensor([[value], [value * 1.5 + 0.25]])
+                column = [[value], [value * 1.5 + 0.25]]
+                bound.arguments[name] = (
+                    torch.tensor(column)
+                    if label == "arrays"
+                    else torch.tensor(value, requires_grad=True)
+                )
                 changed = True
         return bound.args, bound.kwargs, changed
 
