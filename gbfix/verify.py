@@ -14,9 +14,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import gbfix
 from gbfix import arguments, changes, engine, ladder, matching, recording, registry, wording
+from gbfix.bench import Bench
 from gbfix.changes import Change
 from gbfix.codemod import RecordedFacts, Rewrite, Site, SiteError
 from gbfix.errors import Stop
@@ -43,6 +45,7 @@ from gbfix.worker.protocol import (
     Failed,
     Finished,
     Instrument,
+    Job,
     Nondeterministic,
     Outcome,
     RegionCalled,
@@ -292,8 +295,7 @@ class _Judge:
         )
         if matched:
             self._progress("running it again: regions were renamed or moved")
-            for new, old in matched.items():
-                self._lend(old, new)
+            _lend(self._bench.golden, matched)
             candidate = self._bench.once(self._bench.job("candidate", self._after, observers))
             candidate, user = (matching.renamed(run, matched) for run in (candidate, user))
         if ladder.wants_inherent(candidate):
@@ -306,12 +308,13 @@ class _Judge:
         parents = matching.parents(
             fresh, [key for key in known if key in called], self._recorded.regions, seen
         )
+        self._trials.rename(matched)
         whole = self._whole(candidate, user)
         for key, region in self._recorded.regions.items():
             if region.status == "error":
                 continue
-            if key not in called and not _crashed(candidate):
-                self._result.regions.append(self._gone(key, region))
+            if key not in called:
+                self._result.regions.append(self._gone(key, region, _crashed(candidate)))
                 continue
             mine = {key, *(new for new, parent in parents.items() if parent == key)}
             self._result.regions.append(
@@ -322,15 +325,6 @@ class _Judge:
                 self._result.regions.append(self._new(key, seen[key], candidate, user))
         self._program(whole, candidate)
         self._coverage(candidate, user, ran)
-
-    def _lend(self, old: str, new: str) -> None:
-        """Let the region of the new name find what was recorded of the old one."""
-        for index in range(self._recorded.calls.get(old, 0)):
-            source, target = (
-                Path(self._bench.golden, f"{_digest(key)}-{index}.golden") for key in (old, new)
-            )
-            with contextlib.suppress(FileExistsError, FileNotFoundError):
-                os.link(source, target)
 
     def _whole(self, candidate: Outcome, user: Outcome) -> ladder.Judgement:
         """The program as a whole: what its regions do not say, and what takes further runs."""
@@ -432,10 +426,13 @@ class _Judge:
             witness=_witness(own, key, verdict),
         )
 
-    def _gone(self, key: str, region: Region) -> RegionVerdict:
+    def _gone(self, key: str, region: Region, crashed: bool) -> RegionVerdict:
         text = (
-            "no region of the changed program corresponds to it (it was removed, or renamed and "
-            "changed at once), so its values could not be compared; only the program's output was"
+            "the changed program ended before it was called"
+            if crashed
+            else "no region of the changed program corresponds to it (it was removed, or renamed "
+            "and changed at once), so its values could not be compared; only the program's output "
+            "was"
         )
         return RegionVerdict(
             key, region.name, region.path, region.line, "unmatched", (text,),
@@ -528,8 +525,36 @@ class _Judge:
             )
 
 
+def _lend(golden: str, matched: Mapping[str, str]) -> None:
+    """Let regions of new names find what was recorded of the old ones."""
+    for new, old in matched.items():
+        for source in Path(golden).glob(f"{_digest(old)}-*.golden"):
+            target = source.with_name(source.name.replace(_digest(old), _digest(new)))
+            with contextlib.suppress(FileExistsError):
+                os.link(source, target)
+
+
+class _Renaming:
+    """A bench whose candidates call regions by other names than their golden runs."""
+
+    def __init__(self, bench: Bench, matched: Mapping[str, str]) -> None:
+        self._inner = bench
+        self._matched = matched
+
+    def once(self, job: Job, limit: float = 0.0) -> Outcome:
+        _lend(job.golden, self._matched)
+        return matching.renamed(self._inner.once(job, limit), self._matched)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
 class _Whole(Trials):
     """The steps of the ladder that take runs of their own, for texts that no codemod wrote."""
+
+    def rename(self, matched: Mapping[str, str]) -> None:
+        if matched:
+            self._bench = cast(Bench, _Renaming(self._bench, matched))
 
     def observers(self, texts: Mapping[str, str]) -> list[Instrument]:
         return self._observers(dict(texts))

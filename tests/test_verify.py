@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from gbfix import changes, cli, counterexample, verify
+from gbfix.patch import unified_diff
 from gbfix.report import verdicts
 from gbfix.runner import Runner
 from gbfix.schema import Options, Target
@@ -332,9 +333,8 @@ def test_the_command_judges_a_patch_in_every_format(
         "import torch\n\n@torch.compile\ndef f(x):\n    return x + 1\n\nprint(f(torch.ones(3)))\n"
     )
     _write(tmp_path, {"f.py": source})
-    diff = "--- a/f.py\n+++ b/f.py\n@@ -4,2 +4,2 @@\n def f(x):\n"
-    diff += "-    return x + 1\n+    return x.abs() + 1\n"
-    (tmp_path / "by-hand.diff").write_text(diff)
+    after = source.replace("x + 1", "x.abs() + 1")
+    (tmp_path / "by-hand.diff").write_text(unified_diff(source, after, "f.py"))
     monkeypatch.chdir(tmp_path)
     status = cli.main(
         ["verify", "--patch", "by-hand.diff", "--format", "json", "--save-counterexample", "shown",
