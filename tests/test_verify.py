@@ -340,7 +340,9 @@ def test_the_command_judges_a_patch_in_every_format(
         ["verify", "--patch", "by-hand.diff", "--format", "json", "--save-counterexample", "shown",
          "--also", "sarif=v.sarif", "--also", "markdown=v.md", "--also", "github=v.txt", "f.py"]
     )  # fmt: skip
-    data = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    assert shown.out, shown.err
+    data = json.loads(shown.out)
     jsonschema.validate(data, SCHEMA)
     assert (status, data["status"], data["exit_status"]) == (1, "wrong", 1)
     assert data["counterexample"]["reproduced"] is True

@@ -109,17 +109,16 @@ class ConsoleReport:
         if closing:
             style = "bold" if report.breaks else "bold green"
             self._line(self._text, Text(closing, style))
-        steps = next_steps(report, self._mode)
+        self._steps(next_steps(report, self._mode))
+
+    def _steps(self, steps: Sequence[tuple[str, str]]) -> None:
+        """Commands to copy, each with what it is good for: beside it where there is room."""
         width = max((len(command) for command, _ in steps), default=0)
+        beside = all(width + len(why) + 8 <= min(self._text.width, 100) for _, why in steps)
         for number, (command, why) in enumerate(steps):
-            head = "Next:" if number == 0 else ""
-            if width + len(why) + 9 > min(self._text.width, 100):
-                self._line(self._text, Text.assemble(f"{head:6}", (command, "cyan")))
-                self._line(self._text, Text(f"          {why}"))
-                continue
-            self._line(
-                self._text, Text.assemble(f"{head:6}", (f"{command:{width}}", "cyan"), f"  {why}")
-            )
+            head = "Next: " if number == 0 else "      "
+            space = f"{'':{width - len(command)}}  " if beside else "\n        "
+            self._line(self._text, Text.assemble(head, (command, "cyan"), f"{space}{why}"))
 
     def error(self, error: ErrorReport) -> None:
         """One clear line on stderr, after the user's own traceback where there is one."""
@@ -200,7 +199,7 @@ class ConsoleReport:
                 continue
             reason = _one_line(attempt.reason)
             if not self._verbose:
-                reason = textwrap.shorten(reason, _WHY, placeholder=" [...]")
+                reason = textwrap.shorten(plain.difference(reason), _WHY, placeholder=" [...]")
             result = "passed" if attempt.passed else f"rejected: {reason}"
             self._field("tried", f"{attempt.codemod} ({attempt.title}): {result}")
         if found.status == "fixed":

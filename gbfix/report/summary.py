@@ -63,9 +63,10 @@ def next_steps(report: Report, mode: Mode) -> list[tuple[str, str]]:
     left = [found for found in report.breaks if found.status != "fixed"]
     steps = []
     if report.patches and mode is Mode.DIFF:
-        many = len(fixed) > 1
-        what = f"writes the {_count(len(fixed), 'fix', 'fixes')}" if many else "writes the fix"
-        steps.append((f"gbfix --apply{target}", f"{what}; `gbfix undo` takes it back"))
+        what = "writes the fix; `gbfix undo` takes it back"
+        if len(fixed) > 1:
+            what = f"writes the {len(fixed)} fixes; `gbfix undo` takes them back"
+        steps.append((f"gbfix --apply{target}", what))
     elif report.breaks and mode is Mode.CHECK:
         steps.append((f"gbfix{target}", "looks for fixes and shows them"))
     elif report.patches and mode is Mode.APPLY:
