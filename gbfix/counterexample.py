@@ -18,7 +18,7 @@ from pathlib import Path
 from gbfix.changes import Change
 from gbfix.schema import Target
 from gbfix.source import project_root
-from gbfix.verify import RegionVerdict, Verification
+from gbfix.verification import RegionVerdict, Verification
 from gbfix.worker.wanted import Wanted
 
 #: The state of random streams in which every job starts (`gbfix.worker.job`).

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from gbfix.changes import Change
     from gbfix.config import Config
     from gbfix.schema import Options, Target
-    from gbfix.verify import Progress, Verification
+    from gbfix.verification import Verification
+    from gbfix.verify import Progress
 
 _SECONDS = click.FloatRange(0, min_open=True)
 _FORMATS = ("text", "json", "sarif", "github", "markdown")
@@ -170,7 +171,7 @@ def _also(words: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def _rendered(found: list[Verification], style: str, cwd: Path, allow_breaks: bool) -> str:
     from gbfix.report import verdicts
-    from gbfix.verify import STATUSES
+    from gbfix.verification import STATUSES
 
     if style == "json" and len(found) > 1:
         data = {

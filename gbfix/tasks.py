@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gbfix.changes import Change
     from gbfix.runner import Runner
-    from gbfix.verify import Verification
+    from gbfix.verification import Verification
 
 _runner: Runner | None = None
 

@@ -9,138 +9,48 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
 
 import gbfix
 from gbfix import arguments, changes, engine, ladder, matching, recording, registry, wording
-from gbfix.bench import Bench
 from gbfix.changes import Change
-from gbfix.codemod import RecordedFacts, Rewrite, Site, SiteError
+from gbfix.climbing import Whole, lend
 from gbfix.errors import Stop
 from gbfix.loop import Loop
 from gbfix.runner import Runner
 from gbfix.schema import (
     ErrorReport,
-    Frame,
     FrameFacts,
     GraphBreak,
     Options,
     Region,
     Report,
     Rung,
-    Span,
     Target,
     Verdict,
 )
-from gbfix.source import ABSENT, SourceError, project_root
-from gbfix.trial import Observed, Trials
+from gbfix.source import SourceError, project_root
+from gbfix.trial import Observed
+from gbfix.verification import RegionVerdict, Verification, Witness
 from gbfix.worker.protocol import (
     Compared,
     FactsSeen,
     Failed,
     Finished,
     Instrument,
-    Job,
     Nondeterministic,
     Outcome,
     RegionCalled,
     RegionSeen,
 )
 
-#: From best to worst: the worst of its parts is what a change is.
-STATUSES = ("same", "safe", "still breaks", "unsafe", "unmatched", "wrong", "error")
-
 #: What fails there is no other value, but a reason to look twice.
 _NOT_VALUES = frozenset({"recompiles", "parts"})
 
-#: A break that nothing answers: the place of a test that a change rewrote.
-_NO_CODE = "GB0291"
-
 Progress = Callable[[str], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Witness:
-    """What shows a difference: the region, its call, the inputs by their label, and the rung."""
-
-    region: str
-    index: int
-    inputs: str
-    rung: str
-    text: str
-
-
-@dataclasses.dataclass
-class RegionVerdict:
-    """What a change does to one region; ``key`` is the region's in the old texts."""
-
-    key: str
-    name: str
-    path: str
-    line: int
-    status: str
-    reasons: tuple[str, ...] = ()
-    verdict: Verdict = dataclasses.field(default_factory=Verdict)
-    breaks: tuple[GraphBreak, ...] = ()
-    breaks_before: int | None = None
-    breaks_after: int | None = None
-    graphs_before: int | None = None
-    graphs_after: int | None = None
-    #: The old name and place of a region that was renamed or moved.
-    was: str = ""
-    old_line: int = 0
-    note: str = ""
-    witness: Witness | None = None
-
-
-@dataclasses.dataclass
-class Verification:
-    """Everything that `gbfix verify` says."""
-
-    target: str
-    against: str
-    files: tuple[tuple[str, str], ...] = ()
-    torch_version: str = ""
-    gbfix_version: str = gbfix.__version__
-    regions: list[RegionVerdict] = dataclasses.field(default_factory=list)
-    #: What was seen of the program as a whole: its output, its end.
-    program: RegionVerdict | None = None
-    #: What the verdict does not cover, a plain sentence each.
-    limits: list[str] = dataclasses.field(default_factory=list)
-    errors: list[ErrorReport] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
-    #: The folder with the counterexample, and whether its script shows the difference.
-    counterexample: str = ""
-    reproduced: bool | None = None
-
-    @property
-    def parts(self) -> list[RegionVerdict]:
-        return [*self.regions, *([self.program] if self.program else [])]
-
-    @property
-    def status(self) -> str:
-        if any(error.fatal for error in self.errors):
-            return "error"
-        return max((item.status for item in self.parts), key=STATUSES.index, default="same")
-
-    @property
-    def witness(self) -> Witness | None:
-        return next((item.witness for item in self.parts if item.witness is not None), None)
-
-    def exit_status(self, *, allow_breaks: bool = False) -> int:
-        """0 the change is safe, 1 it is not (or breaks are left), 2 it could not be judged."""
-        status = self.status
-        if status == "error":
-            return 2
-        if status == "still breaks" and allow_breaks:
-            more = any((item.breaks_after or 0) > (item.breaks_before or 0) for item in self.parts)
-            return 1 if more else 0
-        return 0 if status in ("same", "safe") else 1
 
 
 def verify(
@@ -226,7 +136,7 @@ class _Judge:
         with self._loop.recorded() as (bench, trials, recorded):
             self._bench, self._recorded = bench, recorded
             self._spell(recorded)
-            self._trials = _Whole(
+            self._trials = Whole(
                 bench, trials.baseline, recorded.regions, self._options, self._progress
             )
             self._functions = matching.changed_functions(self._before, self._after)
@@ -295,7 +205,7 @@ class _Judge:
         )
         if matched:
             self._progress("running it again: regions were renamed or moved")
-            _lend(self._bench.golden, matched)
+            lend(self._bench.golden, matched)
             candidate = self._bench.once(self._bench.job("candidate", self._after, observers))
             candidate, user = (matching.renamed(run, matched) for run in (candidate, user))
         if ladder.wants_inherent(candidate):
@@ -525,117 +435,6 @@ class _Judge:
             )
 
 
-def _lend(golden: str, matched: Mapping[str, str]) -> None:
-    """Let regions of new names find what was recorded of the old ones."""
-    for new, old in matched.items():
-        for source in Path(golden).glob(f"{_digest(old)}-*.golden"):
-            target = source.with_name(source.name.replace(_digest(old), _digest(new)))
-            with contextlib.suppress(FileExistsError):
-                os.link(source, target)
-
-
-class _Renaming:
-    """A bench whose candidates call regions by other names than their golden runs."""
-
-    def __init__(self, bench: Bench, matched: Mapping[str, str]) -> None:
-        self._inner = bench
-        self._matched = matched
-
-    def once(self, job: Job, limit: float = 0.0) -> Outcome:
-        _lend(job.golden, self._matched)
-        return matching.renamed(self._inner.once(job, limit), self._matched)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-
-class _Whole(Trials):
-    """The steps of the ladder that take runs of their own, for texts that no codemod wrote."""
-
-    def rename(self, matched: Mapping[str, str]) -> None:
-        if matched:
-            self._bench = cast(Bench, _Renaming(self._bench, matched))
-
-    def observers(self, texts: Mapping[str, str]) -> list[Instrument]:
-        return self._observers(dict(texts))
-
-    def extend(
-        self,
-        judgement: ladder.Judgement,
-        before: Mapping[str, str],
-        after: Mapping[str, str],
-        seen: Mapping[str, Observed],
-        functions: Sequence[matching.ChangedFunction],
-        sources: Mapping[str, str],
-    ) -> None:
-        """Climb on: inductor, branches, constants; the worst of all files counts."""
-        everything = {
-            path: _ranges(ladder.removed_lines(text, after[path])) for path, text in before.items()
-        }
-        rewrite = Rewrite("the change", dict(after), everything, codemod="the change")
-        kept = {path: text for path, text in before.items() if text != ABSENT}
-        if self._wants_inductor(dict(before), dict(after)):
-            self._inductor(judgement, dict(after), ("", frozenset(), ""), rewrite)
-        rungs: list[Verdict] = []
-        for path in kept:
-            if not judgement.verdict.passed:
-                return
-            observed = seen.get(path)
-            line = next((f.line for f in functions
-                         if f.path == path and f.version == "before"), 0)  # fmt: skip
-            site = _site(path, before[path], line, observed, sources)
-            if observed is None or site is None or after[path] == ABSENT:
-                continue
-            self._branches(judgement, rewrite, site, observed, {}, dict(after))
-            found = judgement.verdict.rung("branches")
-            if found is not None:
-                rungs.append(judgement.verdict)
-                judgement.verdict = dataclasses.replace(
-                    judgement.verdict,
-                    rungs=tuple(r for r in judgement.verdict.rungs if r.name != "branches"),
-                    branches=None,
-                )
-                if found.passed is False:
-                    break
-        if rungs:
-            self._sum_up(judgement, rungs)
-        if not judgement.verdict.passed:
-            return
-        first = next(iter(kept), "")
-        site = _site(first, before[first], 1, None, sources) if first else None
-        if site is not None:
-            self._constants(judgement, rewrite, site, dict(before), {}, dict(after))
-
-    @staticmethod
-    def _sum_up(judgement: ladder.Judgement, found: Sequence[Verdict]) -> None:
-        """One rung for the branches of all files."""
-        rungs = [rung for verdict in found if (rung := verdict.rung("branches")) is not None]
-        counts = [verdict.branches for verdict in found if verdict.branches]
-        ran, total = sum(count[0] for count in counts), sum(count[1] for count in counts)
-        failed = [rung for rung in rungs if rung.passed is False]
-        caveats = tuple(text for rung in rungs for text in rung.caveats)
-        detail = failed[0].detail if failed else f"{ran} of {total} ran"
-        judgement.verdict = dataclasses.replace(
-            judgement.verdict.with_rung(Rung("branches", not failed, detail, caveats)),
-            branches=(ran, total),
-        )
-
-
-def _site(
-    path: str, text: str, line: int, observed: Observed | None, sources: Mapping[str, str]
-) -> Site | None:
-    """A place to start from, where no break gave one."""
-    row = (text.split("\n") or [""])[max(line, 1) - 1] if line <= text.count("\n") + 1 else ""
-    start = len(row) - len(row.lstrip())
-    frame = Frame(path, max(line, 1), "", start, max(line, 1), len(row.rstrip()))
-    found = GraphBreak(_NO_CODE, "", "", "", (), (frame,), "", frame)
-    facts = RecordedFacts(observed.facts if observed else FrameFacts())
-    try:
-        return Site(path, text, found, facts, sources={**sources, path: text})
-    except (SiteError, ValueError, SyntaxError):
-        return None
-
-
 def _status(verdict: Verdict, breaks: Sequence[GraphBreak]) -> tuple[str, tuple[str, ...]]:
     failing = [rung for rung in verdict.rungs if rung.passed is False]
     values = [rung for rung in failing if rung.name not in _NOT_VALUES]
@@ -708,21 +507,6 @@ def _syntax(path: str, text: str) -> str:
         line = getattr(error, "lineno", 0)
         return f"{path}:{line}: does not parse: {getattr(error, 'msg', error)}"
     return ""
-
-
-def _ranges(lines: Iterable[int]) -> tuple[Span, ...]:
-    """Spans of whole lines, those next to each other as one."""
-    spans: list[Span] = []
-    for line in sorted(lines):
-        if spans and spans[-1].end_line == line - 1:
-            spans[-1] = dataclasses.replace(spans[-1], end_line=line)
-        else:
-            spans.append(Span(line, 0, line, 1 << 20))
-    return tuple(spans)
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def _relative(path: str, cwd: str) -> str:

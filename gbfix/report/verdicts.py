@@ -16,7 +16,7 @@ from gbfix.patch import display_path
 from gbfix.report import github, plain, sarif
 from gbfix.report.json import error_dict, verdict_dict
 from gbfix.schema import GraphBreak
-from gbfix.verify import RegionVerdict, Verification
+from gbfix.verification import RegionVerdict, Verification
 
 _STYLES = {
     "same": "dim",
