@@ -10,6 +10,7 @@ import ast
 import contextlib
 import dataclasses
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -47,8 +48,19 @@ from gbfix.worker.protocol import (
     RegionSeen,
 )
 
-#: What fails there is no other value, but a reason to look twice.
-_NOT_VALUES = frozenset({"recompiles", "parts"})
+#: What fails there shows no input that gives another value, but a reason to look twice.
+_NOT_VALUES = frozenset({"recompiles", "parts", "branches"})
+
+#: Words by which a text asks the compiler to believe it, and what is then believed.
+_TRUSTED = {
+    "custom_op": "what the operator says of its results and of what it changes",
+    "triton_op": "what the operator says of its results and of what it changes",
+    "register_fake": "what the fake says of the operator's results",
+    "nonstrict_trace": "that the function reads nothing but its arguments",
+    "allow_in_graph": "that the function reads nothing but its arguments",
+    "leaf_function": "that the function reads nothing but its arguments",
+    "assume_constant_result": "that the function gives the same for ever",
+}
 
 Progress = Callable[[str], None]
 
@@ -235,6 +247,7 @@ class _Judge:
                 self._result.regions.append(self._new(key, seen[key], candidate, user))
         self._program(whole, candidate)
         self._coverage(candidate, user, ran)
+        self._trusted()
 
     def _whole(self, candidate: Outcome, user: Outcome) -> ladder.Judgement:
         """The program as a whole: what its regions do not say, and what takes further runs."""
@@ -390,6 +403,20 @@ class _Judge:
             Verdict(tuple(failing) or ((rung,) if rung else ())),
             witness=Witness("", 0, "", "program", texts[0]) if failing else None,
         )  # fmt: skip
+
+    def _trusted(self) -> None:
+        """What the change asks the compiler to believe: it was seen to hold, and no more."""
+        for word, what in _TRUSTED.items():
+            called = re.compile(rf"\b{word}\b")
+            more = sum(
+                len(called.findall(text)) - len(called.findall(self._before[path]))
+                for path, text in self._after.items()
+            )
+            if more > 0:
+                self._result.limits.append(
+                    f"with `{word}` the compiler believes {what}: that was checked on the calls "
+                    "that were tried, and holds for others only if the code keeps to it"
+                )
 
     def _coverage(self, candidate: Outcome, user: Outcome, ran: Sequence[Outcome]) -> None:
         """What changed and was not run, so that nothing is known of it."""
