@@ -119,7 +119,7 @@ def test_the_site_is_built_without_network(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "http_proxy": "http://127.0.0.1:9",
-        "DISABLE_MKDOCS_2_WARNING": "1",
+        "NO_MKDOCS_2_WARNING": "1",
     }
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
