@@ -43,6 +43,7 @@ Commands:
   gbfix codes            all graph break codes, and which codemods answer them
   gbfix undo             take back what the last --apply wrote
   gbfix lsp              the language server for editors
+  gbfix mcp              the same for coding agents
 
 Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2 failure."""
 
@@ -208,12 +209,25 @@ def lsp_command(tcp: str | None, stdio: bool) -> int:
     return serve(tcp)
 
 
+@click.command("mcp", context_settings={"help_option_names": ["-h", "--help"]})
+def mcp_command() -> int:
+    """Serve a coding agent: tools that find, explain, propose and verify (Model Context Protocol).
+
+    Needs `pip install 'gbfix[mcp]'`; docs/agents.md says how to set it up.
+    """
+    from gbfix import agents
+
+    agents.serve()
+    return 0
+
+
 COMMANDS = {
     "verify": verify_command,
     "explain": explain_command,
     "codes": codes_command,
     "undo": undo_command,
     "lsp": lsp_command,
+    "mcp": mcp_command,
 }
 
 

@@ -17,11 +17,20 @@ from pathlib import Path
 
 from gbfix.changes import Change
 from gbfix.schema import Target
-from gbfix.verify import RegionVerdict, Verification
+from gbfix.source import project_root
+from gbfix.verification import RegionVerdict, Verification
 from gbfix.worker.wanted import Wanted
 
 #: The state of random streams in which every job starts (`gbfix.worker.job`).
 _START = 20250728
+
+
+def save(folder: Path, result: Verification, change: Change, target: Target, limit: float) -> None:
+    """`write`, for the project that a target belongs to."""
+    start = Path(target.cwd)
+    if target.kind != "module":
+        start = start / target.value.partition("::")[0]
+    write(folder, result, change, target, str(project_root(start)), limit)
 
 
 def write(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from gbfix.changes import Change
     from gbfix.config import Config
     from gbfix.schema import Options, Target
-    from gbfix.verify import Progress, Verification
+    from gbfix.verification import Verification
+    from gbfix.verify import Progress
 
 _SECONDS = click.FloatRange(0, min_open=True)
 _FORMATS = ("text", "json", "sarif", "github", "markdown")
@@ -81,7 +82,7 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     from gbfix.session import Progress as Line
 
     found = []
-    with Line(sys.stderr, quiet=given["quiet"]) as line:
+    with Line(sys.stderr, quiet=given["quiet"], verbose=given["verbose"]) as line:
         for number, target in enumerate(targets):
             change = verify.change_for(target, given["against"], given["patch"], patch, cwd)
             save = _folder(given["save"], number, len(targets), cwd)
@@ -104,16 +105,11 @@ def judge(
 ) -> Verification:
     """The verdict on a change, with the counterexample written where one was asked for."""
     from gbfix import counterexample, verify
-    from gbfix.source import project_root
 
     result = verify.verify(target, options, change, progress)
     if save is not None and result.witness is not None:
         progress("writing the counterexample")
-        start = Path(target.cwd)
-        if target.kind != "module":
-            start = start / target.value.partition("::")[0]
-        root = str(project_root(start))
-        counterexample.write(save, result, change, target, root, options.timeout)
+        counterexample.save(save, result, change, target, options.timeout)
     return result
 
 
@@ -175,7 +171,7 @@ def _also(words: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def _rendered(found: list[Verification], style: str, cwd: Path, allow_breaks: bool) -> str:
     from gbfix.report import verdicts
-    from gbfix.verify import STATUSES
+    from gbfix.verification import STATUSES
 
     if style == "json" and len(found) > 1:
         data = {

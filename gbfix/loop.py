@@ -362,7 +362,11 @@ class Loop:
         if site_frame is None or not site_frame.path.endswith(".py"):
             return False
         answering = [item for item in codemods if found.code in item.codes]
-        self._progress(f"{found.code} at {os.path.basename(site_frame.path)}:{site_frame.line}")
+        number = next((n for n, item in enumerate(self._report.breaks, 1) if item is shown), 0)
+        self._progress(
+            f"break {number} of {len(self._report.breaks)}: {found.code} at "
+            f"{os.path.basename(site_frame.path)}:{site_frame.line}"
+        )
         if not answering:
             return False
         observed = self._observe(found)

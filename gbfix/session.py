@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +39,7 @@ def run(
     recovered = journal.recover(folder)
     if recovered is not None:
         print(f"note: {recovered.message}", file=sys.stderr)
-    with Progress(sys.stderr, quiet=quiet) as progress:
+    with Progress(sys.stderr, quiet=quiet, verbose=options.verbose) as progress:
         report = _run(targets, options, executor, cwd, progress)
     console = ConsoleReport(
         mode,
@@ -113,11 +114,13 @@ def _run(
 
 
 class Progress:
-    """One updating line on a terminal; nothing elsewhere."""
+    """One updating line on a terminal; elsewhere a line for each step, with ``-v`` only."""
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, quiet: bool = False, verbose: int = 0) -> None:
         self._stream = stream
         self._active = stream.isatty() and not quiet
+        self._logs = bool(verbose) and not self._active and not quiet
+        self._started = time.monotonic()
 
     def __enter__(self) -> Progress:
         return self
@@ -134,9 +137,12 @@ class Progress:
 
     def show(self, text: str) -> None:
         """Replace the line, cut to the terminal's width."""
+        seconds = int(time.monotonic() - self._started)
+        if self._logs:
+            print(f"{seconds:4d} s  {' '.join(text.split())}", file=self._stream, flush=True)
         if self._active:
             width = max(shutil.get_terminal_size().columns - 1, 10)
-            line = " ".join(text.split())[:width]
+            line = f"{seconds} s  {' '.join(text.split())}"[:width]
             self._stream.write(f"\r\x1b[K{line}")
             self._stream.flush()
 

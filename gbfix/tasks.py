@@ -14,7 +14,11 @@ from gbfix import engine
 from gbfix.schema import Options, Report, Rung, Target, Verdict
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gbfix.changes import Change
     from gbfix.runner import Runner
+    from gbfix.verification import Verification
 
 _runner: Runner | None = None
 
@@ -27,6 +31,18 @@ def run(target: Target, options: Options) -> Report:
 def verify(target: Target, options: Options, edits: Mapping[str, str]) -> Verdict:
     """Whether a target does with these texts what it does without; nothing is proposed."""
     return engine.verify(target, options, edits, runner=_warm())
+
+
+def judge(
+    target: Target, options: Options, change: Change, save: Path | None = None
+) -> Verification:
+    """The verdict on a change, with the counterexample written where one was asked for."""
+    from gbfix import counterexample, verify
+
+    result = verify.verify(target, options, change, runner=_warm())
+    if save is not None:
+        counterexample.save(save, result, change, target, options.timeout)
+    return result
 
 
 def lost(error: object) -> Verdict:

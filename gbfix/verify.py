@@ -9,34 +9,33 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import hashlib
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import gbfix
 from gbfix import arguments, changes, engine, ladder, matching, recording, registry, wording
 from gbfix.changes import Change
-from gbfix.codemod import RecordedFacts, Rewrite, Site, SiteError
+from gbfix.climbing import Whole, lend
 from gbfix.errors import Stop
 from gbfix.loop import Loop
 from gbfix.runner import Runner
 from gbfix.schema import (
     ErrorReport,
-    Frame,
     FrameFacts,
     GraphBreak,
     Options,
     Region,
     Report,
     Rung,
-    Span,
     Target,
     Verdict,
 )
-from gbfix.source import ABSENT, SourceError, project_root
-from gbfix.trial import Observed, Trials
+from gbfix.source import SourceError, project_root
+from gbfix.trial import Observed
+from gbfix.verification import RegionVerdict, Verification, Witness
 from gbfix.worker.protocol import (
     Compared,
     FactsSeen,
@@ -49,95 +48,21 @@ from gbfix.worker.protocol import (
     RegionSeen,
 )
 
-#: From best to worst: the worst of its parts is what a change is.
-STATUSES = ("same", "safe", "still breaks", "unsafe", "unmatched", "wrong", "error")
+#: What fails there shows no input that gives another value, but a reason to look twice.
+_NOT_VALUES = frozenset({"recompiles", "parts", "branches"})
 
-#: What fails there is no other value, but a reason to look twice.
-_NOT_VALUES = frozenset({"recompiles", "parts"})
-
-#: A break that nothing answers: the place of a test that a change rewrote.
-_NO_CODE = "GB0291"
+#: Words by which a text asks the compiler to believe it, and what is then believed.
+_TRUSTED = {
+    "custom_op": "what the operator says of its results and of what it changes",
+    "triton_op": "what the operator says of its results and of what it changes",
+    "register_fake": "what the fake says of the operator's results",
+    "nonstrict_trace": "that the function reads nothing but its arguments",
+    "allow_in_graph": "that the function reads nothing but its arguments",
+    "leaf_function": "that the function reads nothing but its arguments",
+    "assume_constant_result": "that the function gives the same for ever",
+}
 
 Progress = Callable[[str], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Witness:
-    """What shows a difference: the region, its call, the inputs by their label, and the rung."""
-
-    region: str
-    index: int
-    inputs: str
-    rung: str
-    text: str
-
-
-@dataclasses.dataclass
-class RegionVerdict:
-    """What a change does to one region; ``key`` is the region's in the old texts."""
-
-    key: str
-    name: str
-    path: str
-    line: int
-    status: str
-    reasons: tuple[str, ...] = ()
-    verdict: Verdict = dataclasses.field(default_factory=Verdict)
-    breaks: tuple[GraphBreak, ...] = ()
-    breaks_before: int | None = None
-    breaks_after: int | None = None
-    graphs_before: int | None = None
-    graphs_after: int | None = None
-    #: The old name and place of a region that was renamed or moved.
-    was: str = ""
-    old_line: int = 0
-    note: str = ""
-    witness: Witness | None = None
-
-
-@dataclasses.dataclass
-class Verification:
-    """Everything that `gbfix verify` says."""
-
-    target: str
-    against: str
-    files: tuple[tuple[str, str], ...] = ()
-    torch_version: str = ""
-    gbfix_version: str = gbfix.__version__
-    regions: list[RegionVerdict] = dataclasses.field(default_factory=list)
-    #: What was seen of the program as a whole: its output, its end.
-    program: RegionVerdict | None = None
-    #: What the verdict does not cover, a plain sentence each.
-    limits: list[str] = dataclasses.field(default_factory=list)
-    errors: list[ErrorReport] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
-    #: The folder with the counterexample, and whether its script shows the difference.
-    counterexample: str = ""
-    reproduced: bool | None = None
-
-    @property
-    def parts(self) -> list[RegionVerdict]:
-        return [*self.regions, *([self.program] if self.program else [])]
-
-    @property
-    def status(self) -> str:
-        if any(error.fatal for error in self.errors):
-            return "error"
-        return max((item.status for item in self.parts), key=STATUSES.index, default="same")
-
-    @property
-    def witness(self) -> Witness | None:
-        return next((item.witness for item in self.parts if item.witness is not None), None)
-
-    def exit_status(self, *, allow_breaks: bool = False) -> int:
-        """0 the change is safe, 1 it is not (or breaks are left), 2 it could not be judged."""
-        status = self.status
-        if status == "error":
-            return 2
-        if status == "still breaks" and allow_breaks:
-            more = any((item.breaks_after or 0) > (item.breaks_before or 0) for item in self.parts)
-            return 1 if more else 0
-        return 0 if status in ("same", "safe") else 1
 
 
 def verify(
@@ -223,7 +148,7 @@ class _Judge:
         with self._loop.recorded() as (bench, trials, recorded):
             self._bench, self._recorded = bench, recorded
             self._spell(recorded)
-            self._trials = _Whole(
+            self._trials = Whole(
                 bench, trials.baseline, recorded.regions, self._options, self._progress
             )
             self._functions = matching.changed_functions(self._before, self._after)
@@ -292,8 +217,7 @@ class _Judge:
         )
         if matched:
             self._progress("running it again: regions were renamed or moved")
-            for new, old in matched.items():
-                self._lend(old, new)
+            lend(self._bench.golden, matched)
             candidate = self._bench.once(self._bench.job("candidate", self._after, observers))
             candidate, user = (matching.renamed(run, matched) for run in (candidate, user))
         if ladder.wants_inherent(candidate):
@@ -306,12 +230,13 @@ class _Judge:
         parents = matching.parents(
             fresh, [key for key in known if key in called], self._recorded.regions, seen
         )
+        self._trials.rename(matched)
         whole = self._whole(candidate, user)
         for key, region in self._recorded.regions.items():
             if region.status == "error":
                 continue
-            if key not in called and not _crashed(candidate):
-                self._result.regions.append(self._gone(key, region))
+            if key not in called:
+                self._result.regions.append(self._gone(key, region, _crashed(candidate)))
                 continue
             mine = {key, *(new for new, parent in parents.items() if parent == key)}
             self._result.regions.append(
@@ -322,15 +247,7 @@ class _Judge:
                 self._result.regions.append(self._new(key, seen[key], candidate, user))
         self._program(whole, candidate)
         self._coverage(candidate, user, ran)
-
-    def _lend(self, old: str, new: str) -> None:
-        """Let the region of the new name find what was recorded of the old one."""
-        for index in range(self._recorded.calls.get(old, 0)):
-            source, target = (
-                Path(self._bench.golden, f"{_digest(key)}-{index}.golden") for key in (old, new)
-            )
-            with contextlib.suppress(FileExistsError, FileNotFoundError):
-                os.link(source, target)
+        self._trusted()
 
     def _whole(self, candidate: Outcome, user: Outcome) -> ladder.Judgement:
         """The program as a whole: what its regions do not say, and what takes further runs."""
@@ -432,10 +349,13 @@ class _Judge:
             witness=_witness(own, key, verdict),
         )
 
-    def _gone(self, key: str, region: Region) -> RegionVerdict:
+    def _gone(self, key: str, region: Region, crashed: bool) -> RegionVerdict:
         text = (
-            "no region of the changed program corresponds to it (it was removed, or renamed and "
-            "changed at once), so its values could not be compared; only the program's output was"
+            "the changed program ended before it was called"
+            if crashed
+            else "no region of the changed program corresponds to it (it was removed, or renamed "
+            "and changed at once), so its values could not be compared; only the program's output "
+            "was"
         )
         return RegionVerdict(
             key, region.name, region.path, region.line, "unmatched", (text,),
@@ -484,6 +404,20 @@ class _Judge:
             witness=Witness("", 0, "", "program", texts[0]) if failing else None,
         )  # fmt: skip
 
+    def _trusted(self) -> None:
+        """What the change asks the compiler to believe: it was seen to hold, and no more."""
+        for word, what in _TRUSTED.items():
+            called = re.compile(rf"\b{word}\b")
+            more = sum(
+                len(called.findall(text)) - len(called.findall(self._before[path]))
+                for path, text in self._after.items()
+            )
+            if more > 0:
+                self._result.limits.append(
+                    f"with `{word}` the compiler believes {what}: that was checked on the calls "
+                    "that were tried, and holds for others only if the code keeps to it"
+                )
+
     def _coverage(self, candidate: Outcome, user: Outcome, ran: Sequence[Outcome]) -> None:
         """What changed and was not run, so that nothing is known of it."""
         loaded = {os.path.realpath(path) for path in self._recorded.files}
@@ -526,89 +460,6 @@ class _Judge:
                 f"{_listed(idle)} changed and never ran in this program: nothing is said about "
                 f"{'it' if len(idle) == 1 else 'them'}"
             )
-
-
-class _Whole(Trials):
-    """The steps of the ladder that take runs of their own, for texts that no codemod wrote."""
-
-    def observers(self, texts: Mapping[str, str]) -> list[Instrument]:
-        return self._observers(dict(texts))
-
-    def extend(
-        self,
-        judgement: ladder.Judgement,
-        before: Mapping[str, str],
-        after: Mapping[str, str],
-        seen: Mapping[str, Observed],
-        functions: Sequence[matching.ChangedFunction],
-        sources: Mapping[str, str],
-    ) -> None:
-        """Climb on: inductor, branches, constants; the worst of all files counts."""
-        everything = {
-            path: _ranges(ladder.removed_lines(text, after[path])) for path, text in before.items()
-        }
-        rewrite = Rewrite("the change", dict(after), everything, codemod="the change")
-        kept = {path: text for path, text in before.items() if text != ABSENT}
-        if self._wants_inductor(dict(before), dict(after)):
-            self._inductor(judgement, dict(after), ("", frozenset(), ""), rewrite)
-        rungs: list[Verdict] = []
-        for path in kept:
-            if not judgement.verdict.passed:
-                return
-            observed = seen.get(path)
-            line = next((f.line for f in functions
-                         if f.path == path and f.version == "before"), 0)  # fmt: skip
-            site = _site(path, before[path], line, observed, sources)
-            if observed is None or site is None or after[path] == ABSENT:
-                continue
-            self._branches(judgement, rewrite, site, observed, {}, dict(after))
-            found = judgement.verdict.rung("branches")
-            if found is not None:
-                rungs.append(judgement.verdict)
-                judgement.verdict = dataclasses.replace(
-                    judgement.verdict,
-                    rungs=tuple(r for r in judgement.verdict.rungs if r.name != "branches"),
-                    branches=None,
-                )
-                if found.passed is False:
-                    break
-        if rungs:
-            self._sum_up(judgement, rungs)
-        if not judgement.verdict.passed:
-            return
-        first = next(iter(kept), "")
-        site = _site(first, before[first], 1, None, sources) if first else None
-        if site is not None:
-            self._constants(judgement, rewrite, site, dict(before), {}, dict(after))
-
-    @staticmethod
-    def _sum_up(judgement: ladder.Judgement, found: Sequence[Verdict]) -> None:
-        """One rung for the branches of all files."""
-        rungs = [rung for verdict in found if (rung := verdict.rung("branches")) is not None]
-        counts = [verdict.branches for verdict in found if verdict.branches]
-        ran, total = sum(count[0] for count in counts), sum(count[1] for count in counts)
-        failed = [rung for rung in rungs if rung.passed is False]
-        caveats = tuple(text for rung in rungs for text in rung.caveats)
-        detail = failed[0].detail if failed else f"{ran} of {total} ran"
-        judgement.verdict = dataclasses.replace(
-            judgement.verdict.with_rung(Rung("branches", not failed, detail, caveats)),
-            branches=(ran, total),
-        )
-
-
-def _site(
-    path: str, text: str, line: int, observed: Observed | None, sources: Mapping[str, str]
-) -> Site | None:
-    """A place to start from, where no break gave one."""
-    row = (text.split("\n") or [""])[max(line, 1) - 1] if line <= text.count("\n") + 1 else ""
-    start = len(row) - len(row.lstrip())
-    frame = Frame(path, max(line, 1), "", start, max(line, 1), len(row.rstrip()))
-    found = GraphBreak(_NO_CODE, "", "", "", (), (frame,), "", frame)
-    facts = RecordedFacts(observed.facts if observed else FrameFacts())
-    try:
-        return Site(path, text, found, facts, sources={**sources, path: text})
-    except (SiteError, ValueError, SyntaxError):
-        return None
 
 
 def _status(verdict: Verdict, breaks: Sequence[GraphBreak]) -> tuple[str, tuple[str, ...]]:
@@ -683,21 +534,6 @@ def _syntax(path: str, text: str) -> str:
         line = getattr(error, "lineno", 0)
         return f"{path}:{line}: does not parse: {getattr(error, 'msg', error)}"
     return ""
-
-
-def _ranges(lines: Iterable[int]) -> tuple[Span, ...]:
-    """Spans of whole lines, those next to each other as one."""
-    spans: list[Span] = []
-    for line in sorted(lines):
-        if spans and spans[-1].end_line == line - 1:
-            spans[-1] = dataclasses.replace(spans[-1], end_line=line)
-        else:
-            spans.append(Span(line, 0, line, 1 << 20))
-    return tuple(spans)
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 def _relative(path: str, cwd: str) -> str:

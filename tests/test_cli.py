@@ -641,7 +641,7 @@ def test_the_progress_line_lives_on_a_terminal_only(
     while shown.count("\x1b[K") < 2:
         shown += os.read(leader, 1000).decode()
     os.close(leader)
-    assert shown == "\r\x1b[K" + "tracing " + "x" * 11 + "\r\x1b[K"
+    assert shown == "\r\x1b[K" + "0 s  tracing " + "x" * 6 + "\r\x1b[K"
     with session.Progress(sys.stderr) as progress:
         progress.show("tracing")
     assert capsys.readouterr().err == ""

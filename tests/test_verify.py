@@ -14,7 +14,8 @@ import jsonschema
 import pytest
 
 from gbfix import changes, cli, counterexample, verify
-from gbfix.report import verdicts
+from gbfix.patch import unified_diff
+from gbfix.report import plain, verdicts
 from gbfix.runner import Runner
 from gbfix.schema import Options, Target
 from gbfix.source import ABSENT
@@ -269,6 +270,17 @@ def test_nothing_changed_needs_no_run(judged: Project) -> None:
     assert "Nothing that is Python changed" in verdicts.headline(found)
 
 
+def test_how_far_values_are_apart_is_said_in_few_words() -> None:
+    text = (
+        "output: values differ (Mismatched elements: 2 / 3 (66.7%); Greatest absolute difference: "
+        "1.5 at index (1,) (up to 1e-05 allowed); Greatest relative difference: 21.18 at index "
+        "(1,) (up to 1.3e-06 allowed)) (inputs: negated)"
+    )
+    assert plain.difference(text) == (
+        "output: values differ (2 of 3, by up to 1.5) (on the program's inputs, negated)"
+    )
+
+
 # -- changes -------------------------------------------------------------------------------------
 
 
@@ -332,15 +344,16 @@ def test_the_command_judges_a_patch_in_every_format(
         "import torch\n\n@torch.compile\ndef f(x):\n    return x + 1\n\nprint(f(torch.ones(3)))\n"
     )
     _write(tmp_path, {"f.py": source})
-    diff = "--- a/f.py\n+++ b/f.py\n@@ -4,2 +4,2 @@\n def f(x):\n"
-    diff += "-    return x + 1\n+    return x.abs() + 1\n"
-    (tmp_path / "by-hand.diff").write_text(diff)
+    after = source.replace("x + 1", "x.abs() + 1")
+    (tmp_path / "by-hand.diff").write_text(unified_diff(source, after, "f.py"))
     monkeypatch.chdir(tmp_path)
     status = cli.main(
         ["verify", "--patch", "by-hand.diff", "--format", "json", "--save-counterexample", "shown",
          "--also", "sarif=v.sarif", "--also", "markdown=v.md", "--also", "github=v.txt", "f.py"]
     )  # fmt: skip
-    data = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    assert shown.out, shown.err
+    data = json.loads(shown.out)
     jsonschema.validate(data, SCHEMA)
     assert (status, data["status"], data["exit_status"]) == (1, "wrong", 1)
     assert data["counterexample"]["reproduced"] is True
@@ -348,7 +361,7 @@ def test_the_command_judges_a_patch_in_every_format(
     run = json.loads((tmp_path / "v.sarif").read_text())["runs"][0]
     assert run["results"][0]["ruleId"] == "verify-wrong"
     assert (tmp_path / "v.md").read_text().startswith("### ❌ gbfix verify: The change is wrong: f")
-    assert "::error file=f.py,line=4," in (tmp_path / "v.txt").read_text()
+    assert "::error file=f.py,line=3," in (tmp_path / "v.txt").read_text()
     assert (tmp_path / "f.py").read_text() == source
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from gbfix.lsp import texts
+from gbfix.lsp.diagnostics import line_of
 from gbfix.lsp.documents import Document, uri_of
 from gbfix.lsp.measured import Measured, State
 from gbfix.lsp.positions import Text
@@ -18,7 +19,8 @@ from gbfix.schema import Safety, Span
 
 _IGNORE = re.compile(r"#\s*gbfix:\s*ignore\[([^\]]*)\]")
 FIX_ALL = "source.fixAll.gbfix"
-KINDS: tuple[lsp.CodeActionKind | str, ...] = (lsp.CodeActionKind.QuickFix, FIX_ALL)
+VERIFY = "source.verify.gbfix"
+KINDS: tuple[lsp.CodeActionKind | str, ...] = (lsp.CodeActionKind.QuickFix, FIX_ALL, VERIFY)
 
 
 def of(
@@ -55,9 +57,27 @@ def of(
         places += [(item.code, item.span) for item in hints]
         for code, line in dict.fromkeys((code, span.line) for code, span in places):
             result.append(_ignore(document, code, line, versioned))
+    if _asked(VERIFY, only) and session.settings.may_run:
+        result += _verify(document, session, document.text.place(where.start)[0])
     if _asked(FIX_ALL, only):
         result += _fix_all(session, document, versioned)
     return result
+
+
+def _verify(document: Document, session: Session, line: int) -> Iterator[lsp.CodeAction]:
+    """On the head of a compiled function: is what changed since the last commit right?"""
+    path = document.path
+    if path is None:
+        return
+    for root in session.index.roots_in(path):
+        first = line_of(session, root, path)
+        summary = session.index.summary(path)
+        function = summary.functions.get(root.qualname) if summary else None
+        last = function.line if function and root.path == path else first
+        if first <= line <= last:
+            title = f"Verify my change of `{root.qualname}` against the last commit"
+            command = lsp.Command(title, "gbfix.verify", arguments=[document.uri])
+            yield lsp.CodeAction(title, kind=VERIFY, command=command)
 
 
 def _asked(kind: str, only: Sequence[str] | None) -> bool:

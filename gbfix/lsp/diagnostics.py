@@ -173,7 +173,7 @@ def lenses(session: Session, document: Document) -> list[lsp.CodeLens]:
     placed = list(session.placed(document))
     hints = session.hints(document)
     for root in session.index.roots_in(path):
-        line = _line_of(session, root, path)
+        line = line_of(session, root, path)
         title = _title(session, root, path, placed, hints)
         where = lsp.Position(max(line - 1, 0), 0)
         if session.settings.may_run:
@@ -186,7 +186,8 @@ def lenses(session: Session, document: Document) -> list[lsp.CodeLens]:
     return found
 
 
-def _line_of(session: Session, root: Root, path: str) -> int:
+def line_of(session: Session, root: Root, path: str) -> int:
+    """The first line of a region's definition, or of the call that compiles it."""
     if path != root.path:
         return root.compiled.line
     summary = session.index.summary(path)

@@ -19,17 +19,20 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from gbfix.changes import Change
 from gbfix.schema import Options, Report, Target
+from gbfix.verification import Verification
 
 _LENGTH = struct.Struct("!Q")
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One run of the engine."""
+    """One run of the engine; with a ``change``, the verdict on that."""
 
     target: Target
     options: Options
+    change: Change | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +42,9 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """The end of a run: a report, or None with ``problem`` (empty when it was cancelled)."""
+    """The end of a run: what came out, or None with ``problem`` (empty when it was cancelled)."""
 
-    report: Report | None
+    report: Report | Verification | None
     problem: str = ""
 
 
@@ -84,12 +87,19 @@ class _Worker:
         try:
             if self._runner is None:
                 self._runner = self._stack.enter_context(Runner())
-            report = engine.run(
-                request.target,
-                request.options,
-                lambda text: send(self._replies, Progress(text)),
-                self._runner,
-            )
+
+            def say(text: str) -> None:
+                send(self._replies, Progress(text))
+
+            report: Report | Verification
+            if request.change is not None:
+                from gbfix import verify
+
+                report = verify.verify(
+                    request.target, request.options, request.change, say, self._runner
+                )
+            else:
+                report = engine.run(request.target, request.options, say, self._runner)
         except KeyboardInterrupt:
             self.close()
             return Done(None)

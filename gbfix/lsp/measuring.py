@@ -9,9 +9,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
+from gbfix.changes import Change
 from gbfix.lsp.engine_process import Done, Progress, Request, receive, send
 from gbfix.schema import Options, Report, Target
+from gbfix.verification import Verification
 
 #: How long a cancelled run may take to put the user's files back before it is killed.
 _GRACE = 5.0
@@ -46,9 +49,29 @@ class Measuring:
         cancel: asyncio.Event,
     ) -> Report:
         """One run.  Raises `Cancelled` or `MeasureError`."""
+        report: Report = await self._shielded(Request(target, options), progress, cancel)
+        return report
+
+    async def verify(
+        self,
+        target: Target,
+        options: Options,
+        change: Change,
+        progress: Callable[[str], None],
+        cancel: asyncio.Event,
+    ) -> Verification:
+        """The verdict on a change.  Raises `Cancelled` or `MeasureError`."""
+        found: Verification = await self._shielded(
+            Request(target, options, change), progress, cancel
+        )
+        return found
+
+    async def _shielded(
+        self, request: Request, progress: Callable[[str], None], cancel: asyncio.Event
+    ) -> Any:
         # Whoever waits may be cancelled; what was begun with the process is brought to its end, or
         # the next run would read this one's replies.
-        task = asyncio.ensure_future(self._in_turn(target, options, progress, cancel))
+        task = asyncio.ensure_future(self._in_turn(request, progress, cancel))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             return await asyncio.shield(task)
@@ -57,26 +80,22 @@ class Measuring:
             raise
 
     async def _in_turn(
-        self,
-        target: Target,
-        options: Options,
-        progress: Callable[[str], None],
-        cancel: asyncio.Event,
-    ) -> Report:
+        self, request: Request, progress: Callable[[str], None], cancel: asyncio.Event
+    ) -> Any:
         async with self._turn:
             if self._idle is not None:
                 self._idle.cancel()
             if cancel.is_set():
                 raise Cancelled
             try:
-                return await self._run(Request(target, options), progress, cancel)
+                return await self._run(request, progress, cancel)
             finally:
                 loop = asyncio.get_running_loop()
                 self._idle = loop.call_later(self.idle_seconds, self.close)
 
     async def _run(
         self, request: Request, progress: Callable[[str], None], cancel: asyncio.Event
-    ) -> Report:
+    ) -> Any:
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
         loop = asyncio.get_running_loop()

@@ -13,6 +13,7 @@ import os
 import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import converters
@@ -28,8 +29,10 @@ from gbfix.lsp.measured import Measured
 from gbfix.lsp.measuring import Cancelled, MeasureError, Measuring
 from gbfix.lsp.positions import Encoding
 from gbfix.lsp.session import Session
+from gbfix.report import verdicts
 from gbfix.schema import Report, Target
 from gbfix.source import project_root
+from gbfix.verification import STATUSES, Verification
 
 #: Typing is answered after a pause this long, so that a burst of edits is looked at once.
 _PAUSE = 0.05
@@ -229,6 +232,31 @@ class Server(LanguageServer):
             self.work_done_progress.end(given, lsp.WorkDoneProgressEnd(message=message))
             self.work_done_progress.tokens.pop(given, None)
 
+    async def verify(self, path: str, token: int | str | None = None) -> list[Verification]:
+        """Judge what changed since the last commit, for each target of a file.
+
+        Raises `GbfixError`, `MeasureError`, `Cancelled`.
+        """
+        if not self.session.settings.may_run:
+            raise MeasureError(self.session.settings.refusal)
+        options = self.session.options(path)
+        change = self.session.change(path)
+        found = []
+        for target in self.session.targets(path):
+            if target in self.running:
+                self.running[target].set()
+            cancel = self.running[target] = asyncio.Event()
+            try:
+                async with self._progress(target, token, cancel) as say:
+                    found.append(await self.measuring.verify(target, options, change, say, cancel))
+            except asyncio.CancelledError:
+                cancel.set()
+                raise
+            finally:
+                if self.running.get(target) is cancel:
+                    del self.running[target]
+        return found
+
     async def measure_and_tell(self, path: str, token: int | str | None = None) -> dict[str, Any]:
         """`measure`, with every outcome told to the user; a summary for the client."""
         unsaved = [os.path.basename(item) for item in self.session.dirty()]
@@ -285,6 +313,7 @@ def _register(server: Server) -> None:
     server.command("gbfix.run")(run_command)
     server.command("gbfix.explain")(explain_command)
     server.command("gbfix.undo")(undo_command)
+    server.command("gbfix.verify")(verify_command)
 
 
 # -- life ----------------------------------------------------------------------------------------
@@ -531,6 +560,46 @@ async def run_command(ls: Server, *arguments: Any) -> dict[str, Any]:
     for path in known:
         result = await ls.measure_and_tell(path, _token.get())
     return result
+
+
+_LOUD = {
+    "safe": lsp.MessageType.Info,
+    "same": lsp.MessageType.Info,
+    "wrong": lsp.MessageType.Error,
+    "error": lsp.MessageType.Error,
+}
+
+
+async def verify_command(ls: Server, *arguments: Any) -> dict[str, Any]:
+    """``gbfix.verify [uri]``: is what changed since the last commit right?"""
+    path = path_of(str(arguments[0])) if arguments else None
+    if path is None:
+        path = next((item.path for item in ls.session.documents if item.path), None)
+    if path is None or not path.endswith(".py"):
+        ls.tell("gbfix: open the Python file whose change is to be judged", lsp.MessageType.Error)
+        return {"status": "error", "message": "no file to verify"}
+    try:
+        found = await ls.verify(path, _token.get())
+    except Cancelled:
+        return {"status": "cancelled"}
+    except (GbfixError, MeasureError) as error:
+        ls.tell(f"gbfix: {error}", lsp.MessageType.Error)
+        return {"status": "error", "message": str(error)}
+    for one in found:
+        words = [verdicts.headline(one), *(e.message for e in one.errors if e.fatal)]
+        ls.tell(f"gbfix: {' '.join(words)}", _LOUD.get(one.status, lsp.MessageType.Warning))
+    worst = max(found, key=lambda one: STATUSES.index(one.status))
+    folder = Path(ls.session.folder_of(path))
+    return {
+        "status": worst.status,
+        "summary": verdicts.headline(worst),
+        "markdown": "\n".join(verdicts.markdown(one, folder) for one in found),
+        "regions": [
+            {"name": part.name, "uri": uri_of(part.path), "line": part.line, "status": part.status,
+             "reasons": list(part.reasons)}
+            for one in found for part in one.regions
+        ],
+    }  # fmt: skip
 
 
 def explain_command(ls: Server, *arguments: Any) -> dict[str, str]:

@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from gbfix import arguments, cache, config, registry
+from gbfix import arguments, cache, changes, config, registry
+from gbfix.changes import Change
 from gbfix.ignores import ignored
 from gbfix.lsp.documents import Document, Documents
 from gbfix.lsp.hints import Hint, Memory, hints
@@ -215,6 +216,27 @@ class Session:
             if (known := self.results.get(item)) is not None and known.speaks_of(path)
         ]
         return own or loading or every
+
+    def change(self, path: str) -> Change:
+        """What differs from the last commit, with what is typed and not saved yet.
+
+        Raises `GbfixError`.
+        """
+        found = changes.against_revision("HEAD", Path(path).parent)
+        before = {item.path: item.before for item in found.files}
+        texts = {item.path: item for item in found.files}
+        for name in self.dirty():
+            document = self.documents.by_path(name)
+            real = os.path.realpath(name)
+            if document is None:
+                continue
+            saved = SourceFile.read(name) if os.path.exists(name) else None
+            new = document.text.text
+            after = saved.encode(new) if saved is not None else new.encode()
+            known = before.get(real, saved.data if saved else None)
+            texts[real] = changes.ChangedFile(real, known, after)
+        files = tuple(item for item in texts.values() if item.before != item.after)
+        return dataclasses.replace(found, files=files)
 
     def folder_of(self, path: str) -> str:
         """The workspace folder of a file, the innermost; its project where it is in none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -20,12 +20,14 @@ from rich.table import Table
 from rich.text import Text
 
 from gbfix import payoff
-from gbfix.report.summary import Mode, closing_line
+from gbfix.report import plain
+from gbfix.report.summary import Mode, closing_line, next_steps
 from gbfix.schema import BreakReport, ErrorReport, Frame, Patch, Region, Report, Rung, Safety
 from gbfix.source import SourceError, SourceFile
 
 _WHY = 240  # characters of an explanation that are shown without -v
-_REASONS = 3  # how many reasons why a patch is unsafe are shown without -v
+_OFTEN = 3  # so many breaks that tell the same story are shown as one without -v
+_MOST_PLACES = 6
 
 _STATUS_STYLES = {
     "clean": "green",
@@ -78,8 +80,8 @@ class ConsoleReport:
             return
         before = {patch.path: patch.before for patch in report.patches}
         unsafe = report.unsafe_patches
-        for found in report.breaks:
-            self.graph_break(found, before)
+        for group in self._grouped(report.breaks):
+            self.graph_break(group[0], before, group[1:])
         if patches:
             for patch in report.patches:
                 self.patch(patch)
@@ -107,6 +109,16 @@ class ConsoleReport:
         if closing:
             style = "bold" if report.breaks else "bold green"
             self._line(self._text, Text(closing, style))
+        self._steps(next_steps(report, self._mode))
+
+    def _steps(self, steps: Sequence[tuple[str, str]]) -> None:
+        """Commands to copy, each with what it is good for: beside it where there is room."""
+        width = max((len(command) for command, _ in steps), default=0)
+        beside = all(width + len(why) + 8 <= min(self._text.width, 100) for _, why in steps)
+        for number, (command, why) in enumerate(steps):
+            head = "Next: " if number == 0 else "      "
+            space = f"{'':{width - len(command)}}  " if beside else "\n        "
+            self._line(self._text, Text.assemble(head, (command, "cyan"), f"{space}{why}"))
 
     def error(self, error: ErrorReport) -> None:
         """One clear line on stderr, after the user's own traceback where there is one."""
@@ -119,8 +131,37 @@ class ConsoleReport:
             text = f"{where}: {text}"
         self._line(self._err, Text.assemble((f"{word}: ", style), text))
 
-    def graph_break(self, found: BreakReport, before: Mapping[str, str]) -> None:
-        """One break: where, what, the source with carets, what was tried, what to do."""
+    def _grouped(self, breaks: Sequence[BreakReport]) -> list[list[BreakReport]]:
+        """Breaks of which one is as good as all: the same place, or the same story told often."""
+        if self._verbose:
+            return [[found] for found in breaks]
+        places: dict[tuple[object, ...], list[BreakReport]] = {}
+        for found in breaks:
+            places.setdefault((found.graph_break.key, found.status, found.codemod), []).append(
+                found
+            )
+        stories: dict[tuple[object, ...], list[list[BreakReport]]] = {}
+        for group in places.values():
+            stories.setdefault(_story(group[0]), []).append(group)
+        result = []
+        for groups in stories.values():
+            if len(groups) < _OFTEN:
+                result += groups
+            else:
+                result.append([found for group in groups for found in group])
+        order = {id(found): number for number, found in enumerate(breaks)}
+        return sorted(result, key=lambda group: order[id(group[0])])
+
+    def graph_break(
+        self,
+        found: BreakReport,
+        before: Mapping[str, str],
+        others: Sequence[BreakReport] = (),
+    ) -> None:
+        """One break: where, what, the source with carets, what was tried, what to do.
+
+        ``others`` are breaks that it stands for: they are named, and no more.
+        """
         cause = found.graph_break
         frame = cause.site or (cause.frames[-1] if cause.frames else None)
         head = Text.assemble(
@@ -138,10 +179,17 @@ class ConsoleReport:
         self._line(self._text, head)
         if frame is not None:
             self._excerpt(frame, before)
+        self._others(found, others)
         why = _one_line(cause.explanation) or _one_line(cause.message)
         self._field("why", why if self._verbose else textwrap.shorten(why, _WHY))
-        if cause.region:
-            self._field("in", f"compiled region {self._relative(cause.region)}")
+        regions = dict.fromkeys(
+            self._relative(item.graph_break.region) for item in (found, *others)
+        )
+        regions.pop("", None)
+        if len(regions) == 1:
+            self._field("in", f"compiled region {next(iter(regions))}")
+        elif regions:
+            self._field("in", f"{len(regions)} compiled regions: {_listed(list(regions))}")
         if found.codemod:
             self._field("fix", found.codemod, "green")
         for attempt in found.attempts:
@@ -151,7 +199,7 @@ class ConsoleReport:
                 continue
             reason = _one_line(attempt.reason)
             if not self._verbose:
-                reason = textwrap.shorten(reason, _WHY, placeholder=" [...]")
+                reason = textwrap.shorten(plain.difference(reason), _WHY, placeholder=" [...]")
             result = "passed" if attempt.passed else f"rejected: {reason}"
             self._field("tried", f"{attempt.codemod} ({attempt.title}): {result}")
         if found.status == "fixed":
@@ -165,6 +213,17 @@ class ConsoleReport:
                 self._field("torch's hint", hint)
         more = f"gbfix explain {cause.code}"
         self._field("more", f"{more}  {found.url}" if found.url else more)
+
+    def _others(self, found: BreakReport, others: Sequence[BreakReport]) -> None:
+        """Where else the same happens."""
+        here = found.graph_break.key
+        places = dict.fromkeys(
+            self._place(item.graph_break.site)
+            for item in others
+            if item.graph_break.site is not None and item.graph_break.key != here
+        )
+        if places:
+            self._field("also at", _listed(list(places)))
 
     def patch(self, patch: Patch) -> None:
         """The diff, and under it what was measured about it."""
@@ -205,7 +264,7 @@ class ConsoleReport:
         for note in patch.notes:
             self._field("note", note)
         limits = patch.verdict.limits
-        shown = limits if self._verbose else limits[:_REASONS]
+        shown = limits if self._verbose else limits[:_OFTEN]
         for text in shown:
             self._field("limit", text)
         if len(shown) < len(limits):
@@ -222,25 +281,25 @@ class ConsoleReport:
             self._field("unsafe", caveat, "yellow")
 
     def _unsafe_hint(self, patch: Patch) -> None:
+        """An unsafe patch in a line or two: what it would do, and why it is not done by itself."""
         titles = "; ".join(patch.titles) or ", ".join(patch.codemods)
-        self._line(self._text, Text(""))
-        self._line(
-            self._text,
-            Text.assemble(
-                (self._relative(patch.path), "bold"),
-                ": ",
-                ("unsafe fix", "yellow"),
-                f" not shown (--unsafe-fixes shows it): {_printable(titles)}",
-            ),
-        )
         # Where nothing measured speaks against it, its notes say why it is unsafe by nature.
         reasons = tuple(dict.fromkeys(patch.verdict.caveats)) or patch.notes
-        shown = reasons if self._verbose else reasons[:_REASONS]
-        for reason in shown:
-            self._field("because", reason)
-        if len(shown) < len(reasons):
-            self._field("because", f"and {len(reasons) - len(shown)} more reasons (-v shows them)")
-        for note in patch.notes if self._verbose and reasons is not patch.notes else ():
+        self._line(self._text, Text(""))
+        head = Text.assemble(
+            (self._relative(patch.path), "bold"), ": ", _printable(titles), " ",
+            ("[unsafe, not shown]", "yellow"),
+        )  # fmt: skip
+        self._line(self._text, head)
+        if not self._verbose:
+            if reasons:
+                more = f" (and {plain.count(len(reasons) - 1, 'more reason')})"
+                first = textwrap.shorten(plain.difference(reasons[0]), _WHY, placeholder=" [...]")
+                self._field("because", first + (more if len(reasons) > 1 else ""))
+            return
+        for reason in reasons:
+            self._field("because", plain.difference(reason))
+        for note in patch.notes if reasons is not patch.notes else ():
             self._field("note", note)
 
     def _table(self, report: Report) -> Table:
@@ -334,6 +393,20 @@ class ConsoleReport:
 
     def _line(self, console: Console, text: Text) -> None:
         console.print(text, soft_wrap=True, highlight=False)
+
+
+def _story(found: BreakReport) -> tuple[object, ...]:
+    """What is told about a break, apart from where it is."""
+    cause = found.graph_break
+    tried = tuple((item.codemod, item.passed, item.reason) for item in found.attempts)
+    if found.status == "fixed":
+        tried = ()
+    return (cause.code, cause.gb_type, found.status, found.codemod, found.advice, tried)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else ""
+    return ", ".join(names[:_MOST_PLACES]) + more
 
 
 def _console(stream: TextIO) -> Console:

@@ -143,7 +143,9 @@ def page(report: Report, cwd: Path, mode: Mode = Mode.DIFF) -> dict[str, Any]:
     """What the template lays out."""
     sections = _sections(report, cwd)
     fixed = sum(found.status == "fixed" for found in report.breaks)
+    split = sum(found.split for found in report.breaks if found.status == "fixed")
     left = len(report.breaks) - fixed
+    fixed -= split
     whole = [s for s in sections if s.status in ("clean", "fixed")]
     return {
         "target": report.target,
@@ -153,6 +155,7 @@ def page(report: Report, cwd: Path, mode: Mode = Mode.DIFF) -> dict[str, Any]:
         "numbers": (
             (str(len(report.breaks)), "graph breaks found"),
             (str(fixed), "would be fixed" if mode is Mode.DIFF else "fixed"),
+            *(((str(split), "only split"),) if split else ()),
             (str(left), "left"),
             (f"{len(whole)} of {len(sections)}", "regions are one graph"),
         ),
@@ -191,10 +194,6 @@ def _sections(report: Report, cwd: Path) -> list[Section]:
     for index, region in enumerate(report.regions, 1):
         mine = [found for found in report.breaks if _belongs(found, region)]
         left = [found for found in mine if found.status != "fixed"]
-        operators = (
-            getattr(region, "operators_before", None),
-            getattr(region, "operators_after", None),
-        )
         sections.append(
             Section(
                 f"region-{index}",
@@ -205,7 +204,7 @@ def _sections(report: Report, cwd: Path) -> list[Section]:
                 region.breaks_before,
                 region.breaks_after,
                 plain.change(region.graphs_before, region.graphs_after),
-                plain.change(*operators) if operators[0] is not None else "",
+                _captured(region),
                 _strip(region.graphs_before, mine, numbers),
                 _strip(region.graphs_after, left, numbers),
                 tuple(
@@ -217,6 +216,17 @@ def _sections(report: Report, cwd: Path) -> list[Section]:
             )
         )
     return sorted(sections, key=lambda item: (not item.breaks_after, not item.breaks_before))
+
+
+def _captured(region: Region) -> str:
+    """What of the region is compiled: operators in its graphs, frames that run as Python."""
+    words = []
+    if region.operators_before is not None:
+        words.append(f"{plain.change(region.operators_before, region.operators_after)} operators")
+    if region.fallbacks_before or region.fallbacks_after:
+        number = plain.change(region.fallbacks_before, region.fallbacks_after)
+        words.append(f"{number} frames run uncompiled")
+    return ", ".join(words)
 
 
 def _belongs(found: BreakReport, region: Region) -> bool:

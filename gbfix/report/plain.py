@@ -66,6 +66,10 @@ STATUSES = {
     "error": "not judged",
 }
 
+_APART = re.compile(
+    r"Mismatched elements: (\d+) / (\d+) \([^()]*\); Greatest absolute difference: (\S+) at index "
+    r"\([^()]*\).*allowed\)"
+)
 _LABEL = re.compile(r" \(inputs: ([^()]*)\)$")
 
 
@@ -81,6 +85,7 @@ def rung(name: str) -> str:
 
 def difference(text: str) -> str:
     """What differs, and on which inputs, as a reader says it."""
+    text = _APART.sub(r"\1 of \2, by up to \3", text)
     found = _LABEL.search(text)
     if found is None:
         return text

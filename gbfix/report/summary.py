@@ -53,5 +53,34 @@ def closing_line(report: Report, mode: Mode) -> str:
     return f"{line}.{cached}"
 
 
+def next_steps(report: Report, mode: Mode) -> list[tuple[str, str]]:
+    """What a person does now: commands, and what each is good for."""
+    if any(error.fatal for error in report.errors) or not report.regions:
+        return []
+    # Of several targets, each has words of its own.
+    target = "" if report.targets else f" {report.target}"
+    fixed = [found for found in report.breaks if found.status == "fixed"]
+    left = [found for found in report.breaks if found.status != "fixed"]
+    steps = []
+    if report.patches and mode is Mode.DIFF:
+        what = "writes the fix; `gbfix undo` takes it back"
+        if len(fixed) > 1:
+            what = f"writes the {len(fixed)} fixes; `gbfix undo` takes them back"
+        steps.append((f"gbfix --apply{target}", what))
+    elif report.breaks and mode is Mode.CHECK:
+        steps.append((f"gbfix{target}", "looks for fixes and shows them"))
+    elif report.patches and mode is Mode.APPLY:
+        steps.append(("git diff", "shows what was written; `gbfix undo` takes it back"))
+    if report.unsafe_patches:
+        number = sum(max(len(patch.titles), 1) for patch in report.unsafe_patches)
+        which = "the unsafe fix" if number == 1 else f"the {number} unsafe fixes"
+        steps.append((f"gbfix --unsafe-fixes{target}", f"shows {which}, too"))
+    codes = list(dict.fromkeys(found.graph_break.code for found in left))
+    if codes and mode is not Mode.CHECK:
+        more = "" if len(codes) <= 3 else " and so on"
+        steps.append((f"gbfix explain {' '.join(codes[:3])}", f"what to do by hand{more}"))
+    return steps
+
+
 def _count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

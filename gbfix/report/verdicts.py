@@ -16,7 +16,7 @@ from gbfix.patch import display_path
 from gbfix.report import github, plain, sarif
 from gbfix.report.json import error_dict, verdict_dict
 from gbfix.schema import GraphBreak
-from gbfix.verify import RegionVerdict, Verification
+from gbfix.verification import RegionVerdict, Verification
 
 _STYLES = {
     "same": "dim",
@@ -62,6 +62,8 @@ def headline(found: Verification) -> str:
         return f"The change is right, and {names} still breaks the graph."
     if status == "unsafe":
         return f"The change is unsafe: {_first(parts)} ({names})."
+    if status == "wrong" and found.program is not None and found.program.status == "wrong":
+        return f"The change is wrong: {plain.difference(found.program.reasons[0])}."
     if status == "unmatched":
         return f"The change could not be compared for {names}; the rest holds."
     return f"The change is wrong: {names} {_first(parts)}."

@@ -311,7 +311,8 @@ class Worker:
             "after": after,
         }
         roots = (call.target, type(call.target), *(type(item) for item in call.args[:1]))
-        loaded = swap.Loaded(self.project.owns, roots)
+        texts = {os.path.realpath(path): data for path, data in self.job.overlay.items()}
+        loaded = swap.Loaded(self.project.owns, roots, texts=texts)
 
         def work(directory: str) -> None:
             self._do_here(directory, region, index, call, loaded)

@@ -248,10 +248,10 @@ class _Watch:
         state = _state(function, args)
         _vary(saved, state, owner)
         compiled = self._about["rung"] if self._side == "new" else "eager"
-        run = function
+        run = owner[0] if owner else function  # a module by its call, which runs hooks, too
         if compiled != "eager":
             how, _, backend = compiled.partition("-")
-            run = self._compile(function, backend=backend or how, fullgraph=how == "fullgraph")
+            run = self._compile(run, backend=backend or how, fullgraph=how == "fullgraph")
         torch.manual_seed(saved["seed"])
         random.seed(saved["seed"])
         found: dict[str, Any] = {}
@@ -260,7 +260,7 @@ class _Watch:
         result = None
         with mode, contextlib.redirect_stdout(printed):
             try:
-                result = run(*owner, *given, **words)
+                result = run(*given, **words)
             except Exception as error:
                 found["raises"] = f"{type(error).__name__}: {error}"
         _flatten("output", result, found)

@@ -148,8 +148,15 @@ class Loaded:
     """
 
     def __init__(
-        self, owns: Callable[[str], bool], roots: Sequence[object] = (), *, thorough: bool = False
+        self,
+        owns: Callable[[str], bool],
+        roots: Sequence[object] = (),
+        *,
+        thorough: bool = False,
+        texts: Mapping[str, bytes] | None = None,
     ) -> None:
+        #: What was loaded where that is not what is on disk, by real path.
+        self._texts = texts or {}
         self._owns = owns
         self._roots = roots
         self._everywhere: dict[str, list[types.FunctionType]] | None = None
@@ -172,8 +179,10 @@ class Loaded:
         modules = _modules(path)
         if not modules:
             return  # not imported yet: the overlay serves it
-        with open(path, "rb") as file:
-            before = file.read()
+        before = self._texts.get(path)
+        if before is None:
+            with open(path, "rb") as file:
+                before = file.read()
         functions = self._everywhere.get(path, []) if self._everywhere is not None else None
         if functions is None:
             functions = _reachable(path, modules, self._roots)

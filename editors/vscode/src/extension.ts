@@ -25,6 +25,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.window.onDidChangeActiveTextEditor(show),
     vscode.languages.onDidChangeDiagnostics(show),
     vscode.commands.registerCommand("gbfix.runActiveFile", () => runActiveFile(show)),
+    vscode.commands.registerCommand("gbfix.verifyChange", () => verifyChange(show)),
     vscode.commands.registerCommand("gbfix.explainCode", explainCode),
     vscode.commands.registerCommand("gbfix.undoApply", () => execute("gbfix.undo", activeUri())),
     vscode.commands.registerCommand("gbfix.restart", () => restart(log)),
@@ -137,6 +138,22 @@ async function runActiveFile(show: () => void): Promise<void> {
     if (text) {
       vscode.window.setStatusBarMessage(text, 10_000);
     }
+  } finally {
+    running -= 1;
+    show();
+  }
+}
+
+/** Judges what changed since the last commit; the verdict opens beside the editor. */
+async function verifyChange(show: () => void): Promise<void> {
+  const uri = activeUri();
+  if (!uri) {
+    return;
+  }
+  running += 1;
+  show();
+  try {
+    await showExplanation(await execute("gbfix.verify", uri));
   } finally {
     running -= 1;
     show();

@@ -1,0 +1,193 @@
+"""Every command of the guides is run, as written; so are the steps of the GitHub action."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+from test_verify import BRANCH, NET, RIGHT, TRAIN
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("index.md", "verify.md", "proof.md", "agents.md")
+_BLOCK = re.compile(r"(?:<!-- run: (\w+) -->\n)?```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: Commands that one run of the suite always makes; the others take long.
+_ALWAYS = {"gbfix mcp --help", "gbfix explain GB0170", "gbfix verify train.py"}
+
+
+def _commands() -> list[tuple[str, str, str]]:
+    found = []
+    for page in PAGES:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for setting, block in _BLOCK.findall(text):
+            if setting:
+                script = "\n".join(x for x in block.splitlines() if not x.startswith("pip "))
+                found.append((page, setting, script))
+    return found
+
+
+def _project(folder: Path, after: str) -> None:
+    (folder / "model.py").write_text(NET.lstrip("\n"))
+    (folder / "train.py").write_text(TRAIN.lstrip("\n"))
+    git = ["git", "-C", str(folder), "-c", "user.email=a@b", "-c", "user.name=a"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    (folder / "model.py").write_text(after.lstrip("\n"))
+
+
+def _environment(tmp_path: Path) -> dict[str, str]:
+    """With `gbfix` and `python` as the ones that run these tests."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, words in (("python", ""), ("gbfix", "-m gbfix")):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def _cases() -> list[object]:
+    return [
+        pytest.param(
+            setting, script, id=f"{page}:{script.splitlines()[0]}",
+            marks=() if script in _ALWAYS else (pytest.mark.slow,),
+        )
+        for page, setting, script in _commands()
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("setting", "script"), _cases())
+def test_the_commands_of_the_guides_work(setting: str, script: str, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    wrong = NET.replace(BRANCH, RIGHT.replace("h - 1", "h + 1"))
+    _project(folder, wrong if setting == "wrong" else NET)
+    # 1 means that there is something to show.
+    for line in script.splitlines():
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=folder, env=_environment_once(tmp_path), text=True,
+            capture_output=True, timeout=280,
+        )  # fmt: skip
+        assert done.returncode in (0, 1), (line, done.stderr)
+        assert "Traceback" not in done.stderr, (line, done.stderr)
+        assert done.stdout or "undo" in line or ">" in line, (line, done.stderr)
+    if setting == "wrong":
+        assert done.returncode == 1 and "The two differ." in done.stdout
+
+
+def _environment_once(tmp_path: Path) -> dict[str, str]:
+    if not (tmp_path / "bin").exists():
+        return _environment(tmp_path)
+    return {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_what_the_guides_install_exists() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for page in PAGES:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for name in re.findall(r"pip install '?gbfix\[(\w+)\]", text):
+            assert name in extras["optional-dependencies"]
+
+
+def test_the_guides_are_in_the_site_and_their_links_lead_to_pages() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in PAGES:
+        assert f": {page}" in site
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (ROOT / "docs" / link).exists(), (page, link)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_the_site_is_built_without_network(tmp_path: Path) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "-q",
+        "-d",
+        str(tmp_path / "site"),
+    ]
+    environment = {
+        **os.environ,
+        "http_proxy": "http://127.0.0.1:9",
+        "NO_MKDOCS_2_WARNING": "1",
+    }
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "How proof works" in (tmp_path / "site" / "proof" / "index.html").read_text()
+
+
+def test_the_readmes_commands_are_known() -> None:
+    """Each option and sub-command that the README names is one that gbfix has."""
+    import click
+
+    from gbfix import cli
+
+    known = {name for option in cli.run.params if isinstance(option, click.Option)
+             for name in option.opts}  # fmt: skip
+    for command in cli.COMMANDS.values():
+        known |= {name for o in command.params if isinstance(o, click.Option) for name in o.opts}
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^gbfix .*$", text, re.MULTILINE):
+        words = line.partition("#")[0].split()
+        for word in words[1:]:
+            if word.startswith("--") and word != "--epochs":
+                assert word.partition("=")[0] in known, line
+
+
+def _step(name: str) -> str:
+    """The script of a step of the action, as its author wrote it."""
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    step = text[text.index(f"- name: {name}") :]
+    lines = step[step.index("run: |\n") + 7 :].splitlines()
+    body = []
+    for line in lines:
+        if line.strip() and not line.startswith(" " * 8):
+            break
+        body.append(line)
+    return textwrap.dedent("\n".join(body))
+
+
+@pytest.mark.slow
+def test_the_steps_of_the_action_run_as_written(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    _project(folder, NET.replace(BRANCH, RIGHT.replace("h - 1", "h + 1")))
+    environment = {
+        **_environment(tmp_path),
+        "GBFIX_TARGET": "train.py",
+        "GBFIX_AGAINST": "HEAD",
+        "GBFIX_OPTIONS": "--allow-breaks --timeout 200",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", _step("Judge the change")],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("::error file=model.py,line=9,title=gbfix verify%3A Net wrong")
+    output = (tmp_path / "output").read_text()
+    assert "status=wrong" in output
+    assert "gbfix verify: The change is wrong" in (tmp_path / "summary.md").read_text()
+    report = tmp_path / "gbfix-verify"
+    assert {"verify.sarif", "verify.md", "verify.json", "counterexample"} <= {
+        path.name for path in report.iterdir()
+    }
+    # What the comment says goes through `gh`, which stands in for itself here.
+    (tmp_path / "bin" / "gh").write_text('#!/bin/sh\necho "$@" > "$RUNNER_TEMP/gh"\n')
+    (tmp_path / "bin" / "gh").chmod(0o755)
+    environment |= {"GH_TOKEN": "x", "NUMBER": "7", "REPORT": str(report)}
+    step = _step("Comment on the pull request")
+    subprocess.run(["bash", "-eo", "pipefail", "-c", step], env=environment, check=True)
+    assert (tmp_path / "gh").read_text().startswith("pr comment 7 --body-file ")
