@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.names import fresh, names_in, telling_name
+from gbfix.analysis.names import fresh, identifier, names_in
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar
@@ -43,7 +43,7 @@ import torch
 class ProbeAtImport(Codemod):
     """*What it does.*  Asks the machine, the platform or the installation once, when the file is
     imported, and not in every call: ``if shutil.which("nvcc") is not None`` becomes
-    ``if SHUTIL_WHICH_IS_NOT_NONE``, a constant above the function.
+    ``if HAS_NVCC``, a constant above the function.
 
     *When it applies.*  The break is in a function of the standard library (or of ``torch``) that is
     known to give the same answer in the whole life of a process, called with literals; what is
@@ -62,8 +62,8 @@ class ProbeAtImport(Codemod):
         Example(
             _source("shutil.which('nvcc') is not None"),
             _source(
-                "SHUTIL_WHICH_IS_NOT_NONE",
-                "SHUTIL_WHICH_IS_NOT_NONE = shutil.which('nvcc') is not None",
+                "HAS_NVCC",
+                "HAS_NVCC = shutil.which('nvcc') is not None",
             ),
             at="shutil.which('nvcc')",
             facts=_FACTS,
@@ -74,8 +74,8 @@ class ProbeAtImport(Codemod):
                 "socket.gethostname().startswith('tpu')", imports="import platform\nimport socket"
             ),
             _source(
-                "SOCKET_GETHOSTNAME_STARTSWITH",
-                "SOCKET_GETHOSTNAME_STARTSWITH = socket.gethostname().startswith('tpu')",
+                "SOCKET_GETHOSTNAME",
+                "SOCKET_GETHOSTNAME = socket.gethostname().startswith('tpu')",
                 imports="import platform\nimport socket",
             ),
             at="socket.gethostname()",
@@ -115,14 +115,16 @@ class ProbeAtImport(Codemod):
         if _imported_below(site, top) or not all(_known_at(site, node, top) for node in found):
             return
         taken = names_in(site.module) | set(module_bindings(site.module))
+        taken |= {name.lower() for name in taken if name.isupper()}
         names: dict[str, str] = {}
         edit = site.edit()
         lines: list[cst.BaseStatement] = []
         for node in found:
             text = code(node.with_changes(lpar=(), rpar=()))
             if text not in names:
-                names[text] = fresh(telling_name(node), taken).upper()
-                taken.add(names[text])
+                base = fresh(_called(site, node), taken)
+                names[text] = base.upper()
+                taken |= {base, base.upper()}
                 line = cst.parse_statement(f"{names[text]} = {text}")
                 lines.append(line)
             edit.replace(node, cst.Name(names[text]))
@@ -148,6 +150,23 @@ def _probes(site: Site) -> list[cst.BaseExpression]:
             continue
         stack.extend(reversed(list(node.children)))
     return found
+
+
+def _called(site: Site, node: cst.CSTNode) -> str:
+    """``HAS_NVCC``, ``MPS_IS_AVAILABLE``, ``PLATFORM_SYSTEM_IS_DARWIN``."""
+    call = next(part for part in walk(node) if isinstance(part, cst.Call))
+    while isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
+        call = call.func.value
+    function = (resolve(site.module, call.func) or code(call.func)).split(".")[-2:]
+    given = [code(arg.value).strip("'\"") for arg in call.args[:1]]
+    match node:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(cst.IsNot())]) if given:
+            return identifier(f"has_{given[0]}")
+        case cst.Comparison(
+            comparisons=[cst.ComparisonTarget(cst.Equal(), cst.SimpleString() as other)]
+        ):
+            given = ["is", code(other).strip("'\"")]
+    return identifier("_".join([*function, *given]))
 
 
 def _asks(node: cst.CSTNode) -> bool:
