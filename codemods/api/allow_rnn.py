@@ -9,7 +9,7 @@ import libcst as cst
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site
-from gbfix.schema import Fact, Safety
+from gbfix.schema import Fact
 
 from ..config.compiling import compiling
 from .splice import Splice
@@ -23,6 +23,7 @@ _LSTM_NOTE = (
     "an LSTM so compiled runs without gradients; training it on CPU raises an error in aot_autograd"
     " (torch 2.13)"
 )
+_PROCESS_NOTE = "recurrent layers in other compiled regions of the process are traced, too"
 _NO_GRADIENT = frozenset({"torch.no_grad", "torch.inference_mode"})
 
 
@@ -35,15 +36,14 @@ class AllowRnn(Codemod):
 
     A function compiled by a decorator gets ``@torch._dynamo.config.patch(allow_rnn=True)`` above
     it, which holds for its own calls only.  Where ``torch.compile`` is called, the line above sets
-    the option, for the process from there on.
+    the option, or the line below the imports if that is in a function, for the process from there
+    on.
 
     *When it applies.*  Dynamo refused an ``nn.RNN``, ``nn.GRU`` or ``nn.LSTM``, and the place where
     the region is compiled is in the project.
 
-    *Fix safety.*  Safe for GRU and RNN layers; the whole-process form only where no file of the
-    project speaks of an LSTM.  LSTM layers compile and run without gradients, but training them on
-    CPU fails with aot_eager and inductor, so that they are unsafe unless the compiled function
-    switches gradients off itself.
+    *Fix safety.*  Safe.  LSTM layers compile and run without gradients, but training them on CPU
+    raises an error with aot_eager and inductor, which is said.
 
     *Refuses.*  Regions whose place of compilation is not found, or where torch has no name.
     """
@@ -131,6 +131,8 @@ class AllowRnn(Codemod):
             import torch
             from torch import nn
 
+            torch._dynamo.config.allow_rnn = True
+
 
             class Encoder(nn.Module):
                 def forward(self, x):
@@ -138,7 +140,6 @@ class AllowRnn(Codemod):
 
 
             def main():
-                torch._dynamo.config.allow_rnn = True
                 # fast
                 net = torch.compile(Encoder())
                 return net(torch.ones(2, 3, 4))
@@ -194,25 +195,16 @@ class AllowRnn(Codemod):
         if place is None or "allow_rnn" in place.view.source:
             return
         splice = Splice(place.view)
-        place.set_option(splice, "allow_rnn", "True")
-        lstm = _may_be_lstm(site)
+        place.set_option(splice, "allow_rnn", "True", at_import=True)
+        notes: tuple[str, ...] = ()
         if place.function is not None:
-            safe = not lstm or _switches_gradients_off(place.view, place.function)
             title = f"allow recurrent layers while `{place.function.name.value}` runs"
-            yield _rewrite(splice, title, safe=safe, lstm=lstm, rank=30)
+            if _may_be_lstm(site) and not _switches_gradients_off(place.view, place.function):
+                notes = (_LSTM_NOTE,)
         else:
-            safe = not lstm and not any("LSTM" in source for source in site.sources.values())
             title = "allow recurrent layers in compiled regions"
-            yield _rewrite(splice, title, safe=safe, lstm=lstm, rank=80)
-
-
-def _rewrite(splice: Splice, title: str, *, safe: bool, lstm: bool, rank: int) -> Rewrite:
-    return splice.rewrite(
-        title,
-        safety=Safety.SAFE if safe else Safety.UNSAFE,
-        notes=(_LSTM_NOTE,) if lstm else (),
-        rank=rank,
-    )
+            notes = (_PROCESS_NOTE, *((_LSTM_NOTE,) if _may_be_lstm(site) else ()))
+        yield splice.rewrite(title, notes=notes, rank=30)
 
 
 def _may_be_lstm(site: Site) -> bool:

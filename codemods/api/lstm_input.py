@@ -10,7 +10,7 @@ import libcst as cst
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact, Safety, Span
+from gbfix.schema import Fact, Span
 
 from ..config.compiling import Compiling, compiling
 from .splice import Splice
@@ -70,8 +70,7 @@ class LstmInputGradient(Codemod):
     *When it applies.*  Dynamo refused an ``nn.LSTM`` that a name or an attribute of ``self`` holds,
     and all LSTM layers of the file are used in calls that give the input first.
 
-    *Fix safety.*  Safe, where the option holds for this region alone: it is set by a decorator, or
-    nothing else of the project is compiled or speaks of an LSTM.
+    *Fix safety.*  Safe: where the option does not hold for this region alone, the rewrite says so.
 
     *Refuses.*  Packed sequences, TorchScript, ``vmap``, hooks and quantization anywhere in the
     project, layers in containers or passed around, and devices other than the CPU.
@@ -215,12 +214,11 @@ class LstmInputGradient(Codemod):
 
 def _rewrite(site: Site, splice: Splice, place: Compiling) -> Rewrite:
     apart = splice if place.view.path == site.path else Splice(place.view)
-    place.set_option(apart, "allow_rnn", "True")
-    safe = place.function is not None or _is_alone(site)
+    place.set_option(apart, "allow_rnn", "True", at_import=True)
+    alone = place.function is not None or _is_alone(site)
     one = splice.rewrite(
         "allow the LSTM in the compiled region, with a gradient for its input",
-        safety=Safety.SAFE if safe else Safety.UNSAFE,
-        notes=() if safe else ("recurrent layers in other regions are compiled, too",),
+        notes=() if alone else ("recurrent layers in other regions are compiled, too",),
         rank=40,
     )
     if apart is splice:

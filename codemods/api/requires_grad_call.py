@@ -76,7 +76,7 @@ class RequiresGradCall(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         yield Advice(_ADVICE)
         statement = site.statement
-        if not isinstance(statement, cst.SimpleStatementLine) or not _gives_no_history(site):
+        if not isinstance(statement, cst.SimpleStatementLine) or not gives_no_history(site):
             return
         for small in statement.body:
             if not isinstance(small, cst.Assign) or len(small.targets) != 1 or comments_in(small):
@@ -98,7 +98,7 @@ class RequiresGradCall(Codemod):
             return
 
 
-def _gives_no_history(site: Site) -> bool:
+def gives_no_history(site: Site) -> bool:
     """Whether nothing that the function returned was seen to require a gradient."""
     if site.function is None:
         return False

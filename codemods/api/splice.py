@@ -54,6 +54,10 @@ class Splice:
         above = above.removesuffix("\r")
         self.replace_span(self._span(len(above), len(self._site.source)), "")
 
+    def delete_rows(self, first: int, last: int) -> None:
+        """Delete whole lines, both included, after which others follow."""
+        self.replace_span(Span(first, 0, last + 1, 0), "")
+
     def remove_first(self, statement: cst.BaseSmallStatement) -> None:
         """Remove the first simple statement of a block; what becomes empty gets ``pass``."""
         line = self._site.statement_of(statement)

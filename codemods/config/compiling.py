@@ -26,14 +26,36 @@ class Compiling:
     function: cst.FunctionDef | None
     statement: cst.SimpleStatementLine | None
 
-    def set_option(self, splice: Splice, option: str, value: str) -> None:
-        """Set an option of Dynamo's: for the calls of the function, or from the statement on."""
+    def set_option(
+        self, splice: Splice, option: str, value: str, *, at_import: bool = False
+    ) -> None:
+        """Set an option of Dynamo's: for the calls of the function, or from the statement on.
+
+        ``at_import``: where the statement stands in a function, from the file's import on.
+        """
+        setting = f"{self.torch}._dynamo.config.{option} = {value}"
         if self.function is not None:
             decorator = f"@{self.torch}._dynamo.config.patch({option}={value})"
             splice.insert_line_before(self.function, decorator, above_comments=False)
         elif self.statement is not None:
-            setting = f"{self.torch}._dynamo.config.{option} = {value}"
-            splice.insert_line_before(self.statement, setting)
+            line = self._last_import() if at_import else None
+            if line is None:
+                splice.insert_line_before(self.statement, setting)
+            else:
+                newline = self.view.module.default_newline
+                splice.insert(line + 1, 0, f"{newline}{setting}{newline}")
+
+    def _last_import(self) -> int | None:
+        """The line of the last import at the head of the file, if the statement is in a function."""
+        if self.statement is None or self.view.function_of(self.statement) is None:
+            return None
+        last = None
+        for line in self.view.module.body:
+            if not isinstance(line, cst.SimpleStatementLine):
+                break
+            if isinstance(line.body[0], cst.Import | cst.ImportFrom):
+                last = self.view.span(line).end_line
+        return last
 
 
 def compiling(site: Site) -> Compiling | None:

@@ -13,7 +13,11 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
 from gbfix.schema import Safety
 
-_BASES = frozenset({"builtins.object", "torch.autograd.Function"})
+from .closed_class import Closed, closed
+
+#: Containers whose `repr` does not show the name of their class.
+_CONTAINERS = frozenset({"builtins.dict", "builtins.list", "collections.OrderedDict"})
+_BASES = frozenset({"builtins.object", "torch.autograd.Function", *_CONTAINERS})
 _DECORATORS = frozenset({"dataclasses.dataclass"})
 _OF_METHODS = frozenset({"builtins.staticmethod", "builtins.property"})
 _OF_THE_CLASS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
@@ -112,6 +116,18 @@ class ClassAtModule(Codemod):
             at="class Config",
             title="an object that goes elsewhere",
         ),
+        Example(
+            _source("factor = y\ndef get(self, z):\n    return z * self.factor + n").replace(
+                "return x * Config.scale", "return Config().get(x)"
+            ),
+            _moved(
+                "def __init__(self, y, n):\n    self.n = n\n    self.factor = y\n"
+                "def get(self, z):\n    return z * self.factor + self.n",
+                "return Config(y, n).get(x)",
+            ),
+            at="class Config",
+            title="a class that reads values of the function",
+        ),
     )
     near_misses = (
         *(
@@ -123,7 +139,13 @@ class ClassAtModule(Codemod):
                 ("n = 0", "return x, Config", _HEAD, "used as a value"),
                 ("n = 0", "Config = Config(); return x", _HEAD, "bound again"),
                 ("n = y", "return Config.n", _HEAD, "a value of the call"),
-                ("def get(self): return y", "return Config().get()", _HEAD, "reads a local"),
+                (
+                    "def get(self):\n    return [y for _ in range(2)]",
+                    "return Config().get()",
+                    _HEAD,
+                    "reads a local in a scope of its own",
+                ),
+                ("k = y", "return Config.k", _HEAD, "a value of the call, asked of the class"),
                 ("def get(self, z=y): return z", "return Config().get()", _HEAD, "the same"),
                 (
                     "n = 0\n@classmethod\ndef add(cls): cls.n += 1",
@@ -196,7 +218,7 @@ class ClassAtModule(Codemod):
         function = site.function_of(node)
         if not isinstance(node, cst.ClassDef) or function is None:
             return
-        if site.parent(node) is not function.body or not _is_plain(site, node):
+        if site.parent(node) is not function.body:
             return
         name = node.name.value
         if name in module_bindings(site.module) or hasattr(builtins, name):
@@ -209,7 +231,13 @@ class ClassAtModule(Codemod):
             return  # in a method it stands for another name; elsewhere, for another thing
         locals_ = {local for names in outer for local in names} | function_scope(function).locals
         what = activity(node)
-        if what.reads & locals_ - {name} or what.nonlocals or what.globals or what.dynamic:
+        if what.nonlocals or what.globals or what.dynamic:
+            return
+        captured = what.reads & locals_ - {name}
+        if any(not _bound_before(site, function, local, node) for local in captured):
+            return
+        given = closed(node, captured) if captured else Closed(node, (), frozenset())
+        if given is None or not _is_plain(site, node, given):
             return
         # `Config.n = 1` would stay from call to call.
         if any(text.startswith(f"{name}.") for text in activity(function.body).attribute_writes):
@@ -225,24 +253,38 @@ class ClassAtModule(Codemod):
                 objects.append(holder)
             elif not _is_asked_of(site, place) and not _is_asked_for(site, place):
                 return
+            elif isinstance(holder, cst.Attribute) and holder.attr.value in given.of_objects:
+                return
         top = site.top_level_statement(node)
         edit = site.edit()
         comments = [line for line in node.leading_lines if line.comment is not None]
         space = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
         edit.moved(node)
         first, *others = site.block_of(node)
+        new = {made: _given(made, given) for made in objects} if given.given else {}
         if first is node and isinstance(others[0] if others else None, _LINES):
             # The blank line under the class is no use at the start of the function.
-            edit.replace(others[0], _without_blank_lines(others[0]))
-        edit.insert_before(top, node.with_changes(leading_lines=[*space, *comments]))
+            line = others[0]
+            inside = {made: new.pop(made) for made in list(new) if made in set(walk(others[0]))}
+            for old, made in inside.items():
+                line = cst.ensure_type(line.deep_replace(old, made), cst.CSTNode)
+            edit.replace(others[0], _without_blank_lines(line))
+        edit.insert_before(top, given.node.with_changes(leading_lines=[*space, *comments]))
+        for old, made in new.items():
+            edit.replace(old, made)
         stays = all(_stays(site, function, made) for made in objects)
-        safe = not objects or (stays and _keeps_itself(site, node))
+        safe = not objects or (stays and _keeps_itself(site, node)) or _is_container(site, node)
         yield edit.rewrite(
             f"define `{name}` at module level",
             safety=Safety.SAFE if safe else Safety.UNSAFE,
             notes=() if safe else (_INSTANCE_NOTE,),
             rank=20,
         )
+
+
+def _given(made: cst.Call, given: Closed) -> cst.Call:
+    first = [cst.Arg(cst.Name(local)) for local in given.given]
+    return made.with_changes(args=[*first, *made.args])
 
 
 def _is_known_elsewhere(site: Site, function: cst.FunctionDef, name: str) -> bool:
@@ -263,7 +305,46 @@ def _without_blank_lines(line: cst.CSTNode) -> cst.CSTNode:
     return line.with_changes(leading_lines=above)
 
 
-def _is_plain(site: Site, node: cst.ClassDef) -> bool:
+def _bound_before(
+    site: Site, function: cst.FunctionDef, local: str, node: cst.ClassDef
+) -> bool:
+    """Whether a local has one value in the whole function: a parameter, or bound once, above."""
+    stores = [place for place in site.places_of(local, function.body) if _is_stored(site, place)]
+    if local in parameters_of(function.params):
+        return not stores
+    if len(stores) != 1 or site.statement_of(stores[0]) not in site.block_of(node):
+        return False
+    return site.span(stores[0]).line < site.span(node).line
+
+
+def _is_stored(site: Site, place: cst.CSTNode) -> bool:
+    return not isinstance(site.parent(place), cst.Arg | cst.Attribute) and any(
+        place in set(walk(target)) for target in _targets(site.statement_of(place))
+    )
+
+
+def _targets(line: cst.CSTNode) -> list[cst.CSTNode]:
+    found: list[cst.CSTNode] = []
+    for part in walk(line):
+        match part:
+            case cst.AssignTarget() | cst.AugAssign() | cst.AnnAssign() | cst.For():
+                found.append(part.target)
+            case cst.NamedExpr() | cst.CompFor():
+                found.append(part.target)
+            case cst.AsName(name=named):
+                found.append(named)
+            case cst.Del():
+                found.append(part)
+    return found
+
+
+def _is_container(site: Site, node: cst.ClassDef) -> bool:
+    """Whether it is a dict or a list in all but its methods: only its type tells."""
+    bases = {resolve(site.module, base.value, at=node) for base in node.bases}
+    return bool(bases & _CONTAINERS) and not node.decorators
+
+
+def _is_plain(site: Site, node: cst.ClassDef, given: Closed) -> bool:
     """Whether making the class reads constants, imports and builtins only."""
     bases = {resolve(site.module, base.value, at=node) for base in node.bases}
     made_by = {_decorated_with(site, item) for item in node.decorators}
@@ -271,7 +352,7 @@ def _is_plain(site: Site, node: cst.ClassDef) -> bool:
         return False
     if any(base.star or base.keyword for base in node.bases):
         return False
-    for line in node.body.body:
+    for line in given.node.body.body:
         match line:
             case cst.SimpleStatementLine(body=parts):
                 if not all(_is_constant_line(site, part) for part in parts):
@@ -306,7 +387,8 @@ def _is_constant_line(site: Site, part: cst.CSTNode) -> bool:
             return True
         case cst.Assign(targets=targets, value=value):
             plain = all(isinstance(target.target, cst.Name) for target in targets)
-            return plain and _is_constant(value)
+            of_builtin = (resolve(site.module, value) or "").startswith("builtins.")
+            return plain and (_is_constant(value) or of_builtin)
         case cst.AnnAssign(target=cst.Name(), annotation=annotation, value=value):
             return _is_known(site, annotation) and (value is None or _is_constant(value))
     return False
@@ -363,6 +445,11 @@ def _is_asked_of(site: Site, place: cst.CSTNode) -> bool:
     return not holder.attr.value.startswith("__")
 
 
+def _is_called(site: Site, place: cst.CSTNode) -> bool:
+    holder = site.parent(place)
+    return isinstance(holder, cst.Call) and holder.func is place
+
+
 def _is_asked_for(site: Site, place: cst.CSTNode) -> bool:
     """``isinstance(o, name)``."""
     argument = site.parent(place)
@@ -378,13 +465,15 @@ def _stays(site: Site, function: cst.FunctionDef, made: cst.Call) -> bool:
     holder = site.parent(made)
     if isinstance(holder, cst.Attribute):
         return _is_asked_of(site, made)
+    if _is_called(site, made):
+        return True
     if not (isinstance(holder, cst.Assign) and len(holder.targets) == 1):
         return False
     target = holder.targets[0].target
     if not isinstance(target, cst.Name):
         return False
     return all(
-        place is target or _is_asked_of(site, place)
+        place is target or _is_asked_of(site, place) or _is_called(site, place)
         for place in site.places_of(target.value, function.body)
     )
 

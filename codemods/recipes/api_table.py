@@ -1,0 +1,227 @@
+"""Calls that Dynamo refuses, and what it takes for them: one row each.
+
+A row gets the site and a call and gives the source text of what means the same, or None.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import libcst as cst
+
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import words
+from gbfix.codemod import Site
+
+from ..api.requires_grad_call import gives_no_history
+from ..api.splice import Splice
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What a call becomes; ``notes`` say what else changes, ``quiet`` that a warning goes."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    quiet: bool = False
+
+
+Row = Callable[[Site, cst.Call, Splice], Form | None]
+
+#: The number stood before the tensor until torch 1.0: ``x.add_(alpha, y)``.
+_SCALED = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
+_PRODUCTS = words("addmm addmv addr addbmm baddbmm")
+_QUIET = "the original warns, once, that it is called in an outdated way"
+
+
+def number_first(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``x.add_(alpha, y)``, ``torch.addcmul(x, value, a, b)``: the number becomes a keyword."""
+    match call.func:
+        case cst.Attribute(value=owner, attr=cst.Name(name)):
+            pass
+        case _:
+            return None
+    plain = name.removesuffix("_")
+    args = [splice.source_of(arg.value) for arg in call.args]
+    if any(arg.star or arg.keyword for arg in call.args):
+        return None
+    of_torch = resolve(site.module, call.func) == f"torch.{name}"
+    values = [arg.value for arg in call.args]
+    before = [] if not of_torch else args[:1]
+    rest, nodes = (args[1:], values[1:]) if of_torch else (args, values)
+    if not of_torch and not _is_tensor(site, owner):
+        return None
+    count = 3 if plain.startswith("addc") else 2
+    if plain in _SCALED and len(rest) == count and _is_number(site, nodes[0]):
+        if not all(_is_tensor(site, node) for node in nodes[1:]):
+            return None
+        inside = ", ".join([*before, *rest[1:], f"{_SCALED[plain]}={rest[0]}"])
+        return Form(f"{splice.source_of(call.func)}({inside})", quiet=True)
+    if plain in _PRODUCTS:
+        return _product(site, call, splice, of_torch)
+    return None
+
+
+def _product(site: Site, call: cst.Call, splice: Splice, of_torch: bool) -> Form | None:
+    """``torch.addmm(beta, x, alpha, a, b)`` and ``x.addmm_(beta, alpha, a, b)``."""
+    numbers, tensors = [], []
+    for arg in call.args:
+        text = splice.source_of(arg.value)
+        if _is_number(site, arg.value):
+            numbers.append(text)
+        elif _is_tensor(site, arg.value):
+            tensors.append(text)
+        else:
+            return None
+    first_is_number = _is_number(site, call.args[0].value) if call.args else False
+    if not first_is_number or len(numbers) > 2 or len(tensors) != (3 if of_torch else 2):
+        return None
+    keywords = [f"{key}={text}" for key, text in zip(("beta", "alpha"), numbers, strict=False)]
+    return Form(f"{splice.source_of(call.func)}({', '.join([*tensors, *keywords])})", quiet=True)
+
+
+_LOSSES = words(
+    """L1Loss MSELoss NLLLoss PoissonNLLLoss KLDivLoss BCELoss BCEWithLogitsLoss HingeEmbeddingLoss
+    MultiLabelMarginLoss SmoothL1Loss SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss
+    CosineEmbeddingLoss MarginRankingLoss MultiMarginLoss TripletMarginLoss CTCLoss NLLLoss2d
+    l1_loss mse_loss nll_loss poisson_nll_loss kl_div binary_cross_entropy smooth_l1_loss
+    binary_cross_entropy_with_logits hinge_embedding_loss multilabel_margin_loss cross_entropy
+    soft_margin_loss multilabel_soft_margin_loss cosine_embedding_loss margin_ranking_loss
+    multi_margin_loss triplet_margin_loss"""
+)
+
+
+def reduction(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``nn.MSELoss(size_average=False)`` is ``nn.MSELoss(reduction="sum")``."""
+    name = resolve(site.module, call.func) or ""
+    if not name.startswith("torch.nn.") or name.rpartition(".")[2] not in _LOSSES:
+        return None
+    legacy: dict[str, bool | None] = {}
+    kept = []
+    for arg in call.args:
+        keyword = arg.keyword.value if arg.keyword is not None else ""
+        if keyword not in ("size_average", "reduce"):
+            if keyword != "reduction":
+                kept.append(arg)
+            continue
+        match arg.value:
+            case cst.Name(value="True" | "False" | "None" as value):
+                legacy[keyword] = {"True": True, "False": False, "None": None}[value]
+            case _:
+                return None
+    if all(value is None for value in legacy.values()):
+        return None
+    mean, reduces = (legacy.get(key) is not False for key in ("size_average", "reduce"))
+    word = "none" if not reduces else "mean" if mean else "sum"
+    given = [_argument(arg, splice) for arg in kept]
+    inside = ", ".join([*given, f'reduction="{word}"'])
+    return Form(f"{splice.source_of(call.func)}({inside})", quiet=True)
+
+
+def _argument(arg: cst.Arg, splice: Splice) -> str:
+    head = f"{arg.keyword.value}=" if arg.keyword is not None else arg.star
+    return head + splice.source_of(arg.value)
+
+
+def best_by_key(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``min(xs, key=f)`` is the first of ``sorted(xs, key=f)``: sorting is stable."""
+    name = resolve(site.module, call.func)
+    if name not in ("builtins.min", "builtins.max") or len(call.args) != 2:
+        return None
+    given, key = call.args
+    if given.keyword is not None or given.star or key.keyword is None:
+        return None
+    if key.keyword.value != "key" or resolve(site.module, cst.Name("sorted"), at=call) is None:
+        return None
+    order = ", reverse=True" if name == "builtins.max" else ""
+    inside = f"{splice.source_of(given.value)}, key={splice.source_of(key.value)}{order}"
+    return Form(
+        f"sorted({inside})[0]",
+        notes=("of nothing at all, it raises IndexError where the original raises ValueError",),
+    )
+
+
+def sized_by_shape(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``x.new().resize_(2, 3)`` and ``torch.FloatTensor().resize_(2, 3)`` are new tensors."""
+    match call.func:
+        case cst.Attribute(
+            value=cst.Call(func=made, args=[]), attr=cst.Name("resize_" | "resize_as_" as how)
+        ):
+            pass
+        case _:
+            return None
+    if any(arg.keyword or arg.star for arg in call.args) or not call.args:
+        return None
+    sizes = [splice.source_of(arg.value) for arg in call.args]
+    if how == "resize_as_":
+        if len(sizes) != 1:
+            return None
+        sizes = [f"{sizes[0]}.shape"]
+    size = sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
+    match made:
+        case cst.Attribute(value=owner, attr=cst.Name("new")) if _is_tensor(site, owner):
+            return Form(f"{splice.source_of(owner)}.new_empty({size})")
+        case cst.Attribute(value=torch, attr=cst.Name(kind)):
+            if resolve(site.module, made) == f"torch.{kind}" and kind in LEGACY_DTYPES:
+                home = splice.source_of(torch)
+                return Form(f"{home}.empty({size}, dtype={home}.{LEGACY_DTYPES[kind]})")
+    return None
+
+
+LEGACY_DTYPES = {
+    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
+    "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "ByteTensor": "uint8",
+    "CharTensor": "int8", "BoolTensor": "bool",
+}  # fmt: skip
+
+
+_FACTORIES = words(
+    """zeros ones empty full rand randn arange linspace logspace eye tensor zeros_like ones_like
+    empty_like full_like rand_like randn_like"""
+)
+
+
+def leaf(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``torch.zeros(n, requires_grad=True)`` is ``torch.zeros(n).requires_grad_()``."""
+    name = resolve(site.module, call.func) or ""
+    if not name.startswith("torch.") or name.removeprefix("torch.") not in _FACTORIES:
+        return None
+    if not gives_no_history(site):
+        return None  # Dynamo refuses to give back what depends on a leaf that it made
+    kept = []
+    flag = ""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == "requires_grad":
+            flag = splice.source_of(arg.value)
+        else:
+            kept.append(_argument(arg, splice))
+    made = f"{splice.source_of(call.func)}({', '.join(kept)})"
+    if flag not in ("True", "False"):
+        return None
+    return Form(f"{made}.requires_grad_()" if flag == "True" else made)
+
+
+#: The rows by the codes under which their calls break.
+TABLE: dict[str, tuple[Row, ...]] = {
+    "GB0117": (number_first,),
+    "GB0126": (sized_by_shape,),
+    "GB0127": (sized_by_shape,),
+    "GB0193": (best_by_key,),
+    "GB0208": (reduction,),
+    "GB0225": (leaf,),
+    "GB0007": (reduction,),
+}
+
+
+def _is_number(site: Site, node: cst.BaseExpression) -> bool:
+    fact = site.fact(node)
+    if fact is not None:
+        return fact.kind in ("int", "float", "bool")
+    inner = node.expression if isinstance(node, cst.UnaryOperation) else node
+    return isinstance(inner, cst.BaseNumber)
+
+
+def _is_tensor(site: Site, node: cst.BaseExpression) -> bool:
+    fact = site.fact(node)
+    return fact is not None and fact.is_tensor

@@ -1,0 +1,136 @@
+"""One call that Dynamo refuses, for the one that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.tree import walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+
+from ..api.splice import Splice
+from .api_table import TABLE, Form
+
+_FACTS = {
+    "a": tensor(3, 3),
+    "m": tensor(3, 3),
+    "x": tensor(3, 3),
+    "x.data": tensor(3, 3),
+    "k": scalar(2.0),
+}
+_WARNS = "the original warns that it is called in an outdated way; the patch does not"
+
+
+def _source(body: str) -> str:
+    return f"import torch\nfrom torch import nn\n\n\ndef f(a, m, x, k, xs):\n    {body}\n"
+
+
+class CallForm(Codemod):
+    """*What it does.*  Writes a call that Dynamo refuses in the form that it takes, with the others
+    of its kind in the function:
+
+    - ``x.add_(0.5, y)`` (the number first, as until torch 1.0) becomes ``x.add_(y, alpha=0.5)``;
+      so do ``sub``, ``addcmul``, ``addcdiv``, ``addmm`` and the like;
+    - ``nn.MSELoss(size_average=False)`` becomes ``nn.MSELoss(reduction="sum")``;
+    - ``x.new().resize_(2, 3)`` becomes ``x.new_empty((2, 3))``;
+    - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
+    - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``.
+
+    *When it applies.*  The call is in the table of such forms, under the code of the break.
+
+    *Fix safety.*  Safe where both do the same. Where the original warns that it is outdated, that
+    warning goes, and the rewrite says so.
+
+    *Refuses.*  Arguments with stars, flags that are no literals, operands that were not seen to be
+    tensors.
+    """
+
+    name = "call-form"
+    codes = ("GB0007", "GB0117", "GB0126", "GB0127", "GB0193", "GB0208", "GB0225")
+    examples = tuple(
+        Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
+        for title, code, before, after in (
+            ("a scaled sum", "GB0117", "a.add_(k, m)", "a.add_(m, alpha=k)"),
+            ("a function", "GB0117", "torch.add(a, 2, m)", "torch.add(a, m, alpha=2)"),
+            ("a product", "GB0117", "a.addcmul_(0.1, m, x)", "a.addcmul_(m, x, value=0.1)"),
+            (
+                "a product of matrices",
+                "GB0117",
+                "torch.addmm(1, a, k, m, x)",
+                "torch.addmm(a, m, x, beta=1, alpha=k)",
+            ),
+            (
+                "a loss",
+                "GB0208",
+                "nn.MSELoss(size_average=False)",
+                'nn.MSELoss(reduction="sum")',
+            ),
+            (
+                "a loss for each element",
+                "GB0208",
+                "nn.functional.l1_loss(a, m, reduce=False)",
+                'nn.functional.l1_loss(a, m, reduction="none")',
+            ),
+            ("a new tensor", "GB0126", "x.data.new().resize_(3, 2)", "x.data.new_empty((3, 2))"),
+            (
+                "a new tensor of a type",
+                "GB0126",
+                "torch.LongTensor().resize_(3)",
+                "torch.empty(3, dtype=torch.int64)",
+            ),
+            (
+                "a leaf",
+                "GB0225",
+                "torch.zeros(3, requires_grad=True, dtype=a.dtype)",
+                "torch.zeros(3, dtype=a.dtype).requires_grad_()",
+            ),
+            (
+                "the longest",
+                "GB0193",
+                "max(xs, key=lambda t: t.numel())",
+                "sorted(xs, key=lambda t: t.numel(), reverse=True)[0]",
+            ),
+        )
+    )
+    near_misses = tuple(
+        NearMiss(_source(text), at=text, why=why, facts=_FACTS, code=code)
+        for text, code, why in (
+            ("a.add_(m)", "GB0117", "as it should be"),
+            ("a.add_(k, xs)", "GB0117", "not seen to be a tensor"),
+            ("nn.MSELoss(size_average=k)", "GB0208", "a flag that is no literal"),
+            ("x.resize_(3, 2)", "GB0126", "a tensor that others have"),
+            ("min(xs, key=len, default=3)", "GB0193", "nothing at all has an answer"),
+        )
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        splice = Splice(site)
+        forms = dict(_forms(site, site.function or site.statement, splice))
+        near = {site.node, *site.ancestors(site.node), *walk(site.statement)}
+        if not any(call in near for call in forms):
+            return
+        for call, form in forms.items():
+            if not any(call is not other and call in set(walk(other)) for other in forms):
+                splice.replace(call, form.text)
+        notes = [note for form in forms.values() for note in form.notes]
+        if any(form.quiet for form in forms.values()):
+            notes.append(_WARNS)
+        first = next(iter(forms))
+        yield splice.rewrite(
+            f"write `{splice.source_of(first.func)}` in a form that is traced",
+            rank=10,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+
+def _forms(site: Site, block: cst.CSTNode, splice: Splice) -> Iterator[tuple[cst.Call, Form]]:
+    for node in walk(block):
+        if not isinstance(node, cst.Call) or comments_in(node):
+            continue
+        for row in TABLE.get(site.code, ()):
+            form = row(site, node, splice)
+            if form is not None:
+                yield node, form
+                break

@@ -1,0 +1,170 @@
+"""Functions that somebody once kept from being compiled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import dotted, walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+
+from ..api.splice import Splice
+
+_DISABLE = frozenset(
+    {
+        "torch.compiler.disable",
+        "torch._dynamo.disable",
+        "torch._dynamo.decorators.disable",
+        "torch._dynamo.eval_frame.disable",
+    }
+)
+_DISALLOW = frozenset({"torch._dynamo.disallow_in_graph", "torch.compiler.disallow_in_graph"})
+_SKIPPED = re.compile(r"<(?:function|bound method) ([\w.<>]+)")
+
+
+def _source(above: str, body: str = "return norm(x) + 1") -> str:
+    return f"""import torch
+
+
+{above}
+
+def f(x):
+    {body}
+"""
+
+
+_NORM = "def norm(x):\n    return x / x.norm()\n"
+
+
+class StaleDisable(Codemod):
+    """*What it does.*  Takes ``torch.compiler.disable`` (or ``torch._dynamo.disable``) off a
+    function that the region calls: a decorator goes, ``disable(function)`` becomes ``function``,
+    and a call of ``disallow_in_graph`` goes.
+
+    Most of these were put there against an error of an older torch.
+
+    *When it applies.*  Dynamo skipped a function of the project for that reason, and the place where
+    it was disabled is in the project.
+
+    *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
+    that. Where the function breaks for a reason of its own, other rewrites have to mend it, or the
+    rewrite is rejected.
+
+    *Refuses.*  Names that the file binds to something else.
+    """
+
+    name = "stale-disable"
+    codes = ("GB0007", "GB0098", "GB0099", "GB0148")
+    examples = (
+        Example(
+            _source("# needed on torch 2.1\n@torch.compiler.disable\n" + _NORM),
+            _source("# needed on torch 2.1\n" + _NORM),
+            at="norm(x)",
+            nth=1,
+            code="GB0099",
+            title="a decorator",
+        ),
+        Example(
+            _source(_NORM + "\n\nnorm = torch._dynamo.disable(norm, recursive=False)\n"),
+            _source(_NORM + "\n\nnorm = norm\n"),
+            at="norm(x)",
+            nth=1,
+            code="GB0148",
+            title="a call",
+        ),
+        Example(
+            _source(_NORM, "return torch.compiler.disable(norm)(x) + 1"),
+            _source(_NORM, "return norm(x) + 1"),
+            at="torch.compiler.disable(norm)(x)",
+            title="a call where it is used",
+        ),
+    )
+    near_misses = (
+        NearMiss(
+            _source("from mine import disable\n\n\n@disable\n" + _NORM),
+            at="norm(x)",
+            nth=1,
+            why="another decorator",
+            code="GB0099",
+        ),
+        NearMiss(_source(_NORM), at="norm(x)", nth=1, why="nothing is disabled", code="GB0099"),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        if site.code == "GB0007" and not _speaks_of_it(site):
+            return
+        for path in dict.fromkeys((site.path, *site.sources)):
+            view = site if path == site.path else site.other(path)
+            if view is None:
+                continue
+            splice = Splice(view)
+            if _undo(site, view, splice):
+                yield splice.rewrite("compile what was kept from it", rank=8)
+                return
+
+
+def _speaks_of_it(site: Site) -> bool:
+    what = f"{site.graph_break.explanation} {site.text(site.statement)}"
+    return "disable" in what or any("disallow_in_graph" in text for text in site.sources.values())
+
+
+def _undo(site: Site, view: Site, splice: Splice) -> bool:
+    """Write into the splice what makes the skipped function be compiled; False if nothing does."""
+    skipped = _skipped(site)
+    found = False
+    for node in walk(view.module):
+        match node:
+            case cst.FunctionDef(name=cst.Name(name)) if name in skipped:
+                for decorator in node.decorators:
+                    if _disables(view, decorator.decorator):
+                        where = view.span(decorator)
+                        splice.delete_rows(where.line, where.end_line)
+                        found = True
+            case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=what), *_]):
+                if _is(view, func, _DISABLE) and _is_meant(site, view, node, what, skipped):
+                    splice.replace(node, splice.source_of(what))
+                    found = True
+                elif _is(view, func, _DISALLOW) and isinstance(view.parent(node), cst.Expr):
+                    if site.code == "GB0007" and (dotted(what) or "").rpartition(".")[2] in skipped:
+                        splice.delete_lines(view.statement_of(node))
+                        found = True
+    return found
+
+
+def _skipped(site: Site) -> frozenset[str]:
+    """The names by which the function that Dynamo skipped may stand in the source."""
+    text = f"{site.graph_break.explanation} {site.graph_break.context}"
+    names = {name.rpartition(".")[2] for name in _SKIPPED.findall(text)}
+    node = site.node
+    called = node.func if isinstance(node, cst.Call) else None
+    if called is not None and dotted(called):
+        names.add((dotted(called) or "").rpartition(".")[2])
+    return frozenset(names)
+
+
+def _is_meant(
+    site: Site, view: Site, call: cst.Call, what: cst.BaseExpression, skipped: frozenset[str]
+) -> bool:
+    if site.code == "GB0007":  # `disable(function)` itself was called
+        return view is site and view.statement_of(call) is site.statement
+    if (dotted(what) or "").rpartition(".")[2] in skipped:
+        return True
+    holder = view.parent(call)
+    if not isinstance(holder, cst.Assign):
+        return False
+    targets = {(dotted(part.target) or "").rpartition(".")[2] for part in holder.targets}
+    return bool(targets & skipped)
+
+
+def _disables(view: Site, decorator: cst.BaseExpression) -> bool:
+    if isinstance(decorator, cst.Call):
+        return _is(view, decorator.func, _DISABLE)
+    return _is(view, decorator, _DISABLE)
+
+
+def _is(view: Site, func: cst.BaseExpression, names: frozenset[str]) -> bool:
+    return resolve(view.module, func) in names
+

@@ -1,0 +1,55 @@
+"""Functions that ask the machine or the installation, and what could change their answer."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Site
+from gbfix.rewriting.project import mentions
+
+_NOTHING = ""
+_PATHS = r"environ|putenv|chdir|addsitedir|sys\.path\b"
+#: The full name of a probe, and a pattern of what in a project could change its answer.
+PROBES = {
+    **{
+        f"platform.{name}": _NOTHING
+        for name in (
+            "architecture libc_ver mac_ver machine node platform processor python_implementation"
+            " python_version python_version_tuple release system uname version"
+        ).split()
+    },
+    **{
+        f"torch.{name}": _NOTHING
+        for name in (
+            "backends.cuda.is_built backends.cudnn.is_available backends.cudnn.version"
+            " backends.mkl.is_available backends.mkldnn.is_available backends.mps.is_available"
+            " backends.mps.is_built backends.openmp.is_available cpu.is_available"
+            " cuda.is_available cuda.is_bf16_supported distributed.is_available"
+            " distributed.is_nccl_available distributed.is_gloo_available mps.is_available"
+            " xpu.is_available version.cuda.split"
+        ).split()
+    },
+    "torch.get_num_threads": r"set_num_threads|threadpool_limits",
+    "torch.get_num_interop_threads": r"set_num_interop_threads",
+    "importlib.metadata.version": _PATHS,
+    "importlib.util.find_spec": _PATHS + r"|sys\.modules|meta_path|invalidate_caches",
+    "shutil.which": _PATHS,
+    "socket.gethostname": r"sethostname",
+    "socket.getfqdn": r"sethostname",
+    "getpass.getuser": _PATHS,
+    "os.cpu_count": _NOTHING,
+    "os.uname": _NOTHING,
+    "os.getlogin": _NOTHING,
+    "multiprocessing.cpu_count": _NOTHING,
+    "sys.getdefaultencoding": _NOTHING,
+    "sys.getfilesystemencoding": _NOTHING,
+    "locale.getpreferredencoding": r"setlocale",
+    "packaging.version.parse": _NOTHING,
+    "packaging.version.Version": _NOTHING,
+}
+
+
+def answers_alike(site: Site, function: str) -> bool:
+    """Whether a function is a probe that answers the same in the whole life of the program."""
+    pattern = PROBES.get(function)
+    if pattern is None:
+        return False
+    return not pattern or not mentions(site, pattern)
