@@ -1,0 +1,94 @@
+"""Numbers of tensors that need not leave the tensor, followed over all their uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.tree import walk
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Safety
+
+from ..api.splice import Splice
+from .flow import Flow, Stopped, Widen, number_reads
+from .flow_uses import Uses
+from .nested import Nested
+
+
+class FollowNumber(Codemod):
+    """*What it does.*  Keeps a number in its tensor, wherever it goes in the function.
+
+    *When it applies.*
+
+    *Fix safety.*
+
+    *Refuses.*
+    """
+
+    name = "follow-number"
+    codes = (
+        "GB0124",
+        "GB0033",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+        "data-dependent-other",
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        if site.function is None:
+            return
+        reads = number_reads(site)
+        if not reads:
+            return
+        near = _of_site(site, reads)
+        why = ""
+        for group in _groups(reads, near):
+            try:
+                rewrite = _followed(site, group)
+            except Stopped as stopped:
+                why = why or str(stopped)
+                continue
+            if rewrite is not None:
+                yield rewrite
+                return
+        if why and near:
+            yield Advice(f"A number that is read out of a tensor cannot stay in it: {why}.")
+
+
+def _of_site(site: Site, reads: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+    inside = set(walk(site.statement))
+    return [read for read in reads if read in inside]
+
+
+def _groups(
+    reads: list[cst.CSTNode], near: list[cst.CSTNode]
+) -> Iterator[Sequence[cst.CSTNode]]:
+    yield reads
+    if near and len(near) < len(reads):
+        yield near
+
+
+def _followed(site: Site, reads: Sequence[cst.CSTNode]) -> Rewrite | None:
+    for wide in (False, True):
+        try:
+            uses = Uses(Flow(site, reads, wide=wide))
+            uses.run()
+            break
+        except Widen:
+            continue
+    if not uses.edits:
+        return None
+    nested = Nested(site, uses.edits)
+    splice = Splice(site)
+    for node in nested.outermost(site.function or site.module):
+        splice.replace(node, nested.render(node))
+    doubts = tuple(dict.fromkeys(uses.doubts))
+    limits = tuple(dict.fromkeys(uses.limits))
+    few = "numbers" if len(reads) > 1 else "the number"
+    return splice.rewrite(
+        f"keep {few} in a tensor",
+        rank=14 + (6 if uses.decisions else 0),
+        safety=Safety.UNSAFE if doubts else Safety.SAFE,
+        notes=(*doubts, *limits),
+    )
