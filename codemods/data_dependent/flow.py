@@ -67,7 +67,7 @@ class Flow:
 
     def kept(self, node: cst.BaseExpression) -> Number | None:
         if node in self._reads:
-            return None if _is_tolist(node) else self._reads[node]
+            return None if is_tolist(node) else self._reads[node]
         if isinstance(node, cst.Name):
             return self.names.get(node.value)
         return self.element(node)
@@ -90,7 +90,7 @@ class Flow:
         """The numbers of a list that is kept as a tuple of tensors."""
         if isinstance(node, cst.Name):
             return self.lists.get(node.value)
-        return self._reads.get(node) if _is_tolist(node) else None
+        return self._reads.get(node) if is_tolist(node) else None
 
     def need_wide(self) -> None:
         if not self.wide:
@@ -202,6 +202,8 @@ class Flow:
     # -- reads -------------------------------------------------------------------------------
 
     def _read(self, read: cst.CSTNode) -> Number:
+        if self.tensors:
+            return self._implicit(read)
         value = tensor_of(self.site, read)
         if value is None:
             raise Stopped("not seen to read a tensor")
@@ -210,7 +212,7 @@ class Flow:
         kind = kind_of_read(self.site, read, fact)
         if kind is None:
             raise Stopped("the number is neither an int nor a float")
-        many = _is_tolist(read)
+        many = is_tolist(read)
         if many and fact.shape is not None and len(fact.shape) == 0:
             raise Stopped("a single number as a list")
         suffix = self._suffix(value, fact, kind, many=many)
@@ -228,6 +230,16 @@ class Flow:
         if read is value:
             return number if not suffix else number.edited(read, Atom(value), suffix)
         return number.edited(read, Atom(value), suffix)
+
+    def _implicit(self, read: cst.CSTNode) -> Number:
+        """A tensor where torch itself reads the number: it is handed over as it is."""
+        fact = infer(read, self.site.fact) if isinstance(read, cst.BaseExpression) else None
+        if fact is None or fact.dtype not in _FLOATS | _INTS:
+            raise Stopped("not seen to be a tensor of numbers")
+        kind = "float" if fact.dtype in _FLOATS else "int"
+        assert isinstance(read, cst.BaseExpression)
+        low = 0.0 if _counts(read) else None
+        return Number(kind, kept=True, low=low, exact=kind == "int", device=fact.device or "")
 
     def _is_largest_position(self, value: cst.BaseExpression) -> bool:
         """Whether it is the largest of numbers that are used as positions, never negative ones."""
@@ -303,6 +315,36 @@ def number_reads(site: Site) -> list[cst.CSTNode]:
     ]
 
 
+def implicit_reads(site: Site) -> list[cst.CSTNode]:
+    """0-dimensional tensors of the breaking statement that torch turns into numbers itself."""
+    found: list[cst.CSTNode] = []
+    for node in walk(site.statement):
+        match node:
+            case cst.Call(args=args) if _reads_a_value(node):
+                places: list[cst.BaseExpression] = [arg.value for arg in args]
+            case cst.Subscript(slice=parts):
+                places = [part.slice.value for part in parts if isinstance(part.slice, cst.Index)]
+                held = infer(node.value, site.fact)
+                if held is None or not held.is_tensor:
+                    continue
+            case _:
+                continue
+        for place in places:
+            fact = infer(place, site.fact)
+            if fact is not None and fact.is_tensor and fact.shape == ():
+                if isinstance(node, cst.Call) or fact.dtype in _INTS - {"torch.uint8"}:
+                    found.append(place)
+    return found
+
+
+def _reads_a_value(call: cst.Call) -> bool:
+    func = call.func
+    name = func.attr.value if isinstance(func, cst.Attribute) else ""
+    if name in ("full", "full_like", "new_full"):
+        return True
+    return any(arg.keyword is not None and arg.keyword.value == "alpha" for arg in call.args)
+
+
 def tensor_of(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """The tensor of which an expression reads numbers: ``t.item()``, ``int(t)``, ``t.tolist()``."""
     match node:
@@ -319,7 +361,7 @@ def tensor_of(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     fact = infer(value, site.fact)
     if fact is None or not fact.is_tensor or not fact.type.endswith(("Tensor", "Parameter")):
         return None
-    if _is_tolist(node) and (fact.shape is None or len(fact.shape) != 1 or None in fact.shape):
+    if is_tolist(node) and (fact.shape is None or len(fact.shape) != 1 or None in fact.shape):
         return None
     return value
 
@@ -343,7 +385,7 @@ def kind_of_read(site: Site, read: cst.CSTNode, fact: Fact) -> str | None:
     return "int" if fact.dtype in _INTS else None
 
 
-def _is_tolist(node: cst.CSTNode) -> bool:
+def is_tolist(node: cst.CSTNode) -> bool:
     match node:
         case cst.Call(func=cst.Attribute(attr=cst.Name("tolist")), args=[]):
             return True
@@ -533,4 +575,4 @@ def _target_names(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             targets.extend(children(target))
 
 
-__all__ = ["Flow", "Parts", "Stopped", "Widen", "number_reads", "tensor_of", "torch_name"]
+__all__ = ["Flow", "Parts", "Stopped", "Widen", "implicit_reads", "number_reads", "tensor_of", "torch_name"]

@@ -11,7 +11,7 @@ from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
-from .flow import Flow, Stopped, Widen, number_reads
+from .flow import Flow, Stopped, Widen, implicit_reads, number_reads
 from .flow_uses import Uses
 from .nested import Nested
 
@@ -30,6 +30,7 @@ class FollowNumber(Codemod):
     codes = (
         "GB0124",
         "GB0033",
+        "GB0219",
         "data-dependent-guard",
         "data-dependent-specialization",
         "data-dependent-other",
@@ -38,6 +39,15 @@ class FollowNumber(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         if site.function is None:
             return
+        implicit = implicit_reads(site)
+        if implicit:
+            try:
+                rewrite = _followed(site, implicit, tensors=True)
+                if rewrite is not None:
+                    yield rewrite
+                    return
+            except Stopped:
+                pass
         reads = number_reads(site)
         if not reads:
             return
@@ -69,10 +79,12 @@ def _groups(
         yield near
 
 
-def _followed(site: Site, reads: Sequence[cst.CSTNode]) -> Rewrite | None:
+def _followed(
+    site: Site, reads: Sequence[cst.CSTNode], *, tensors: bool = False
+) -> Rewrite | None:
     for wide in (False, True):
         try:
-            uses = Uses(Flow(site, reads, wide=wide))
+            uses = Uses(Flow(site, reads, wide=wide, tensors=tensors))
             uses.run()
             break
         except Widen:
