@@ -181,9 +181,9 @@ class Flow:
             raise Stopped("a name is a number in one place and a list in another")
         stores = set(self.targets)
         for node in walk(self.function.body):
-            if isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-                if names & _free_names(node):
-                    raise Stopped("an inner function uses the number")
+            inner = isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef)
+            if inner and names & _free_names(node):
+                raise Stopped("an inner function uses the number")
             what = _bound_names(node)
             if what & names and not all(
                 isinstance(inner, cst.Name) and inner in stores
@@ -244,16 +244,18 @@ class Flow:
     def _is_largest_position(self, value: cst.BaseExpression) -> bool:
         """Whether it is the largest of numbers that are used as positions, never negative ones."""
         match value:
-            case cst.Call(func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("max")), args=[]):
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("max")), args=[]
+            ):
                 pass
             case _:
                 return False
         for node in walk(self.function.body):
-            if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-                if node.func.attr.value in _BY_POSITION and any(
-                    _is_part_of(arg.value, name) for arg in node.args
-                ):
-                    return True
+            if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+                continue
+            by_position = node.func.attr.value in _BY_POSITION
+            if by_position and any(_is_part_of(arg.value, name) for arg in node.args):
+                return True
         return False
 
     def _suffix(self, value: cst.BaseExpression, fact: Fact, kind: str, *, many: bool) -> str:
@@ -331,9 +333,10 @@ def implicit_reads(site: Site) -> list[cst.CSTNode]:
                 continue
         for place in places:
             fact = infer(place, site.fact)
-            if fact is not None and fact.is_tensor and fact.shape == ():
-                if isinstance(node, cst.Call) or fact.dtype in _INTS - {"torch.uint8"}:
-                    found.append(place)
+            if fact is None or not fact.is_tensor or fact.shape != ():
+                continue
+            if isinstance(node, cst.Call) or fact.dtype in _INTS - {"torch.uint8"}:
+                found.append(place)
     return found
 
 
@@ -397,9 +400,13 @@ def _is_part_of(node: cst.BaseExpression, name: str) -> bool:
     match node:
         case cst.Name(value=value):
             return value == name
-        case cst.Subscript(value=base) | cst.Call(
-            func=cst.Attribute(
-                value=base, attr=cst.Name("unsqueeze" | "view" | "reshape" | "expand" | "flatten")
+        case (
+            cst.Subscript(value=base)
+            | cst.Call(
+                func=cst.Attribute(
+                    value=base,
+                    attr=cst.Name("unsqueeze" | "view" | "reshape" | "expand" | "flatten"),
+                )
             )
         ):
             return _is_part_of(base, name)
@@ -453,8 +460,13 @@ def _is_counter(site: Site, value: cst.BaseExpression) -> bool:
     born = False
     for node in walk(around):
         match node:
-            case cst.Call(func=cst.Attribute(attr=cst.Name("register_buffer")), args=[first, second, *_]):
-                if isinstance(first.value, cst.SimpleString) and first.value.evaluated_value == name:
+            case cst.Call(
+                func=cst.Attribute(attr=cst.Name("register_buffer")), args=[first, second, *_]
+            ):
+                if (
+                    isinstance(first.value, cst.SimpleString)
+                    and first.value.evaluated_value == name
+                ):
                     born = _starts_at_zero(second.value)
                     if not born:
                         return False
@@ -530,7 +542,9 @@ def _pairs(
             if len(plain) == len(target.elements):
                 for element, value in zip(target.elements, plain, strict=True):
                     yield from _pairs(site, element.value, value)
-        case cst.Call(func=cst.Name("enumerate"), args=[first, *_]) if isinstance(target, cst.Tuple):
+        case cst.Call(func=cst.Name("enumerate"), args=[first, *_]) if isinstance(
+            target, cst.Tuple
+        ):
             if len(target.elements) == 2:
                 yield from _pairs(site, target.elements[1].value, first.value)
         case cst.Call(func=cst.Name("reversed"), args=[first]):
@@ -568,11 +582,20 @@ def _target_names(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         case cst.Del(target=target):
             targets = [target]
     while targets:
-        target = targets.pop()
-        if isinstance(target, cst.Name):
-            yield target
-        elif isinstance(target, cst.Tuple | cst.List | cst.Element | cst.StarredElement):
-            targets.extend(children(target))
+        place = targets.pop()
+        if isinstance(place, cst.Name):
+            yield place
+        elif isinstance(place, cst.Tuple | cst.List | cst.Element | cst.StarredElement):
+            targets.extend(children(place))
 
 
-__all__ = ["Flow", "Parts", "Stopped", "Widen", "implicit_reads", "number_reads", "tensor_of", "torch_name"]
+__all__ = [
+    "Flow",
+    "Parts",
+    "Stopped",
+    "Widen",
+    "implicit_reads",
+    "number_reads",
+    "tensor_of",
+    "torch_name",
+]

@@ -27,7 +27,7 @@ def indexed(uses: Uses, node: cst.Subscript) -> None:
     axis: int | None = None
     before = 0  # dimensions that stand before
     for place, part in enumerate(node.slice):
-        if isinstance(part.slice, cst.Slice):
+        if not isinstance(part.slice, cst.Index):
             if code(part.slice) != ":":
                 raise Stopped("an index beside a slice")
             before += 1
@@ -133,7 +133,7 @@ def _mask(
                 raise Stopped("a slice beside an index")
             kept_parts.append(code(part.slice))
             continue
-        if not uses.flow.is_kept(part.slice):
+        if not isinstance(part.slice, cst.Slice) or not uses.flow.is_kept(part.slice):
             kept_parts.append(code(part.slice))
             if code(part.slice) != ":":
                 raise Stopped("a slice beside another")

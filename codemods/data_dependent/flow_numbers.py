@@ -1,9 +1,9 @@
 """Python's arithmetic on numbers of tensors, said with 0-dimensional tensors.
 
 A *number* here is an expression that was a Python number.  It is *kept* if a tensor takes its
-place: of int64 for an int, of float64 for a float, as Python computes, so that results agree to the
-last place.  What a number is made of, and what has to change for it, is all that is said here; where
-it goes is `flow_uses`.
+place: of int64 for an int, of float64 for a float, as Python computes, so that results agree to
+the last place.  What a number is made of, and what has to change for it, is all that is said here;
+where it goes is `flow_uses`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _MATH = {
     "log10": "positive",
     "log1p": "positive",
 }
-ZERO = "where a number that is divided by is zero, Python raises an error and tensors give inf or nan"
+ZERO = (
+    "where a number that is divided by is zero, Python raises an error and tensors give inf or nan"
+)
 DOMAIN = "where `math` raises an error (out of range, or no number), tensors give inf or nan"
 TRUNCATED = "where a number is inf or nan, `int` raises an error and a tensor does not"
 OVERFLOW = "where a power is too large for a float, Python raises an error and a tensor is inf"
@@ -158,8 +160,9 @@ class Arithmetic:
     def _ring(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number:
         kind = "float" if "float" in (left.kind, right.kind) else "int"
         if kind == "float":
-            left, right = self._doubled(node.left, left, right), self._doubled(
-                node.right, right, left
+            left, right = (
+                self._doubled(node.left, left, right),
+                self._doubled(node.right, right, left),
             )
         low: float | None = None
         if left.low is not None and right.low is not None:
@@ -237,9 +240,9 @@ class Arithmetic:
             known[2].kind
         }:
             return None
-        if isinstance(
-            test.comparisons[0].operator, cst.In | cst.NotIn | cst.Is | cst.IsNot
-        ) or any(side.doubts for side in known):
+        if isinstance(test.comparisons[0].operator, cst.In | cst.NotIn | cst.Is | cst.IsNot) or any(
+            side.doubts for side in known
+        ):
             return None
         self._widen(*known)
         if not any(arm.kept for arm in known[2:]):

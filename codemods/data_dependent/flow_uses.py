@@ -54,7 +54,10 @@ class Uses:
     # -- walking -----------------------------------------------------------------------------
 
     def _visit(self, node: cst.CSTNode) -> None:
-        if isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef) or node in self.flow.targets:
+        if (
+            isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef)
+            or node in self.flow.targets
+        ):
             return
         if isinstance(node, cst.BaseExpression):
             number = self.flow.arithmetic.number(node)
@@ -194,7 +197,7 @@ class Uses:
         raise Stopped("kept in an attribute or a container")
 
     def _is_basic(self, part: cst.SubscriptElement) -> bool:
-        if isinstance(part.slice, cst.Slice):
+        if not isinstance(part.slice, cst.Index):
             return True
         fact = self.fact(part.slice.value)
         return fact is not None and fact.kind == "int"
@@ -508,9 +511,12 @@ def full_edit(
 ) -> dict[cst.CSTNode, Parts]:
     """``full_like(x, s)`` is ``empty_like(x).fill_(s)``: a fill reads its value from a tensor."""
     where = list(call.args).index(arg)
-    if where != (0 if receiver is not None else 1) + (1 if name == "new_full" else 0):
-        if arg.keyword is None or arg.keyword.value != "fill_value":
-            raise Stopped("a size that depends on the data")
+    place = (0 if receiver is not None else 1) + (1 if name == "new_full" else 0)
+    named = arg.keyword is not None and arg.keyword.value == "fill_value"
+    if receiver is None and name == "new_full":
+        place = 2
+    if where != place and not named:
+        raise Stopped("a size that depends on the data")
     keywords = {a.keyword.value for a in call.args if a.keyword is not None}
     parts: list[str | cst.CSTNode] = []
     if receiver is not None:

@@ -13,17 +13,37 @@ from gbfix.schema import Safety
 from ..api.splice import Splice
 from .flow import Flow, Stopped, Widen, implicit_reads, number_reads
 from .flow_uses import Uses
+from .follow_cases import EXAMPLES, NEAR_MISSES
 from .nested import Nested
 
 
 class FollowNumber(Codemod):
-    """*What it does.*  Keeps a number in its tensor, wherever it goes in the function.
+    """*What it does.*  Keeps a number in its tensor, wherever the number goes in the function.
 
-    *When it applies.*
+    ```python
+    low = x.min().item() - 1
+    out = x.new_full((6, 2), low)
+    out[out == low] = 0
+    ```
+    becomes
+    ```python
+    low = x.min().detach().double() - 1
+    out = x.new_empty((6, 2)).fill_(low)
+    out[out == low] = 0
+    ```
 
-    *Fix safety.*
+    *When it applies.*  To ``.item()``, ``int()``, ``float()`` and ``.tolist()`` of tensors, and to
+    0-dimensional tensors that torch reads itself (``full_like``, ``alpha=``, an index), where every
+    use of the number can take a tensor: arithmetic and comparisons with tensors, fills, ``clamp``,
+    ``where``, entries of ``torch.tensor([...])``, an index, bounds of a slice that is written to.
 
-    *Refuses.*
+    *Fix safety.*  Numbers that meet in arithmetic are kept as int64 or float64, as Python computes
+    them; beside tensors without dimensions, or of another sort of number, they are cast, so that
+    torch chooses the dtypes that it chose before.  Unsafe where Python raises an error and tensors
+    do not: a division by a number that may be zero, ``math`` out of its range, ``int(nan)``.
+
+    *Refuses.*  Numbers that are returned, printed, kept in objects, sizes of tensors, bounds of
+    slices that are read, and names that are also bound to something else.
     """
 
     name = "follow-number"
@@ -35,6 +55,8 @@ class FollowNumber(Codemod):
         "data-dependent-specialization",
         "data-dependent-other",
     )
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         if site.function is None:
@@ -71,17 +93,13 @@ def _of_site(site: Site, reads: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
     return [read for read in reads if read in inside]
 
 
-def _groups(
-    reads: list[cst.CSTNode], near: list[cst.CSTNode]
-) -> Iterator[Sequence[cst.CSTNode]]:
+def _groups(reads: list[cst.CSTNode], near: list[cst.CSTNode]) -> Iterator[Sequence[cst.CSTNode]]:
     yield reads
     if near and len(near) < len(reads):
         yield near
 
 
-def _followed(
-    site: Site, reads: Sequence[cst.CSTNode], *, tensors: bool = False
-) -> Rewrite | None:
+def _followed(site: Site, reads: Sequence[cst.CSTNode], *, tensors: bool = False) -> Rewrite | None:
     for wide in (False, True):
         try:
             uses = Uses(Flow(site, reads, wide=wide, tensors=tensors))

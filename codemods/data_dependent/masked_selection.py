@@ -14,6 +14,7 @@ from gbfix.schema import Fact
 
 from ..api.splice import Splice
 from .flow import torch_name
+from .masked_cases import EXAMPLES, NEAR_MISSES
 from .nested import Nested, Parts
 from .selections import (
     Elementwise,
@@ -31,17 +32,34 @@ _FRESH = ("clone", "empty_like", "zeros_like", "ones_like", "full_like", "zeros"
 
 
 class MaskedSelection(Codemod):
-    """*What it does.*
+    """*What it does.*  Computes on all elements, and chooses by the mask, where a selection's size
+    does not matter: ``x[mask].sum()`` becomes ``torch.where(mask, x, 0).sum()``.
 
-    *When it applies.*
+    ```python
+    loss = torch.empty_like(r)
+    loss[pos] = f(r[pos])
+    loss[~pos] = g(r[~pos])
+    ```
+    becomes ``loss = torch.where(pos, f(r), g(r))``, and ``if bad.any(): x[bad] = y[bad]`` needs no
+    ``if``.
 
-    *Fix safety.*
+    *When it applies.*  The mask is a tensor of bools that covers the first dimensions of what it
+    selects from.  What is written is element-wise in selections by the same mask, also through
+    functions of the file.  Reductions are ``sum`` and ``mean``; ``cross_entropy``, ``mse_loss``,
+    ``l1_loss``, ``smooth_l1_loss`` and ``huber_loss`` of two selections count as such.
 
-    *Refuses.*
+    *Fix safety.*  Safe: what is not selected is replaced before anything that may be nan or inf, or
+    may have such a gradient; the mean of nothing is nan as before.
+
+    *Refuses.*  Selections that are used as such, other reductions (an empty maximum is an error),
+    products of matrices and normalisations among what is selected, and divisions whose divisor may
+    be zero for the number that stands in.
     """
 
     name = "masked-selection"
     codes = ("GB0036", "GB0170", "data-dependent-guard", "data-dependent-other")
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None:
@@ -60,7 +78,11 @@ class _Update:
     """``x[mask] = E(y[mask])``"""
 
     def __init__(
-        self, statement: cst.Assign, target: cst.Subscript, mask: cst.BaseExpression, what: Elementwise
+        self,
+        statement: cst.Assign,
+        target: cst.Subscript,
+        mask: cst.BaseExpression,
+        what: Elementwise,
     ) -> None:
         self.statement = statement
         self.target = target
@@ -71,13 +93,19 @@ class _Update:
 def _update(site: Site, line: cst.CSTNode) -> _Update | None:
     match line:
         case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]) as assign]
+            body=[
+                cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]) as assign
+            ]
         ):
             pass
         case _:
             return None
     mask = mask_of(site, target)
-    if mask is None or not is_plain_mask(mask) or not isinstance(target.value, cst.Name | cst.Attribute):
+    if (
+        mask is None
+        or not is_plain_mask(mask)
+        or not isinstance(target.value, cst.Name | cst.Attribute)
+    ):
         return None
     held, chosen = tensor_fact(site, target.value), tensor_fact(site, mask)
     what = elementwise(site, assign.value, mask)
@@ -123,13 +151,17 @@ def _wide_mask(
     """The mask with as many dimensions as the tensor has."""
     chosen, held = tensor_fact(site, mask), tensor_fact(site, of)
     text = known or code(mask)
-    missing = len((held.shape if held else None) or ()) - len((chosen.shape if chosen else None) or ())
+    missing = len((held.shape if held else None) or ()) - len(
+        (chosen.shape if chosen else None) or ()
+    )
     if missing <= 0:
         return text
     if not known and not isinstance(mask, cst.Name | cst.Attribute):
         text = f"({text})"
-    return f"{text}[(..., {', '.join(['None'] * missing)})]" if missing > 3 else (
-        f"{text}[..., {', '.join(['None'] * missing)}]"
+    return (
+        f"{text}[(..., {', '.join(['None'] * missing)})]"
+        if missing > 3
+        else (f"{text}[..., {', '.join(['None'] * missing)}]")
     )
 
 
@@ -280,11 +312,15 @@ def _tested(test: cst.BaseExpression) -> cst.BaseExpression | None:
     match test:
         case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("any")), args=[]):
             return value
-        case cst.Call(func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("any")), args=[only]):
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("any")), args=[only]
+        ):
             return only.value
         case cst.Comparison(
             left=cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum")), args=[]),
-            comparisons=[cst.ComparisonTarget(operator=cst.GreaterThan(), comparator=cst.Integer("0"))],
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.GreaterThan(), comparator=cst.Integer("0"))
+            ],
         ):
             return value
     return None
@@ -382,10 +418,10 @@ def _after(site: Site) -> set[str]:
     line = site.span(site.statement).end_line
     found: set[str] = set()
     for node in walk(site.function.body):
-        if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Expr | cst.For):
-            if site.span(node).line > line:
-                does = activity(node)
-                found |= set(does.writes) | set(does.mutates)
+        binds = isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Expr | cst.For)
+        if binds and site.span(node).line > line:
+            does = activity(node)
+            found |= set(does.writes) | set(does.mutates)
     return found
 
 
@@ -415,10 +451,14 @@ def _reduction(
     held, fact = tensor_fact(site, chosen.value), tensor_fact(site, mask)
     if held is None or fact is None or held.shape is None or fact.shape is None:
         return None
-    along = [code(arg.value) for arg in node.args if arg.keyword is None or arg.keyword.value == "dim"]
+    along = [
+        code(arg.value) for arg in node.args if arg.keyword is None or arg.keyword.value == "dim"
+    ]
     if len(along) != len(node.args) or along not in ([], ["0"]):
         return None
-    if held.dtype not in _FLOATS or (kind == "sum" and along and len(held.shape) == len(fact.shape)):
+    if held.dtype not in _FLOATS or (
+        kind == "sum" and along and len(held.shape) == len(fact.shape)
+    ):
         return None
     rows = len(held.shape) > len(fact.shape)
     if (rows and kind == "mean" and not along) or (along and len(fact.shape) != 1):
@@ -435,7 +475,9 @@ def _reduction(
 
 def _function(site: Site, node: cst.Call) -> str:
     name = resolve(site.module, node.func) or ""
-    return name.removeprefix("torch.nn.functional.") if name.startswith("torch.nn.functional.") else ""
+    return (
+        name.removeprefix("torch.nn.functional.") if name.startswith("torch.nn.functional.") else ""
+    )
 
 
 def _pair(site: Site, node: cst.Call) -> tuple[cst.Subscript, cst.Subscript] | None:

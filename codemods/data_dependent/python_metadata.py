@@ -29,8 +29,8 @@ class PythonMetadata(Codemod):
     size = torch.tensor(x.shape[-2:])
     h, w = size.tolist()
     ```
-    becomes ``h, w = x.shape[-2:]``.  Where another function loops over such a tensor, the call passes the
-    list: ``attend(value, shapes)`` becomes ``attend(value, shapes_list)``.  A flag that is kept as
+    becomes ``h, w = x.shape[-2:]``.  Where another function loops over such a tensor, the call
+    passes the list: ``attend(value, shapes)`` becomes ``attend(value, shapes_list)``.  A flag that is kept as
     ``state["mode"] = torch.tensor(1 if x.ndim == 2 else 2)`` and read as
     ``state["mode"].item()`` is kept as the Python number.
 
@@ -136,7 +136,7 @@ class PythonMetadata(Codemod):
             def mode(state):
                 return int(state["mode"])
             """,
-            at="state[\"mode\"].item()",
+            at='state["mode"].item()',
         ),
     )
     near_misses = (
@@ -194,7 +194,7 @@ class PythonMetadata(Codemod):
                 state["mode"].add_(1)
                 return int(state["mode"].item())
             """,
-            at="state[\"mode\"].item()",
+            at='state["mode"].item()',
             why="the entry is a tensor for others",
         ),
     )
@@ -227,9 +227,7 @@ def _same_function(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     return splice.rewrite(f"take the numbers of `{names[0]}` from what it was made of", rank=11)
 
 
-def _read_back(
-    site: Site, function: cst.FunctionDef, node: cst.CSTNode
-) -> tuple[str, str] | None:
+def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tuple[str, str] | None:
     """The name of the tensor that an expression reads, and the same numbers in Python."""
     match node:
         case cst.Call(func=cst.Attribute(value=base, attr=cst.Name("item" | "tolist")), args=[]):
@@ -296,11 +294,17 @@ def _made(site: Site, function: cst.FunctionDef, use: cst.Name) -> cst.Call | No
             return None
     source = made.args[0].value
     does = activity(function.body)
-    rebound = {name for name in _names(source) if name in does.writes and not _bound_once(site, function, name)}
+    rebound = {
+        name
+        for name in _names(source)
+        if name in does.writes and not _bound_once(site, function, name)
+    }
     if not _is_static(site, source) or rebound or use.value in does.mutates:
         return None
     # Parameters that are bound again are other objects by then.
-    parameters = {param.name.value for param in walk(function.params) if isinstance(param, cst.Param)}
+    parameters = {
+        param.name.value for param in walk(function.params) if isinstance(param, cst.Param)
+    }
     if parameters & _names(source) & does.writes:
         return None
     return made
@@ -321,10 +325,11 @@ def _only_binding(site: Site, function: cst.FunctionDef, name: str) -> cst.Assig
 def _bound_once(site: Site, function: cst.FunctionDef, name: str) -> bool:
     stores = 0
     for node in site.places_of(name, function):
+        part: cst.CSTNode = node
         holder = site.parent(node)
         while isinstance(holder, cst.Element | cst.Tuple | cst.List):
-            node, holder = holder, site.parent(holder)
-        target = getattr(holder, "target", None) is node
+            part, holder = holder, site.parent(holder)
+        target = getattr(holder, "target", None) is part
         stores += target or isinstance(holder, cst.Param)
     return stores == 1
 
@@ -406,7 +411,9 @@ def _passed_on(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     splice = Splice(site)
     done: list[str] = []
     for place, parameter in enumerate(names):
-        fact = site.locals_before(function.body.body[0]).get(parameter) if function.body.body else None
+        fact = (
+            site.locals_before(function.body.body[0]).get(parameter) if function.body.body else None
+        )
         seen = fact is not None and fact.is_tensor and (fact.dtype or "") in _LONG
         seen = seen or any(
             (known := site.fact(node)) is not None and known.dtype in _LONG
@@ -462,7 +469,7 @@ def _only_looped(site: Site, function: cst.FunctionDef, parameter: str) -> bool:
 
 
 def _only_counted(site: Site, function: cst.FunctionDef, target: cst.BaseExpression) -> bool:
-    """Whether what a loop binds goes through arithmetic, sizes and bounds: no methods of tensors."""
+    """Whether what a loop binds goes through arithmetic and sizes: no methods of tensors."""
     for name in _names(target):
         for node in site.places_of(name, function.body):
             holder = site.parent(node)
@@ -477,9 +484,10 @@ def _only_counted(site: Site, function: cst.FunctionDef, target: cst.BaseExpress
 
 def _calls_of(site: Site, function: cst.FunctionDef) -> Iterator[cst.Call]:
     for node in walk(site.module):
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
-            if node.func.value == function.name.value:
-                yield node
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
+            continue
+        if node.func.value == function.name.value:
+            yield node
 
 
 def _given(call: cst.Call, place: int, parameter: str) -> cst.BaseExpression | None:
@@ -494,7 +502,7 @@ def _given(call: cst.Call, place: int, parameter: str) -> cst.BaseExpression | N
     return None
 
 
-# -- a flag in an entry -----------------------------------------------------------------------------
+# -- a flag in an entry ----------------------------------------------------------------------------
 
 
 def _flag(site: Site, function: cst.FunctionDef) -> Rewrite | None:

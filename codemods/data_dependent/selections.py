@@ -25,8 +25,8 @@ _STEEP = words(
     """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sinh cosh pow tan lgamma digamma"""
 )
 _TWO = words(
-    """add sub mul subtract multiply div divide true_divide pow maximum minimum where clamp clamp_min
-    clamp_max lerp fmin fmax atan2 hypot eq ne lt le gt ge logical_and logical_or"""
+    """add sub mul subtract multiply div divide true_divide pow maximum minimum where clamp
+    clamp_min clamp_max lerp fmin fmax atan2 hypot eq ne lt le gt ge logical_and logical_or"""
 )
 _HOMES = ("torch.", "torch.nn.functional.", "torch.special.")
 
@@ -63,9 +63,12 @@ def same_mask(site: Site, first: cst.BaseExpression, second: cst.BaseExpression)
 def complementary(first: cst.BaseExpression, second: cst.BaseExpression) -> bool:
     """``mask`` and ``~mask``"""
     for one, other in ((first, second), (second, first)):
-        if isinstance(other, cst.UnaryOperation) and isinstance(other.operator, cst.BitInvert):
-            if code(_bare(other.expression)) == code(_bare(one)):
-                return True
+        if not isinstance(other, cst.UnaryOperation) or not isinstance(
+            other.operator, cst.BitInvert
+        ):
+            continue
+        if code(_bare(other.expression)) == code(_bare(one)):
+            return True
     return False
 
 
@@ -184,7 +187,9 @@ def _call(
         _note_division(site, values[1], found, bound)
     elif last not in _SMOOTH | _TWO:
         return False
-    if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args):
+    if any(
+        arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args
+    ):
         return False
     return all(_follow(site, value, mask, found, bound, helpers) for value in values)
 
@@ -215,7 +220,9 @@ def _helper(
             match statement:
                 case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
                     continue
-                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+                ):
                     if not _follow(site, value, None, found, names, helpers - 1):
                         return False
                     names = {**names, name: True}
@@ -243,7 +250,8 @@ def _given(
     if len(every) != len(plain):
         return None
     names = {
-        param.name.value: param.default is None or not isinstance(param.default, cst.Float | cst.Integer)
+        param.name.value: param.default is None
+        or not isinstance(param.default, cst.Float | cst.Integer)
         for param in every
     }
     for position, arg in enumerate(node.args):
