@@ -1,0 +1,409 @@
+"""Python's arithmetic on numbers of tensors, said with 0-dimensional tensors.
+
+A *number* here is an expression that was a Python number.  It is *kept* if a tensor takes its
+place: of int64 for an int, of float64 for a float, as Python computes, so that results agree to
+the last place.  What a number is made of, and what has to change for it, is all that is said here;
+where it goes is `flow_uses`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Protocol
+
+import libcst as cst
+
+from gbfix.analysis.kinds import infer
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import words
+from gbfix.codemod import Site
+from gbfix.schema import Fact
+
+from .nested import Atom, Parts
+
+Edits = Mapping[cst.CSTNode, Parts]
+
+#: Functions of `math` that torch has under the same name, and what they accept in Python.
+_MATH = {
+    "cos": "finite",
+    "sin": "finite",
+    "tan": "finite",
+    "tanh": "any",
+    "atan": "any",
+    "erf": "any",
+    "exp": "small",
+    "sqrt": "not negative",
+    "log": "positive",
+    "log2": "positive",
+    "log10": "positive",
+    "log1p": "positive",
+}
+ZERO = (
+    "where a number that is divided by is zero, Python raises an error and tensors give inf or nan"
+)
+DOMAIN = "where `math` raises an error (out of range, or no number), tensors give inf or nan"
+TRUNCATED = "where a number is inf or nan, `int` raises an error and a tensor does not"
+OVERFLOW = "where a power is too large for a float, Python raises an error and a tensor is inf"
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A number: its kind in Python, what is known of its value, and the edits that keep it.
+
+    ``low``     it is never smaller (None: not known)
+    ``exact``   an int, or made of ints: never nan or inf
+    ``wide``    kept as int64 or float64; otherwise as a float of the width of its tensor
+    ``device``  of the tensor that takes its place
+    ``limits``, ``doubts``  what is different in cases that nobody means, and that somebody may
+    """
+
+    kind: str
+    kept: bool = False
+    low: float | None = None
+    exact: bool = True
+    wide: bool = True
+    device: str = ""
+    edits: Edits = dataclasses.field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    literal: float | None = None
+
+    def edited(self, node: cst.CSTNode, *parts: str | cst.CSTNode | Atom) -> Number:
+        return dataclasses.replace(self, edits={**self.edits, node: parts})
+
+    def but(self, **changes: object) -> Number:
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    @property
+    def nonzero(self) -> bool:
+        return bool(self.literal) or (self.low is not None and self.low > 0)
+
+
+class Names(Protocol):
+    """What the flow knows: kept names, and the expressions that read a tensor."""
+
+    site: Site
+    torch: str
+
+    def kept(self, node: cst.BaseExpression) -> Number | None: ...
+    def need_wide(self) -> None: ...
+
+
+class Arithmetic:
+    """Follows Python's arithmetic over expressions of kept and other numbers."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.site = names.site
+
+    def number(self, node: cst.BaseExpression) -> Number | None:
+        """The number that the expression is; None if it is none, or nothing right is known."""
+        kept = self.names.kept(node)
+        if kept is not None:
+            return kept
+        match node:
+            case cst.Integer() | cst.Float():
+                value = float(node.evaluated_value)
+                kind = "int" if isinstance(node, cst.Integer) else "float"
+                return Number(kind, low=value, literal=value)
+            case cst.Attribute() if self._constant(node) is not None:
+                value = self._constant(node) or 0.0
+                return Number("float", low=value, literal=value)
+            case cst.BinaryOperation():
+                return self._binary(node) or self._other(node)
+            case cst.UnaryOperation():
+                return self._unary(node) or self._other(node)
+            case cst.Call():
+                return self._call(node) or self._other(node)
+            case cst.IfExp():
+                return self._choice(node) or self._other(node)
+        return self._other(node)
+
+    def _constant(self, node: cst.Attribute) -> float | None:
+        name = resolve(self.site.module, node) or ""
+        return {"math.pi": math.pi, "math.e": math.e, "math.tau": math.tau}.get(name)
+
+    def _other(self, node: cst.BaseExpression) -> Number | None:
+        """A Python number that stays one."""
+        fact = infer(node, self.site.fact)
+        if fact is None or fact.kind not in ("int", "float", "bool"):
+            return None
+        kind = "int" if fact.kind == "bool" else fact.kind
+        low = 0.0 if _is_size(node) else None
+        return Number(kind, low=low, exact=kind == "int")
+
+    # -- operators ---------------------------------------------------------------------------
+
+    def _binary(self, node: cst.BinaryOperation) -> Number | None:
+        left, right = self.number(node.left), self.number(node.right)
+        if left is None or right is None or not (left.kept or right.kept):
+            return None
+        if left.kind == "float" or right.kind == "float":
+            self._widen(left, right)
+        match node.operator:
+            case cst.Add() | cst.Subtract() | cst.Multiply():
+                return self._ring(node, left, right)
+            case cst.Divide():
+                return self._division(node, left, right)
+            case cst.FloorDivide() | cst.Modulo():
+                return self._floor(node, left, right)
+            case cst.Power():
+                return self._power(node, left, right)
+        return None
+
+    def _widen(self, *numbers: Number) -> None:
+        if any(number.kept and not number.wide for number in numbers):
+            self.names.need_wide()
+
+    def _ring(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number:
+        kind = "float" if "float" in (left.kind, right.kind) else "int"
+        if kind == "float":
+            left, right = (
+                self._doubled(node.left, left, right),
+                self._doubled(node.right, right, left),
+            )
+        low: float | None = None
+        if left.low is not None and right.low is not None:
+            if isinstance(node.operator, cst.Add):
+                low = left.low + right.low
+            elif isinstance(node.operator, cst.Multiply) and min(left.low, right.low) >= 0:
+                low = left.low * right.low
+        if isinstance(node.operator, cst.Subtract) and right.literal is not None:
+            low = None if left.low is None else left.low - right.literal
+        return _merged(kind, left, right, low=low)
+
+    def _doubled(self, node: cst.BaseExpression, number: Number, other: Number) -> Number:
+        """An int that meets a Python float becomes a float64: torch would make it a float32."""
+        if number.kept and number.kind == "int" and not (other.kept and other.kind == "float"):
+            return number.edited(node, *_again(number, node), ".double()")
+        return number
+
+    def _division(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number:
+        doubts = () if right.nonzero else (ZERO,)
+        if not right.kept and right.literal is None:
+            doubts = ()  # what the caller divides by is seen to work
+        floats = (left.kept and left.kind == "float") or (right.kept and right.kind == "float")
+        if not floats:
+            if left.kept:
+                left = left.edited(node.left, *_again(left, node.left), ".double()")
+            else:
+                right = right.edited(node.right, *_again(right, node.right), ".double()")
+        low = 0.0 if _not_negative(left) and _not_negative(right) else None
+        merged = _merged("float", left, right, low=low)
+        limits = merged.limits if right.kept or right.nonzero else (*merged.limits, ZERO)
+        exact = merged.exact and (right.nonzero or not right.kept)
+        return merged.but(doubts=(*merged.doubts, *doubts), limits=limits, exact=exact)
+
+    def _floor(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number | None:
+        if left.kind != "int" or right.kind != "int" or not right.nonzero:
+            return None
+        return _merged("int", left, right, low=0.0 if _not_negative(left, right) else None)
+
+    def _power(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number | None:
+        if right.literal is not None and right.literal >= 0 and right.literal == int(right.literal):
+            low = 0.0 if right.literal % 2 == 0 or _not_negative(left) else None
+            doubled = self._doubled(node.left, left, right) if right.kind == "float" else left
+            return _merged("float" if right.kind == "float" else left.kind, doubled, right, low=low)
+        base_is_float = left.kind == "float" and not left.kept
+        if not base_is_float or not right.kept:
+            return None
+        known = left.literal is not None and 0 < left.literal <= 1 and _not_negative(right)
+        self._widen(right)
+        if right.kind == "int":
+            right = right.edited(node.right, *_again(right, node.right), ".double()")
+        merged = _merged("float", left, right, low=0.0 if left.literal else None)
+        return merged if known else merged.but(limits=(*merged.limits, OVERFLOW), exact=False)
+
+    def _unary(self, node: cst.UnaryOperation) -> Number | None:
+        value = self.number(node.expression)
+        if value is None or not isinstance(node.operator, cst.Minus | cst.Plus):
+            return None
+        if value.literal is not None and isinstance(node.operator, cst.Minus):
+            return value.but(literal=-value.literal, low=-value.literal)
+        if not value.kept:
+            return None
+        return value if isinstance(node.operator, cst.Plus) else value.but(low=None)
+
+    def _choice(self, node: cst.IfExp) -> Number | None:
+        """``n if n > 0 else 1``"""
+        test = node.test
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return None
+        sides = [self.number(test.left), self.number(test.comparisons[0].comparator)]
+        arms = [self.number(node.body), self.number(node.orelse)]
+        if None in sides or None in arms or test.comparisons[0].operator is None:
+            return None
+        known = [side for side in (*sides, *arms) if side is not None]
+        if not any(side.kept for side in known[:2]) or {arm.kind for arm in known[2:]} != {
+            known[2].kind
+        }:
+            return None
+        if isinstance(test.comparisons[0].operator, cst.In | cst.NotIn | cst.Is | cst.IsNot) or any(
+            side.doubts for side in known
+        ):
+            return None
+        self._widen(*known)
+        if not any(arm.kept for arm in known[2:]):
+            return None
+        low = min((arm.low for arm in known[2:] if arm.low is not None), default=None)
+        if any(arm.low is None for arm in known[2:]):
+            low = None
+        merged = _merged(known[2].kind, known[2], known[3], low=low)
+        for side in known[:2]:
+            merged = merged.but(edits={**side.edits, **merged.edits}, device=merged.device)
+        parts: Parts = (
+            f"{self.names.torch}.where(",
+            node.test,
+            ", ",
+            node.body,
+            ", ",
+            node.orelse,
+            ")",
+        )
+        return merged.edited(node, *parts)
+
+    # -- calls -------------------------------------------------------------------------------
+
+    def _call(self, node: cst.Call) -> Number | None:
+        name = resolve(self.site.module, node.func) or ""
+        home, _, last = name.rpartition(".")
+        values = [self.number(arg.value) for arg in node.args if not arg.star and not arg.keyword]
+        if len(values) != len(node.args) or not any(value and value.kept for value in values):
+            return None
+        known = [value for value in values if value is not None]
+        if len(known) != len(values):
+            return None
+        if home == "math" and len(known) == 1:
+            return self._math(node, last, known[0])
+        if home != "builtins":
+            return None
+        if last in ("min", "max") and len(known) == 2:
+            return self._extreme(node, last, known[0], known[1])
+        return self._builtin(node, last, known[0]) if len(known) == 1 else None
+
+    def _math(self, node: cst.Call, last: str, value: Number) -> Number | None:
+        arg = node.args[0].value
+        self._widen(value)
+        if last in ("floor", "ceil", "trunc"):
+            if value.kind == "int":
+                return value.edited(node, arg)
+            doubts = value.doubts if value.exact else (*value.doubts, TRUNCATED)
+            return value.edited(node, Atom(arg), f".{last}().long()").but(
+                kind="int", doubts=doubts, low=None if value.low is None else int(value.low)
+            )
+        accepts = _MATH.get(last)
+        if accepts is None:
+            return None
+        fine = (
+            accepts == "any"
+            or (accepts == "finite" and value.exact)
+            or (accepts == "not negative" and value.exact and _not_negative(value))
+            or (accepts == "positive" and value.exact and (value.low or 0) > 0)
+        )
+        double = "" if value.kind == "float" else ".double()"
+        new = value.edited(node, f"{self.names.torch}.{last}(", Atom(arg), f"{double})")
+        if not double:
+            new = value.edited(node, f"{self.names.torch}.{last}(", arg, ")")
+        low = 0.0 if last in ("exp", "sqrt") else None
+        doubts = value.doubts if fine else (*value.doubts, DOMAIN)
+        return new.but(kind="float", low=low, exact=fine, doubts=doubts)
+
+    def _extreme(self, node: cst.Call, last: str, a: Number, b: Number) -> Number | None:
+        """``min(a, b)`` is ``b if b < a else a``, also for nan."""
+        kind = "float" if "float" in (a.kind, b.kind) else "int"
+        first, second = (arg.value for arg in node.args)
+        if a.kind != b.kind:
+            # Python gives an int where the int is smaller; among floats the value is what counts.
+            a, b = self._doubled(first, a, b), self._doubled(second, b, a)
+        if kind == "float":
+            self._widen(a, b)
+        low = None
+        if a.low is not None and b.low is not None:
+            low = min(a.low, b.low) if last == "min" else max(a.low, b.low)
+        elif last == "max":
+            low = a.low if b.low is None else b.low
+        merged = _merged(kind, a, b, low=low)
+        torch = self.names.torch
+        if a.kept and b.kept:
+            if a.exact or b.exact or kind == "int":
+                function = "minimum" if last == "min" else "maximum"
+                return merged.edited(node, f"{torch}.{function}(", first, ", ", second, ")")
+            return None
+        tensor, limit = (first, second) if a.kept else (second, first)
+        word = "max" if last == "min" else "min"
+        kept = a if a.kept else b
+        if a.kept or kept.exact or kind == "int":
+            return merged.edited(node, Atom(tensor), f".clamp({word}=", limit, ")")
+        sign = "<" if last == "min" else ">"
+        simple = isinstance(limit, cst.Float | cst.Integer)
+        bound = limit if simple else Atom(limit)
+        parts = (f"{torch}.where(", Atom(tensor), f" {sign} ", bound, ", ", tensor, ", ")
+        return merged.edited(node, *parts, limit, ")")
+
+    def _builtin(self, node: cst.Call, last: str, value: Number) -> Number | None:
+        arg = node.args[0].value
+        if last == "abs":
+            return value.edited(node, Atom(arg), ".abs()").but(low=0.0)
+        if last == "float":
+            if value.kind == "float":
+                return value.edited(node, arg)
+            return value.edited(node, Atom(arg), ".double()").but(kind="float")
+        if last in ("int", "round"):
+            if value.kind == "int":
+                return value.edited(node, arg)
+            self._widen(value)
+            rounded = ".round()" if last == "round" else ""
+            doubts = value.doubts if value.exact else (*value.doubts, TRUNCATED)
+            low = None if value.low is None else float(int(value.low))
+            return value.edited(node, Atom(arg), f"{rounded}.long()").but(
+                kind="int", low=low, doubts=doubts
+            )
+        return None
+
+
+def _again(number: Number, node: cst.CSTNode) -> Parts:
+    """The text that the edit so far gives the node, so that more may follow."""
+    parts = number.edits.get(node)
+    if parts is None:
+        return (Atom(node),)
+    tight = isinstance(parts[0], Atom) or (isinstance(parts[0], str) and parts[0].endswith("("))
+    return parts if tight else ("(", *parts, ")")
+
+
+def _merged(kind: str, left: Number, right: Number, *, low: float | None) -> Number:
+    return Number(
+        kind,
+        kept=True,
+        low=low,
+        exact=left.exact and right.exact,
+        wide=all(n.wide for n in (left, right) if n.kept),
+        device=next((n.device for n in (left, right) if n.kept and n.device), ""),
+        edits={**left.edits, **right.edits},
+        limits=(*left.limits, *right.limits),
+        doubts=(*left.doubts, *right.doubts),
+    )
+
+
+def _not_negative(*numbers: Number) -> bool:
+    return all(number.low is not None and number.low >= 0 for number in numbers)
+
+
+def _is_size(node: cst.BaseExpression) -> bool:
+    """Whether a number is a size by its text: ``x.shape[0]``, ``len(x)``, ``x.numel()``."""
+    match node:
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return True
+        case cst.Call(func=cst.Name("len")):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name("numel" | "size" | "dim"))):
+            return True
+    return False
+
+
+def is_number(fact: Fact | None) -> bool:
+    return fact is not None and fact.kind in ("int", "float", "bool")
+
+
+COUNTS = words("sum count_nonzero argmax argmin numel argsort nonzero where bincount")

@@ -1,0 +1,175 @@
+"""Examples and near misses of `follow_number`."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Example, NearMiss, scalar, tensor
+from gbfix.schema import Fact
+
+
+def _source(*lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"import math\n\nimport torch\n\n\ndef f(x, t, n, i):\n{body}"
+
+
+_FACTS: dict[str, Fact] = {
+    "x": tensor(3, 4),
+    "t": tensor(),
+    "n": tensor(dtype="torch.int64"),
+    "i": tensor(dtype="torch.int64"),
+    "x.max()": tensor(),
+    "x.min()": tensor(),
+    "y": tensor(3, 4),
+    "y == low": tensor(3, 4, dtype="torch.bool"),
+}
+
+EXAMPLES = tuple(
+    Example(_source(*before), _source(*after), at=at, facts={**_FACTS, **facts}, title=title)
+    for title, before, after, at, facts in (
+        (
+            "through arithmetic, a fill and a mask",
+            (
+                "low = x.min().item() - 1",
+                "y = torch.full_like(x, low)",
+                "y[y == low] = 0",
+                "return y",
+            ),
+            (
+                "low = x.min().detach().double() - 1",
+                "y = torch.empty_like(x).fill_(low)",
+                "y[y == low] = 0",
+                "return y",
+            ),
+            "x.min().item()",
+            {},
+        ),
+        (
+            "a step count",
+            ("bias = 1 - 0.9 ** n.item()", "return x / bias"),
+            ("bias = 1 - 0.9 ** n.long().double()", "return x / bias"),
+            "n.item()",
+            {},
+        ),
+        (
+            "a factor",
+            ("return x.add(y, alpha=1 - t.item())",),
+            ("return x.add(y * (1 - t.detach().double()))",),
+            "t.item()",
+            {},
+        ),
+        (
+            "bounds",
+            ("return y.clamp(x.min().item(), x.max().item())",),
+            ("return y.clamp(x.min().detach(), x.max().detach())",),
+            "x.min().item()",
+            {},
+        ),
+        (
+            "an index",
+            ("best = x.argmax().item()", "return y[best]"),
+            ("best = x.argmax()", "return y[best[None]].squeeze(0)"),
+            "x.argmax().item()",
+            {"x.argmax()": tensor(dtype="torch.int64")},
+        ),
+        (
+            "entries of a matrix",
+            ("c = t.item()", "return torch.tensor([[c, 0.0], [0.0, -c]], dtype=x.dtype)"),
+            ("c = t.detach()", "return torch.tensor([[c, 0.0], [0.0, -c]], dtype=x.dtype)"),
+            "t.item()",
+            {},
+        ),
+        (
+            "what is written behind a position",
+            ("end = x.argmax().item()", "y = x.clone()", "y[end:] = 0", "return y"),
+            (
+                "end = x.argmax()",
+                "y = x.clone()",
+                "y.masked_fill_(torch.arange(y.shape[0], device=y.device)[:, None] >= end, 0)",
+                "return y",
+            ),
+            "x.argmax().item()",
+            {"x.argmax()": tensor(dtype="torch.int64")},
+        ),
+        (
+            "a tensor that torch reads itself",
+            ("return torch.full_like(x, t)",),
+            ("return torch.empty_like(x).fill_(t)",),
+            "torch.full_like(x, t)",
+            {},
+        ),
+        (
+            "a list of numbers",
+            ("a, b = n.tolist()", "return x * a + b"),
+            ("a, b = n.long().unbind()", "return x * a + b"),
+            "n.tolist()",
+            {"n": tensor(2, dtype="torch.int64"), "x * a": tensor(3, 4)},
+        ),
+        (
+            "counting up does not change the tensor",
+            ("k = n.item()", "k += 1", "return x * k"),
+            ("k = n.clone().long()", "k = k + 1", "return x * k"),
+            "n.item()",
+            {},
+        ),
+        (
+            "integers and a float",
+            ("s = t.item()", "return i * s"),
+            ("s = t.detach()", "return i * s.to(torch.get_default_dtype())"),
+            "t.item()",
+            {"i": tensor(3, dtype="torch.int64")},
+        ),
+    )
+)
+
+NEAR_MISSES = tuple(
+    NearMiss(_source(*source), at=at, why=why, facts={**_FACTS, **facts})
+    for source, at, why, facts in (
+        (("return x, t.item()",), "t.item()", "the number is returned", {}),
+        (("return f'{t.item()} {x}'",), "t.item()", "the number is printed", {}),
+        (("return torch.zeros(n.item())",), "n.item()", "a size", {}),
+        (("return x[: n.item()]",), "n.item()", "a bound of what is read: a size", {}),
+        (("s = t.item()", "g = lambda: x * s", "return g()"), "t.item()", "in a closure", {}),
+        (
+            ("s = t.item()", "if x is None:", "    s = 2.0", "return x * s"),
+            "t.item()",
+            "bound to a number as well",
+            {},
+        ),
+        (("s = t.item()", "return x * s, [s]"), "t.item()", "kept in a list", {}),
+        (
+            ("s = t.item()", "return x * s + len(str(s))"),
+            "t.item()",
+            "handed to a function of Python",
+            {},
+        ),
+        (("self = x", "self.scale = t.item()", "return x"), "t.item()", "kept in an attribute", {}),
+        (("return {0: x}[n.item()]",), "n.item()", "a key", {}),
+        (
+            ("return x * t.item()",),
+            "t.item()",
+            "another device",
+            {"t": tensor(device="cuda:0")},
+        ),
+        (
+            ("return i * t.item()",),
+            "t.item()",
+            "complex",
+            {"i": tensor(3, dtype="torch.complex64")},
+        ),
+        (("return x[t.item() is None]",), "t.item()", "compared by identity", {}),
+        (
+            ("y = x.argmax().item()", "return x[y, :2, y]"),
+            "x.argmax().item()",
+            "around a slice",
+            {"x.argmax()": tensor(dtype="torch.int64")},
+        ),
+        (("return (-8) ** t.item() * x",), "t.item()", "a power that may be complex", {}),
+        (("return x * t.item() ** 0.5",), "t.item()", "a root that may be complex", {}),
+        (
+            ("s = t.item()", "y[:2] = x[: int(s)]", "return y"),
+            "t.item()",
+            "as many as the data says",
+            {},
+        ),
+        (("return x * n",), "x * n", "nothing is read", {"n": scalar(2)}),
+    )
+)

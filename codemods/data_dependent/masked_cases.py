@@ -1,0 +1,138 @@
+"""Examples and near misses of `masked_selection`."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Example, NearMiss, tensor
+from gbfix.schema import Fact
+
+
+def _source(*lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return (
+        "import torch\nimport torch.nn.functional as F\n\n\n"
+        "def bend(v, t):\n    return torch.sigmoid(t * (v - 1)) / t\n\n\n"
+        f"def f(x, y, m, labels, logits):\n{body}"
+    )
+
+
+_FACTS: dict[str, Fact] = {
+    "x": tensor(4, 3),
+    "y": tensor(4, 3),
+    "out": tensor(4, 3),
+    "m": tensor(4, 3, dtype="torch.bool"),
+    "~m": tensor(4, 3, dtype="torch.bool"),
+    "labels": tensor(4, 3, dtype="torch.int64"),
+    "logits": tensor(4, 3, 5),
+}
+_ROWS = {"m": tensor(4, dtype="torch.bool")}
+
+EXAMPLES = tuple(
+    Example(_source(*before), _source(*after), at=at, facts={**_FACTS, **facts}, title=title)
+    for title, before, after, at, facts in (
+        (
+            "a mask and its complement",
+            (
+                "out = torch.empty_like(x)",
+                "out[m] = bend(x[m], 1.0)",
+                "out[~m] = bend(x[~m], 1.1)",
+                "return out",
+            ),
+            ("out = torch.where(m, bend(x, 1.0), bend(x, 1.1))", "return out"),
+            "x[m]",
+            {},
+        ),
+        (
+            "what is not selected has no logarithm",
+            ("out = torch.zeros_like(x)", "out[m] = x[m].log()", "return out"),
+            (
+                "out = torch.zeros_like(x)",
+                "out = torch.where(m, torch.where(m, x, 1).log(), out)",
+                "return out",
+            ),
+            "x[m]",
+            {},
+        ),
+        (
+            "what others hold is changed in place",
+            ("x[m] = y[m]", "return x"),
+            ("x.copy_(torch.where(m, y, x))", "return x"),
+            "y[m]",
+            {},
+        ),
+        (
+            "a test that only saves work",
+            ("if m.any():", "    x = x.clone()", "    x[m] = y[m]", "return x * 2"),
+            ("x = torch.where(m, y, x)", "return x * 2"),
+            "m.any()",
+            {"m.any()": tensor(dtype="torch.bool")},
+        ),
+        (
+            "a mean",
+            ("return x[m].mean()",),
+            ("return (torch.where(m, x, 0) / m.sum()).sum()",),
+            "x[m]",
+            {},
+        ),
+        (
+            "rows",
+            ("return x[m].sum(0)",),
+            ("return torch.where(m[..., None], x, 0).sum(0)",),
+            "x[m]",
+            _ROWS,
+        ),
+        (
+            "a loss over tokens",
+            ("return F.cross_entropy(logits[m], labels[m])",),
+            (
+                "return F.cross_entropy(torch.where(m[..., None], logits, 0).flatten(0, 1),"
+                " torch.where(m, labels, -100).flatten())",
+            ),
+            "logits[m]",
+            {},
+        ),
+    )
+)
+
+NEAR_MISSES = tuple(
+    NearMiss(_source(*source), at=at, why=why, facts={**_FACTS, **facts})
+    for source, at, why, facts in (
+        (("return x[m]",), "x[m]", "the selection itself", {}),
+        (("return x[m].max()",), "x[m]", "nothing has no maximum", {}),
+        (
+            ("return x[m].sum(0)",),
+            "x[m]",
+            "a sum over what is selected has no axis to keep",
+            {"x": tensor(4, 3, 2)},
+        ),
+        (("return x[m].softmax(0)",), "x[m]", "not element-wise", {}),
+        (("x[m] = y[m].cumsum(0)", "return x"), "y[m]", "not element-wise", {}),
+        (("x[m] = y[~m]", "return x"), "y[~m]", "other elements", {}),
+        (
+            ("x[m] = y[m] @ y.t()", "return x"),
+            "y[m]",
+            "a product of matrices",
+            _ROWS,
+        ),
+        (("x[m] = 1 / (y[m] - 1)", "return x"), "y[m]", "infinite where 1 stands in", {}),
+        (("return x[labels].mean()",), "x[labels]", "positions, no mask", {}),
+        (("x[m] = torch.rand_like(y[m])", "return x"), "y[m]", "draws as many as are selected", {}),
+        (
+            ("return x[m].mean()",),
+            "x[m]",
+            "integers have no mean",
+            {"x": tensor(4, 3, dtype="torch.int64")},
+        ),
+        (
+            ("if m.any():", "    x[m] = y[m]", "    y = y + 1", "return x, y"),
+            "m.any()",
+            "more depends on the test",
+            {},
+        ),
+        (
+            ("return F.cross_entropy(logits[m], labels[m], label_smoothing=0.1)",),
+            "logits[m]",
+            "options are not looked at",
+            {},
+        ),
+    )
+)

@@ -1,0 +1,272 @@
+"""Selections by a mask (``x[mask]``), and whether an expression of them is element-wise."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import libcst as cst
+
+from gbfix.analysis import torch_names
+from gbfix.analysis.kinds import infer
+from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Site
+from gbfix.schema import Fact
+
+#: Element-wise, and with finite gradients for every finite input.
+_SMOOTH = words(
+    """abs absolute atan arctan cos sin sigmoid tanh relu relu6 leaky_relu softplus silu gelu elu
+    selu mish hardtanh hardsigmoid hardswish logsigmoid softsign neg negative sign sgn round floor
+    ceil trunc erf square asinh arcsinh float double half bfloat16 clone detach"""
+)
+#: Element-wise, but infinite somewhere, or with infinite gradients; finite at 1.
+_STEEP = words(
+    """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sinh cosh pow tan lgamma digamma"""
+)
+_TWO = words(
+    """add sub mul subtract multiply div divide true_divide pow maximum minimum where clamp
+    clamp_min clamp_max lerp fmin fmax atan2 hypot eq ne lt le gt ge logical_and logical_or"""
+)
+_HOMES = ("torch.", "torch.nn.functional.", "torch.special.")
+
+
+@dataclasses.dataclass
+class Elementwise:
+    """What an expression of selections is made of."""
+
+    selections: list[cst.Subscript] = dataclasses.field(default_factory=list)
+    steep: bool = False
+    #: Dividing by something that may be zero at 1, or other things that nothing is known of there.
+    unknown: bool = False
+
+
+def tensor_fact(site: Site, node: cst.BaseExpression) -> Fact | None:
+    fact = infer(node, site.fact)
+    return fact if fact is not None and fact.is_tensor else None
+
+
+def mask_of(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The mask of ``x[mask]``: a tensor of bools that is the whole index."""
+    match node:
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            fact = tensor_fact(site, index)
+            if fact is not None and fact.dtype == "torch.bool" and fact.shape:
+                return index
+    return None
+
+
+def same_mask(site: Site, first: cst.BaseExpression, second: cst.BaseExpression) -> bool:
+    return code(_bare(first)) == code(_bare(second))
+
+
+def complementary(first: cst.BaseExpression, second: cst.BaseExpression) -> bool:
+    """``mask`` and ``~mask``"""
+    for one, other in ((first, second), (second, first)):
+        if not isinstance(other, cst.UnaryOperation) or not isinstance(
+            other.operator, cst.BitInvert
+        ):
+            continue
+        if code(_bare(other.expression)) == code(_bare(one)):
+            return True
+    return False
+
+
+def is_plain_mask(node: cst.BaseExpression) -> bool:
+    """Whether the mask may be written once more: a name, or its complement."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
+        return is_plain_mask(node.expression)
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name)
+
+
+def elementwise(
+    site: Site, node: cst.BaseExpression, mask: cst.BaseExpression, helpers: int = 2
+) -> Elementwise | None:
+    """What the expression is made of, if it is element-wise in its selections by the mask."""
+    found = Elementwise()
+    return found if _follow(site, node, mask, found, {}, helpers) else None
+
+
+def _follow(
+    site: Site,
+    node: cst.BaseExpression,
+    mask: cst.BaseExpression | None,
+    found: Elementwise,
+    bound: Mapping[str, bool],
+    helpers: int,
+) -> bool:
+    def go(inner: cst.BaseExpression) -> bool:
+        return _follow(site, inner, mask, found, bound, helpers)
+
+    chosen = mask_of(site, node) if mask is not None else None
+    if chosen is not None and mask is not None and same_mask(site, chosen, mask):
+        assert isinstance(node, cst.Subscript)
+        if not is_plain_mask(node.value):
+            return False
+        found.selections.append(node)
+        return True
+    match node:
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.Name(value=value):
+            if value in bound or value in ("True", "False", "None"):
+                return True
+            return mask is not None and _is_single(site, node)
+        case cst.Attribute():
+            return mask is not None and _is_single(site, node)
+        case cst.UnaryOperation(expression=inner, operator=operator):
+            return not isinstance(operator, cst.Not) and go(inner)
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget() as target]):
+            return go(left) and go(target.comparator)
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            if isinstance(operator, cst.MatrixMultiply):
+                return False
+            if isinstance(operator, cst.Divide | cst.FloorDivide | cst.Modulo):
+                _note_division(site, right, found, bound)
+            if isinstance(operator, cst.Power) and not isinstance(right, cst.Integer):
+                found.steep = True
+            return go(left) and go(right)
+        case cst.Call():
+            return _call(site, node, mask, found, bound, helpers)
+    return False
+
+
+def _note_division(
+    site: Site, right: cst.BaseExpression, found: Elementwise, bound: Mapping[str, bool]
+) -> None:
+    if isinstance(right, cst.Integer | cst.Float):
+        return
+    if isinstance(right, cst.Name) and not bound.get(right.value, True):
+        return  # a number: the same for all elements, selected or not
+    if isinstance(right, cst.Name | cst.Attribute) and not bound and _is_single(site, right):
+        return
+    found.steep = True
+    simple = isinstance(right, cst.Subscript | cst.Name) or (
+        isinstance(right, cst.BinaryOperation)
+        and isinstance(right.operator, cst.Add)
+        and isinstance(right.right, cst.Float | cst.Integer)
+    )
+    found.unknown = found.unknown or not simple
+
+
+def _is_single(site: Site, node: cst.BaseExpression) -> bool:
+    """A Python number, or a tensor without dimensions."""
+    fact = infer(node, site.fact)
+    if fact is None:
+        return False
+    return fact.kind in ("int", "float", "bool") or (fact.is_tensor and fact.shape == ())
+
+
+def _call(
+    site: Site,
+    node: cst.Call,
+    mask: cst.BaseExpression | None,
+    found: Elementwise,
+    bound: Mapping[str, bool],
+    helpers: int,
+) -> bool:
+    if any(arg.star for arg in node.args):
+        return False
+    name = resolve(site.module, node.func) or ""
+    home, _, last = name.rpartition(".")
+    values = [arg.value for arg in node.args]
+    if f"{home}." in _HOMES:
+        pass
+    elif isinstance(node.func, cst.Attribute) and not name.startswith("torch"):
+        last = node.func.attr.value
+        values = [node.func.value, *values]
+    elif isinstance(node.func, cst.Name):
+        return _helper(site, node, mask, found, bound, helpers)
+    else:
+        return False
+    if last in _STEEP:
+        found.steep = True
+    elif last in ("div", "divide", "true_divide") and len(values) > 1:
+        _note_division(site, values[1], found, bound)
+    elif last not in _SMOOTH | _TWO:
+        return False
+    if any(
+        arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args
+    ):
+        return False
+    return all(_follow(site, value, mask, found, bound, helpers) for value in values)
+
+
+def _helper(
+    site: Site,
+    node: cst.Call,
+    mask: cst.BaseExpression | None,
+    found: Elementwise,
+    bound: Mapping[str, bool],
+    helpers: int,
+) -> bool:
+    """A function of the file whose body is a few element-wise assignments and a return."""
+    assert isinstance(node.func, cst.Name)
+    defined = module_bindings(site.module).get(node.func.value, ())
+    if len(defined) != 1 or not isinstance(defined[0], cst.FunctionDef) or helpers == 0:
+        return False
+    function = defined[0]
+    if function.decorators or function.asynchronous is not None:
+        return False
+    names = _given(site, function, node, mask, bound)
+    if names is None:
+        return False
+    for line in function.body.body:
+        if not isinstance(line, cst.SimpleStatementLine):
+            return False
+        for statement in line.body:
+            match statement:
+                case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
+                    continue
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+                ):
+                    if not _follow(site, value, None, found, names, helpers - 1):
+                        return False
+                    names = {**names, name: True}
+                case cst.Return(value=cst.BaseExpression() as value):
+                    if not _follow(site, value, None, found, names, helpers - 1):
+                        return False
+                    return all(
+                        _follow(site, arg.value, mask, found, bound, helpers) for arg in node.args
+                    )
+                case _:
+                    return False
+    return False
+
+
+def _given(
+    site: Site,
+    function: cst.FunctionDef,
+    node: cst.Call,
+    mask: cst.BaseExpression | None,
+    bound: Mapping[str, bool],
+) -> dict[str, bool] | None:
+    """The parameters of a helper, and whether they may be tensors in this call."""
+    plain = [param.name.value for param in function.params.params]
+    every = [param for param in walk(function.params) if isinstance(param, cst.Param)]
+    if len(every) != len(plain):
+        return None
+    names = {
+        param.name.value: param.default is None
+        or not isinstance(param.default, cst.Float | cst.Integer)
+        for param in every
+    }
+    for position, arg in enumerate(node.args):
+        name = arg.keyword.value if arg.keyword is not None else plain[position]
+        number = isinstance(arg.value, cst.Integer | cst.Float)
+        if isinstance(arg.value, cst.Name) and arg.value.value in bound:
+            number = not bound[arg.value.value]
+        elif mask is not None and not number:
+            number = _is_single(site, arg.value)
+        names[name] = not number
+    return names
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.with_changes(lpar=(), rpar=()) if node.lpar else node
+
+
+PREDICATES = torch_names.PREDICATES
