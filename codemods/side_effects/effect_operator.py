@@ -92,10 +92,17 @@ class Effect:
     under: cst.BaseExpression | None = None
 
 
-def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
+def effect_operator(
+    site: Site,
+    old: cst.CSTNode,
+    effect: Effect,
+    *,
+    after: Sequence[cst.BaseStatement] = (),
+) -> Rewrite | Advice:
     """Rewrite ``old`` (a call, or a whole statement) to a call of an effectful operator.
 
-    Where that would not be right, the answer is advice that says why.
+    ``after`` are statements of the old one that follow the call now.  Where that would not be
+    right, the answer is advice that says why.
     """
     edit = site.edit()
     try:
@@ -109,7 +116,7 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
         if isinstance(old, cst.SimpleStatementLine):
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
         if effect.under is None:
-            edit.replace(old, with_leading_lines(line, like=old))
+            edit.replace(old, with_leading_lines(line, like=old), *after)
         else:
             guard = cst.If(effect.under, cst.IndentedBlock([line]))
             edit.replace(old, with_leading_lines(guard, like=old))
