@@ -105,7 +105,8 @@ def _fact_of_name(site: Site, node: cst.Name) -> Fact | None:
 def _fact_in_test(site: Site, node: cst.Attribute) -> Fact | None:
     """What an attribute was in the test of the ``if`` around it, where the branch never ran."""
     text = dotted(node)
-    around = next((part for part in site.ancestors(node) if isinstance(part, cst.If)), None)
+    kinds = cst.If | cst.Assert
+    around = next((part for part in site.ancestors(node) if isinstance(part, kinds)), None)
     if text is None or around is None:
         return None
     for part in walk(around.test):

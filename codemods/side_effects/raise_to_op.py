@@ -103,9 +103,9 @@ class RaiseToOp(Codemod):
         _example(
             "a message made of values",
             f"if flag and {_NAN}:\n        raise Odd(f'nan in {{n}} of {{x.shape}}')",
-            "check_f(flag, x, n)",
-            "flag: torch.types.Number, x: torch.Tensor, n: torch.types.Number",
-            f"if flag and {_NAN}:\n        raise Odd(f'nan in {{n}} of {{x.shape}}')",
+            "if flag:\n        check_f(x, n)",
+            "x: torch.Tensor, n: torch.types.Number",
+            f"if {_NAN}:\n        raise Odd(f'nan in {{n}} of {{x.shape}}')",
         ),
         _example(
             "a tensor that may be missing",
@@ -188,7 +188,7 @@ class RaiseToOp(Codemod):
         guard = None if head is None else guard_of(site, head)
         if head is None or guard is None:
             return
-        under, test = _apart(head.test) if len(guard.tests) == 1 else (None, head.test)
+        under, test = _apart(site, head.test) if len(guard.tests) == 1 else (None, head.test)
         made = effect_operator(site, head, guard.effect(under, test), after=guard.rest)
         kinds = [code(one.kind) for one in guard.raised]
         yield from _judged(site, function, head, made, kinds)
@@ -302,8 +302,10 @@ def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, last: int) -> bool:
     return False
 
 
-def _apart(test: cst.BaseExpression) -> tuple[cst.BaseExpression | None, cst.BaseExpression]:
-    """``x is not None and bad(x)`` in two: the questions for None, and what follows them.
+def _apart(
+    site: Site, test: cst.BaseExpression
+) -> tuple[cst.BaseExpression | None, cst.BaseExpression]:
+    """``x is not None and bad(x)`` in two: the questions that Python answers, and what follows.
 
     What follows may then read what is there behind the questions only.
     """
@@ -316,11 +318,20 @@ def _apart(test: cst.BaseExpression) -> tuple[cst.BaseExpression | None, cst.Bas
         rest = rest.left
     parts.insert(0, rest)
     count = 0
-    while count < len(parts) - 1 and _asks_for_none(parts[count]):
+    while count < len(parts) - 1 and (
+        _asks_for_none(parts[count]) or _is_decided(site, parts[count])
+    ):
         count += 1
     if not count:
         return None, test
     return _joined(parts[:count]), _joined(parts[count:])
+
+
+def _is_decided(site: Site, node: cst.BaseExpression) -> bool:
+    """A flag of an object or a parameter: ``self.training``, ``check``."""
+    fact = site.fact(node)
+    plain = isinstance(node, cst.Name | cst.Attribute)
+    return plain and fact is not None and fact.kind in ("bool", "none", "str")
 
 
 def _asks_for_none(node: cst.BaseExpression) -> bool:

@@ -14,13 +14,13 @@ _BUILTINS = words(
     range repr reversed round set sorted str sum tuple zip"""
 )
 _METHODS = words(
-    """abs all allclose amax amin any argmax argmin bool clamp clone count_nonzero cpu cumsum
-    detach diff dim double element_size eq equal exp flatten float ge gt int isclose isfinite
-    isinf isnan item le log long lt max mean median min nanmean ne neg nelement nonzero norm
-    numel numpy permute prod reshape round size sqrt square squeeze std sum t tolist topk
-    transpose unique unsqueeze var view capitalize center count encode endswith format get
-    index items join keys ljust lower lstrip removeprefix removesuffix replace rjust rstrip
-    split startswith strip title upper values zfill"""
+    """abs all allclose amax amin any argmax argmin bincount bool clamp clone count_nonzero cpu
+    cumsum detach diff dim double element_size eq equal exp flatten float ge gt int isclose
+    isfinite isinf isnan item le log long lt max mean median min nanmean ne neg nelement
+    nonzero norm numel numpy permute prod reshape round size sqrt square squeeze std sum t
+    tolist topk transpose unique unsqueeze var view capitalize center count encode endswith
+    format get index items join keys ljust lower lstrip removeprefix removesuffix replace
+    rjust rstrip split startswith strip title upper values zfill"""
 )
 #: Methods whose result on float16 or bfloat16 depends on autocast.
 AUTOCAST_METHODS = words("cumsum exp log mean norm nanmean prod sqrt square std sum var")
