@@ -331,7 +331,7 @@ class _Engine:
         if comments_in(node.test):
             raise Refusal("a condition holds a comment")
         above = [*leading(node), *(line for line in leading(ending) if line.comment)]
-        header = body.header or getattr(ending, "trailing_whitespace", body).comment
+        header = body.header or _comment_of(ending)
         test = operand(condition.tensor)
         if not breaks and not before and last and not rest:
             return [], mask, []
@@ -585,3 +585,7 @@ def _like(node: cst.BaseStatement, text: str) -> cst.BaseStatement:
     return line.with_changes(
         leading_lines=node.leading_lines, trailing_whitespace=node.trailing_whitespace
     )
+
+
+def _comment_of(node: cst.BaseStatement) -> cst.Comment | None:
+    return node.trailing_whitespace.comment if isinstance(node, cst.SimpleStatementLine) else None
