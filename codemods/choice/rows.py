@@ -35,22 +35,21 @@ _LOOP = """rows = []
         n = lens[i].item()  # valid
         rows.append(x[i, :n].sum(0))
     return torch.stack(rows)"""
-_LOOP_AFTER = """rows = []
-    steps = torch.arange(x.shape[1], device=x.device)
-    for i in range(x.shape[0]):
-        n = lens[i]  # valid
-        rows.append(torch.where((steps < torch.where(n < 0, n + len(steps), n))[:, None], x[i], 0)\
-.sum(0))
+_FIRST = """steps = torch.arange(x.shape[1], device=x.device)
+    stops = torch.where(lens < 0, lens + x.shape[1], lens)
+"""
+_LOOP_AFTER = f"""rows = []
+    {_FIRST}    for i in range(x.shape[0]):
+        n = stops[i]  # valid
+        rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))
     return torch.stack(rows)"""
 _STORE = """x = x.clone()
     for b in range(len(lens)):
         x[b, lens[b]:] = 0
     return x"""
-_STORE_AFTER = """x = x.clone()
-    steps = torch.arange(x.shape[1], device=x.device)
-    for b in range(len(lens)):
-        x[b].masked_fill_((steps >= torch.where(lens[b] < 0, lens[b] + len(steps), lens[b]))\
-[:, None], 0)
+_STORE_AFTER = f"""x = x.clone()
+    {_FIRST.replace("stops", "starts")}    for b in range(len(lens)):
+        x[b].masked_fill_((steps >= starts[b])[:, None], 0)
     return x"""
 _EACH = """lens = (x != 0).sum(1)
     return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
@@ -176,7 +175,24 @@ class _Rows:
         self.replaced: dict[cst.CSTNode, cst.BaseExpression] = {}
         self.handled: set[cst.CSTNode] = set()
         self.sized: set[str] = set()
-        self.steps = fresh("steps", names_in(site.module))
+        self.taken = names_in(site.module)
+        self.steps = self._fresh("steps")
+        #: Lengths that may be negative, and the name of what they are from the front.
+        self.counted: dict[str, str] = {}
+
+    def _fresh(self, wish: str) -> str:
+        name = fresh(wish, self.taken)
+        self.taken.add(name)
+        return name
+
+    def _lengths(self, node: cst.BaseExpression, *, upper: bool = True) -> str:
+        """The text of the lengths, counted from the front."""
+        text = code(node)
+        if self._counts(text):
+            return text
+        if text not in self.counted:
+            self.counted[text] = self._fresh("stops" if upper else "starts")
+        return self.counted[text]
 
     def rewrite(self) -> Rewrite | None:
         body = self.loop.body if isinstance(self.loop, cst.For) else self.loop.elt
@@ -194,10 +210,17 @@ class _Rows:
             return None
         (base,) = self.sized
         edit = self.site.edit()
-        line = cst.parse_statement(
-            f"{self.steps} = {self.torch}.arange({base}, device={_root(base)}.device)"
+        device = f"{_root(base)}.device"
+        edit.insert_before(
+            statement,
+            cst.parse_statement(f"{self.steps} = {self.torch}.arange({base}, device={device})"),
+            *(
+                cst.parse_statement(
+                    f"{name} = {self.torch}.where({lens} < 0, {lens} + {base}, {lens})"
+                )
+                for lens, name in self.counted.items()
+            ),
         )
-        edit.insert_before(statement, line)
         for old, new in self.replaced.items():
             edit.replace(old, new)
         if self.values.torch_missing:
@@ -235,9 +258,10 @@ class _Rows:
         match over:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="tolist")), args=[]):
                 if self._is_lengths(inner):
-                    self.replaced[over] = inner.deep_clone()
+                    self.replaced[over] = cst.parse_expression(self._lengths(inner))
                     self.numbers[name] = code(inner)
             case cst.Name() if self._is_lengths(over):
+                self.replaced[over] = cst.parse_expression(self._lengths(over))
                 self.numbers[name] = code(over)
 
     def _is_lengths(self, node: cst.BaseExpression) -> bool:
@@ -254,14 +278,14 @@ class _Rows:
             case cst.Name(value=name), _:
                 found = self._read(value)
                 if found is not None:
-                    self.numbers[name] = code(found).partition("[")[0]
-                    if found is not value:
-                        self.replaced[value] = found.deep_clone()
+                    self.numbers[name] = code(found.value)
+                    base = cst.parse_expression(self._lengths(found.value))
+                    self.replaced[value] = found.with_changes(value=base)
             case cst.Tuple(elements=names), cst.Tuple(elements=parts) if len(names) == len(parts):
                 for each, part in zip(names, parts, strict=True):
                     self._assigned(each.value, part.value)
 
-    def _read(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    def _read(self, node: cst.BaseExpression) -> cst.Subscript | None:
         """``lens[i]`` of ``lens[i].item()``, ``int(lens[i])`` and the like."""
         match node:
             case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
@@ -320,25 +344,21 @@ class _Rows:
                 return True
         return self._read(node) is not None
 
-    def _bound(self, node: cst.BaseExpression) -> tuple[str, str]:
-        """The bound as a tensor, counted from the front; and what it is without that."""
-        match node:
-            case cst.Name(value=name) if name in self.numbers:
-                text, lengths = name, self.numbers[name]
-            case _ if (found := self._read(node)) is not None:
-                text, lengths = code(found), code(found).partition("[")[0]
-            case cst.BaseNumber():
-                text, lengths = code(node), ""
-            case _:
-                raise _NotSo
+    def _bound(self, node: cst.BaseExpression, *, upper: bool) -> str:
+        """The bound as a tensor (or a number), counted from the front."""
         self.handled |= {part for part in walk(node) if isinstance(part, cst.Name)}
-        if not lengths:
-            if "-" in text:
-                raise _NotSo
-            return text, text
-        if self._counts(lengths):
-            return text, text
-        return f"{self.torch}.where({text} < 0, {text} + len({self.steps}), {text})", text
+        found = self._read(node)
+        if found is not None:
+            return code(
+                found.with_changes(
+                    value=cst.parse_expression(self._lengths(found.value, upper=upper))
+                )
+            )
+        if isinstance(node, cst.Name) and node.value in self.numbers:
+            return node.value
+        if not isinstance(node, cst.Integer):
+            raise _NotSo
+        return code(node)
 
     def _counts(self, lengths: str) -> bool:
         """Whether the function binds the lengths to what counts, and is never negative."""
@@ -362,9 +382,9 @@ class _Rows:
         """The mask of a cut row, with as many dimensions as the row, and with one."""
         parts = []
         if cut.lower is not None:
-            parts.append(f"{self.steps} >= {self._bound(cut.lower)[0]}")
+            parts.append(f"{self.steps} >= {self._bound(cut.lower, upper=False)}")
         if cut.upper is not None:
-            parts.append(f"{self.steps} < {self._bound(cut.upper)[0]}")
+            parts.append(f"{self.steps} < {self._bound(cut.upper, upper=True)}")
         flat = parts[0] if len(parts) == 1 else f"({parts[0]}) & ({parts[1]})"
         if cut.dims == 1:
             return flat, f"({flat})"
