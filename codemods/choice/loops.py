@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -19,6 +18,7 @@ from gbfix.schema import Safety
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
 from ..control_flow.break_to_cond import is_bounded
 from ..control_flow.closures import captured_for_later
+from ..control_flow.if_to_where import is_point
 from ..control_flow.predicates import is_data_dependent, split
 from ..control_flow.refusal import Condition, Refusal
 from ..control_flow.sites import surely_without_gradients
@@ -27,6 +27,7 @@ from ..control_flow.texts import operand
 from ..control_flow.uses import is_private
 from ..control_flow.values import Values
 from .loops_cases import EXAMPLES, NEAR_MISSES
+from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
 from .loops_vain import Vain
 
 #: Statements in all rounds together that a graph may hold, before it is too long to compile.
@@ -96,21 +97,6 @@ def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
     return found.breaks + found.continues
 
 
-@dataclasses.dataclass(frozen=True)
-class _Mask:
-    """When statements count: where the flag is set, or (``rests``) where it is not."""
-
-    flag: str
-    rests: bool = True
-
-    def chosen(self, torch: str, old: str, new: str) -> str:
-        arms = (old, new) if self.rests else (new, old)
-        return f"{torch}.where({self.flag}, {', '.join(arms)})"
-
-    def counts(self, torch: str) -> str:
-        return f"{torch}.logical_not({self.flag})" if self.rests else self.flag
-
-
 def _rewrite(site: Site, loop: cst.For, function: cst.FunctionDef) -> Rewrite:
     values = Values(site)
     found = exits([loop.body])
@@ -159,7 +145,7 @@ class _Engine:
         self._carry(used, stored)
         self.done = self.name("done")
         ends = self._ends(statements)
-        mask = _Mask(self.done) if ends else None
+        mask = Mask(self.done) if ends else None
         body, _ = self.block(statements, mask)
         check_later_changes(self.site, loop, values, set(self.frozen))
         edit = self.site.edit()
@@ -185,6 +171,10 @@ class _Engine:
             edit.add_import("torch")
         notes = ["All rounds of the loop are run; those after the end compute in vain."]
         safety = Safety.SAFE
+        facts = [values.outside(name) for name in self.frozen]
+        if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
+            safety = Safety.UNSAFE
+            notes.append("A tensor that it does not change would lose its gradient.")
         if self.vain.draws:
             safety = Safety.UNSAFE
             notes.append(f"`{self.vain.draws[0]}` may draw random numbers in these rounds, too.")
@@ -278,8 +268,8 @@ class _Engine:
     # -- statements --------------------------------------------------------------------------
 
     def block(
-        self, statements: Sequence[cst.BaseStatement], mask: _Mask | None
-    ) -> tuple[list[cst.BaseStatement], _Mask | None]:
+        self, statements: Sequence[cst.BaseStatement], mask: Mask | None
+    ) -> tuple[list[cst.BaseStatement], Mask | None]:
         done: list[cst.BaseStatement] = []
         queue = list(statements)
         while queue:
@@ -291,8 +281,10 @@ class _Engine:
             if not isinstance(statement, cst.If):
                 raise Refusal("a jump stands deeper in it")
             if not self._by_data(statement.test):
-                if any(self._by_data(i.test) for i in _ifs(statement)):
+                if any(self._by_data(i.test) for i in ifs_in(statement)):
                     raise Refusal("a jump on data stands below a test that Python decides")
+                if self.loop.orelse is not None:
+                    raise Refusal("Python may end it, too, and it has an `else`")
                 done.append(statement)
                 continue
             new, mask, rest = self.jump(statement, mask, last=not queue)
@@ -304,8 +296,8 @@ class _Engine:
         return is_data_dependent(test, self.values)
 
     def jump(
-        self, node: cst.If, mask: _Mask | None, *, last: bool
-    ) -> tuple[list[cst.BaseStatement], _Mask | None, list[cst.BaseStatement]]:
+        self, node: cst.If, mask: Mask | None, *, last: bool
+    ) -> tuple[list[cst.BaseStatement], Mask | None, list[cst.BaseStatement]]:
         """``if test: ...; break``: its flag, the mask of what follows, and what else follows."""
         body = branch_of(node.body)
         rest: list[cst.BaseStatement] = []
@@ -326,12 +318,14 @@ class _Engine:
             case _:
                 raise Refusal("a jump stands deeper in it")
         condition = split(node.test, self.values)
+        if condition.node is None or not is_point(condition.node, self.values):
+            raise Refusal(f"`{code(node.test)}` may have dimensions")
         if condition.python and (before or not breaks or self.loop.orelse is not None):
             raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
         if comments_in(node.test):
             raise Refusal("a condition holds a comment")
         above = [*leading(node), *(line for line in leading(ending) if line.comment)]
-        header = body.header or _comment_of(ending)
+        header = body.header or comment_of(ending)
         test = operand(condition.tensor)
         if not breaks and not before and last and not rest:
             return [], mask, []
@@ -342,21 +336,21 @@ class _Engine:
                     raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
                 return self._after_skip(test, above, header, mask), mask, rest
             text = condition.tensor if mask is None else f"{mask.flag} | {test}"
-            line = _line(f"{flag} = {text}", () if condition.python else above, header)
-            return self._asked(condition, line, above), _Mask(flag), rest
+            line = line_of(f"{flag} = {text}", () if condition.python else above, header)
+            return self._asked(condition, line, above), Mask(flag), rest
         stops = self.name("stops" if breaks else "skips")
         text = condition.tensor if mask is None else f"{mask.counts(self.torch)} & {test}"
-        new = [_line(f"{stops} = {text}", above, header)]
-        inside, _ = self.block(before, _Mask(stops, rests=False))
+        new = [line_of(f"{stops} = {text}", above, header)]
+        inside, _ = self.block(before, Mask(stops, rests=False))
         new += inside
-        after = _Mask(stops)
+        after = Mask(stops)
         if breaks:
-            new.append(_line(f"{self.done} = {self.done} | {stops}"))
-            after = _Mask(self.done)
+            new.append(line_of(f"{self.done} = {self.done} | {stops}"))
+            after = Mask(self.done)
         if mask is not None and (not breaks or mask.flag != self.done):
             flag = self.name("idle")
-            new.append(_line(f"{flag} = {mask.flag} | {stops}"))
-            after = _Mask(flag)
+            new.append(line_of(f"{flag} = {mask.flag} | {stops}"))
+            after = Mask(flag)
         return new, after, rest
 
     def _asked(
@@ -376,17 +370,17 @@ class _Engine:
         test: str,
         above: Sequence[cst.EmptyLine],
         header: cst.Comment | None,
-        mask: _Mask,
+        mask: Mask,
     ) -> list[cst.BaseStatement]:
         """A ``break`` in a round that may have been skipped already."""
         stops = self.name("stops")
         return [
-            _line(f"{stops} = {mask.counts(self.torch)} & {test}", above, header),
-            _line(f"{self.done} = {self.done} | {stops}"),
-            _line(f"{mask.flag} = {mask.flag} | {stops}"),
+            line_of(f"{stops} = {mask.counts(self.torch)} & {test}", above, header),
+            line_of(f"{self.done} = {self.done} | {stops}"),
+            line_of(f"{mask.flag} = {mask.flag} | {stops}"),
         ]
 
-    def plain(self, node: cst.BaseStatement, mask: _Mask | None) -> list[cst.BaseStatement]:
+    def plain(self, node: cst.BaseStatement, mask: Mask | None) -> list[cst.BaseStatement]:
         """A statement from which nothing jumps."""
         if mask is None:
             return [node]
@@ -396,7 +390,8 @@ class _Engine:
             new = self._simple(node, small[0], names, mask)
             if new is not None:
                 return new
-        if _writes_rows(node):
+        self._check_in_place(node)
+        if writes_rows(node):
             raise Refusal(f"`{code(node).strip().splitlines()[0]}` writes rows below a test")
         if not mask.rests or mask.flag != self.done:
             self._check_numbers(node)
@@ -405,11 +400,19 @@ class _Engine:
         if set(names) & self.unbound:
             raise Refusal(f"`{min(names)}` may not be bound before it")
         olds = {name: self.name(f"old_{name}") for name in names}
-        kept = [_line(f"{olds[name]} = {name}") for name in names]
+        kept = [line_of(f"{olds[name]} = {name}") for name in names]
         kept[0] = kept[0].with_changes(leading_lines=leading(node))
         node = self._guarded(node.with_changes(leading_lines=()), mask, node)
-        after = [_line(f"{name} = {mask.chosen(self.torch, olds[name], name)}") for name in names]
+        after = [line_of(f"{name} = {mask.chosen(self.torch, olds[name], name)}") for name in names]
         return [*kept, node, *after]
+
+    def _check_in_place(self, node: cst.CSTNode) -> None:
+        """Refuse ``x += y`` of a tensor in a block: what it changes cannot be put back."""
+        for inner in walk(node):
+            if isinstance(inner, cst.AugAssign) and isinstance(inner.target, cst.Name):
+                fact = self.values.outside(inner.target.value) or self.values.fact(inner.target)
+                if fact is None or not fact.is_python_scalar:
+                    raise Refusal(f"`{inner.target.value}` is changed in place")
 
     def _check_numbers(self, node: cst.CSTNode) -> None:
         """Refuse a Python number that would go on counting in a round that is skipped."""
@@ -424,7 +427,7 @@ class _Engine:
         node: cst.BaseStatement,
         small: cst.BaseSmallStatement,
         names: list[str],
-        mask: _Mask,
+        mask: Mask,
     ) -> list[cst.BaseStatement] | None:
         match small:
             case cst.Assign(
@@ -441,16 +444,22 @@ class _Engine:
                     return [self._in_place(node, name, sign, value, mask)]
                 text = f"{name} {sign} {operand(code(self._safe(value, mask)))}"
                 return self._bind(node, name, text, mask)
+            case cst.AugAssign(target=cst.Name(value=name), operator=operator, value=value):
+                fact = self.values.outside(name) or self.values.fact(small.target)
+                if fact is not None and fact.is_python_scalar:
+                    return None
+                sign = code(operator).strip().removesuffix("=")
+                return [self._in_place(node, name, sign, value, mask)]
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as place)]):
                 old = code(place)
                 self._check_row(place, small.value)
                 text = mask.chosen(self.torch, old, code(self._safe(small.value, mask)))
-                return [_like(node, f"{old} = {text}")]
+                return [like(node, f"{old} = {text}")]
             case cst.AugAssign(target=cst.Subscript() as place, operator=operator, value=value):
                 old = code(place)
                 sign = code(operator).strip().removesuffix("=")
                 text = f"{old} {sign} {operand(code(self._safe(value, mask)))}"
-                return [_like(node, f"{old} = {mask.chosen(self.torch, old, text)}")]
+                return [like(node, f"{old} = {mask.chosen(self.torch, old, text)}")]
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())]) if not names:
                 if not mask.rests or mask.flag != self.done:
                     self._check_numbers(node)
@@ -463,38 +472,38 @@ class _Engine:
         name: str,
         sign: str,
         value: cst.BaseExpression,
-        mask: _Mask,
+        mask: Mask,
     ) -> cst.BaseStatement:
         """``x += torch.where(done, 0, y)``: a tensor that others hold is still changed in place."""
         neutral = {"+": "0", "-": "0", "*": "1", "/": "1"}.get(sign)
         if neutral is None or not self.values.is_tensor(value):
             raise Refusal(f"`{name}` is changed in place")
         chosen = mask.chosen(self.torch, neutral, code(self._safe(value, mask)))
-        return _like(node, f"{name} {sign}= {chosen}")
+        return like(node, f"{name} {sign}= {chosen}")
 
     def _bind(
-        self, node: cst.BaseStatement, name: str, value: str, mask: _Mask
+        self, node: cst.BaseStatement, name: str, value: str, mask: Mask
     ) -> list[cst.BaseStatement]:
         if name not in self.unbound:
-            return [_like(node, f"{name} = {mask.chosen(self.torch, name, value)}")]
+            return [like(node, f"{name} = {mask.chosen(self.torch, name, value)}")]
         if mask.flag != self.done or not mask.rests:
             raise Refusal(f"`{name}` may not be bound before it")
         if value.isidentifier():
             chosen = mask.chosen(self.torch, name, value)
-            return [_like(node, f"{name} = {value} if {name} is None else {chosen}")]
+            return [like(node, f"{name} = {value} if {name} is None else {chosen}")]
         new = self.name(f"next_{name}" if name.startswith("new") else f"new_{name}")
         chosen = mask.chosen(self.torch, name, new)
         return [
-            _like(node, f"{new} = {value}"),
-            _line(f"{name} = {new} if {name} is None else {chosen}"),
+            like(node, f"{new} = {value}"),
+            line_of(f"{name} = {new} if {name} is None else {chosen}"),
         ]
 
-    def _safe(self, value: cst.BaseExpression, mask: _Mask) -> cst.BaseExpression:
+    def _safe(self, value: cst.BaseExpression, mask: Mask) -> cst.BaseExpression:
         arms = ("1", "{}") if mask.rests else ("{}", "1")
         return self.vain.guarded(value, f"{self.torch}.where({mask.flag}, {', '.join(arms)})")
 
     def _guarded(
-        self, node: cst.BaseStatement, mask: _Mask, original: cst.BaseStatement | None = None
+        self, node: cst.BaseStatement, mask: Mask, original: cst.BaseStatement | None = None
     ) -> cst.BaseStatement:
         """The statement with harmless operands, where it is a plain assignment."""
         match node:
@@ -548,44 +557,5 @@ class _Engine:
         comments = [line for line in self.loop.orelse.leading_lines if line.comment is not None]
         if not any(name in self.frozen for name in names_bound(statements)):
             self.frozen += [n for n in names_bound(statements) if n not in self.frozen]
-        new, _ = self.block(statements, _Mask(self.done))
+        new, _ = self.block(statements, Mask(self.done))
         return [new[0].with_changes(leading_lines=[*comments, *leading(new[0])]), *new[1:]]
-
-
-def _ifs(node: cst.CSTNode) -> list[cst.If]:
-    return [inner for inner in walk(node) if isinstance(inner, cst.If)]
-
-
-def _writes_rows(node: cst.CSTNode) -> bool:
-    return any(
-        isinstance(inner, cst.AssignTarget | cst.AugAssign)
-        and isinstance(inner.target, cst.Subscript)
-        for inner in walk(node)
-    )
-
-
-def _line(
-    text: str,
-    above: Sequence[cst.EmptyLine] = (),
-    header: cst.Comment | None = None,
-) -> cst.BaseStatement:
-    line = cst.parse_statement(text)
-    assert isinstance(line, cst.SimpleStatementLine)
-    if header is not None:
-        trailing = cst.TrailingWhitespace(cst.SimpleWhitespace("  "), header)
-        line = line.with_changes(trailing_whitespace=trailing)
-    return line.with_changes(leading_lines=above)
-
-
-def _like(node: cst.BaseStatement, text: str) -> cst.BaseStatement:
-    """A line of this text with the comments of the node."""
-    line = cst.parse_statement(text)
-    assert isinstance(line, cst.SimpleStatementLine)
-    assert isinstance(node, cst.SimpleStatementLine)
-    return line.with_changes(
-        leading_lines=node.leading_lines, trailing_whitespace=node.trailing_whitespace
-    )
-
-
-def _comment_of(node: cst.BaseStatement) -> cst.Comment | None:
-    return node.trailing_whitespace.comment if isinstance(node, cst.SimpleStatementLine) else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
@@ -85,7 +86,8 @@ class Vain:
         fact = self.site.fact(func) if self._is_of_file(func) else None
         if fact is not None and fact.kind == "module":
             kind = fact.type.rpartition(".")[2]
-            if kind in _DRAWING | _COUNTING or not fact.type.startswith("torch.nn."):
+            own = not fact.type.startswith("torch.nn.")
+            if kind in _DRAWING | _COUNTING or (own and not self._is_plain_class(kind)):
                 raise Refusal(f"`{code(func)}` may draw random numbers or keep statistics")
             if kind in _MAY_DRAW:
                 self.draws.append(code(func))
@@ -126,8 +128,27 @@ class Vain:
         if found is None or found.decorators or found.asynchronous is not None:
             return False
         self._open.add(name)
+        return self._only_computes(found)
+
+    def _is_plain_class(self, name: str) -> bool:
+        """Whether a module class of the file only computes, as do the layers that it makes."""
+        for part in self.site.module.body:
+            if not isinstance(part, cst.ClassDef) or part.name.value != name:
+                continue
+            layers = {node.value for node in walk(part) if isinstance(node, cst.Name)}
+            if layers & (_DRAWING | _COUNTING | _MAY_DRAW - {"Sequential", "ModuleList"}):
+                return False
+            for inside in part.body.body:
+                if isinstance(inside, cst.FunctionDef) and inside.name.value == "forward":
+                    return self._only_computes(inside)
+        return False
+
+    def _only_computes(self, found: cst.FunctionDef) -> bool:
+        """Whether the function changes nothing, draws nothing and shows nothing."""
         for inner in walk(found.body):
             match inner:
+                case cst.Attribute(attr=attr) if attr.value in RNG_METHODS | RNG_FUNCTIONS:
+                    return False
                 case cst.AssignTarget(target=cst.Attribute() | cst.Subscript()):
                     return False
                 case cst.AugAssign() | cst.Yield() | cst.Await() | cst.Raise() | cst.With():
