@@ -18,7 +18,7 @@ from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.names import fresh
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Edit, Rewrite, Site
-from gbfix.schema import Fact, Safety
+from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, Refused, capture, has_loose_number
 from ..wrap.operator_text import (
@@ -92,10 +92,17 @@ class Effect:
     under: cst.BaseExpression | None = None
 
 
-def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | Advice:
+def effect_operator(
+    site: Site,
+    old: cst.CSTNode,
+    effect: Effect,
+    *,
+    after: Sequence[cst.BaseStatement] = (),
+) -> Rewrite | Advice:
     """Rewrite ``old`` (a call, or a whole statement) to a call of an effectful operator.
 
-    Where that would not be right, the answer is advice that says why.
+    ``after`` are statements of the old one that follow the call now.  Where that would not be
+    right, the answer is advice that says why.
     """
     edit = site.edit()
     try:
@@ -109,21 +116,22 @@ def effect_operator(site: Site, old: cst.CSTNode, effect: Effect) -> Rewrite | A
         if isinstance(old, cst.SimpleStatementLine):
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
         if effect.under is None:
-            edit.replace(old, with_leading_lines(line, like=old))
+            edit.replace(old, with_leading_lines(line, like=old), *after)
         else:
             guard = cst.If(effect.under, cst.IndentedBlock([line]))
             edit.replace(old, with_leading_lines(guard, like=old))
     notes = (OPERATOR_NOTE, *effect.notes)
-    safety = Safety.SAFE
     passed = [arg.value for arg in call.args if not _is_tensor_there(site, arg.value, effect)]
     if effect.decides and has_loose_number(site, passed):
         # Called where the original looked at a condition first, and with whatever a caller gives.
-        safety = Safety.UNSAFE
-        notes = (*notes, "a parameter without annotation is taken for what the program gave")
+        notes = (
+            *notes,
+            "a parameter without annotation takes what the program gave: a tensor in place of a"
+            " number (or the other way round) is an error now",
+        )
     return edit.rewrite(
         f"move the {effect.verb} into an effectful custom operator",
         rank=50,
-        safety=safety,
         notes=notes,
     )
 

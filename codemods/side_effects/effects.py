@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import dotted, resolve
 from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Site
@@ -64,6 +65,8 @@ def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> 
                 fact = _fact_of_name(site, node)
             if fact is None and isinstance(node, cst.Attribute):
                 fact = _fact_in_test(site, node)
+            if fact is None and formatted:
+                fact = _inferred(site, node)
             if fact is None and not _is_plainly_scalar(node):
                 raise Refused(f"the type of `{code(node)}` was not seen")
             if fact is None:
@@ -75,6 +78,19 @@ def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> 
                     f"`{code(node)}` prints its `grad_fn` or its class, which compiled code has"
                     " lost; print `.detach()` or `.item()` of it instead"
                 )
+
+
+def _inferred(site: Site, node: cst.BaseExpression) -> Fact | None:
+    """What the expression gives, where it never ran, if that is a tensor of no dimensions."""
+
+    def known(part: cst.BaseExpression) -> Fact | None:
+        fact = site.fact(part)
+        if fact is None and isinstance(part, cst.Name):
+            return _fact_of_name(site, part)
+        return fact
+
+    fact = infer(node, known)
+    return fact if fact is not None and fact.is_tensor and fact.shape == () else None
 
 
 def _fact_of_name(site: Site, node: cst.Name) -> Fact | None:
@@ -89,7 +105,8 @@ def _fact_of_name(site: Site, node: cst.Name) -> Fact | None:
 def _fact_in_test(site: Site, node: cst.Attribute) -> Fact | None:
     """What an attribute was in the test of the ``if`` around it, where the branch never ran."""
     text = dotted(node)
-    around = next((part for part in site.ancestors(node) if isinstance(part, cst.If)), None)
+    kinds = cst.If | cst.Assert
+    around = next((part for part in site.ancestors(node) if isinstance(part, kinds)), None)
     if text is None or around is None:
         return None
     for part in walk(around.test):

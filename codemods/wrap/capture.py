@@ -19,7 +19,7 @@ from typing import cast
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
-from gbfix.analysis.names import fresh
+from gbfix.analysis.names import fresh, telling_name
 from gbfix.analysis.scopes import (
     enclosing_functions,
     function_scope,
@@ -215,7 +215,10 @@ def capture(
     """
     collector = _Collector(site, expressions, kept or {})
     for number, expression in enumerate(expressions):
-        collector.visit(expression, bound=frozenset(), conditional=conditional and number > 0)
+        if number == 0:
+            collector.first(expression)
+        else:
+            collector.visit(expression, bound=frozenset(), conditional=conditional)
     replace = _Replace(collector.replacements(torch))
     bodies = [cast(cst.BaseExpression, expression.visit(replace)) for expression in expressions]
     return Captured(tuple(bodies), tuple(collector.parameters))
@@ -250,6 +253,20 @@ class _Collector:
                 text = f"{parameter.wrapper.replace('torch', torch)}({text})"
             new[node] = cst.parse_expression(text)
         return new
+
+    def first(self, node: cst.BaseExpression) -> None:
+        """An expression that is always evaluated: a tensor that cannot be computed inside (because
+        of autocast, or of what a call does) is computed where it was, and passed.
+        """
+        before = list(self.parameters), dict(self.passed), dict(self.by_text)
+        try:
+            self.visit(node, bound=frozenset(), conditional=False)
+        except Refused:
+            self.parameters, self.passed, self.by_text = before
+            fact = self.fact(node)
+            alone = not any(isinstance(part, (*_FORBIDDEN, cst.Await)) for part in walk(node))
+            if fact is None or not fact.is_tensor or not alone or not self.need(node):
+                raise
 
     def visit(self, node: cst.CSTNode, *, bound: frozenset[str], conditional: bool) -> None:
         if node in self.kept:
@@ -428,7 +445,7 @@ class _Collector:
         if isinstance(last, cst.Attribute):
             base = last.attr.value
         else:
-            base = last.value if isinstance(last, cst.Name) else "value"
+            base = last.value if isinstance(last, cst.Name) else telling_name(node)
         inner = last.value if isinstance(last, cst.Attribute) else None
         if isinstance(node, cst.Call) and isinstance(inner, cst.Name) and inner.value != "self":
             base = f"{inner.value}_{base}"

@@ -14,20 +14,20 @@ _BUILTINS = words(
     range repr reversed round set sorted str sum tuple zip"""
 )
 _METHODS = words(
-    """abs all amax amin any argmax argmin bool clamp clone count_nonzero cpu cumsum detach diff
-    dim double element_size eq exp flatten float ge gt int isfinite isinf isnan item le log
-    long lt max mean median min nanmean ne neg nelement nonzero norm numel numpy permute prod
-    reshape round size sqrt square squeeze std sum t tolist topk transpose unique unsqueeze
-    var view capitalize center count encode endswith format get index items join keys ljust
-    lower lstrip removeprefix removesuffix replace rjust rstrip split startswith strip title
-    upper values zfill"""
+    """abs all allclose amax amin any argmax argmin bincount bool clamp clone count_nonzero cpu
+    cumsum detach diff dim double element_size eq equal exp flatten float ge gt int isclose
+    isfinite isinf isnan item le log long lt max mean median min nanmean ne neg nelement
+    nonzero norm numel numpy permute prod reshape round size sqrt square squeeze std sum t
+    tolist topk transpose unique unsqueeze var view capitalize center count encode endswith
+    format get index items join keys ljust lower lstrip removeprefix removesuffix replace
+    rjust rstrip split startswith strip title upper values zfill"""
 )
 #: Methods whose result on float16 or bfloat16 depends on autocast.
 AUTOCAST_METHODS = words("cumsum exp log mean norm nanmean prod sqrt square std sum var")
 _TENSOR_STATE = words("T device dtype itemsize mT nbytes ndim shape")
 _TORCH = words(
-    """all any argmax argmin count_nonzero device isfinite isinf isnan max mean min norm numel
-    std sum var"""
+    """all allclose any argmax argmin count_nonzero device equal is_floating_point isclose isfinite
+    isinf isnan isneginf isposinf max mean min norm numel ones_like std sum var zeros_like"""
 )
 _MODULES = ("math.", "string.", "textwrap.")
 _CONSTANTS = words(

@@ -1,0 +1,561 @@
+"""A loop that tensor data ends early runs to its bound, and keeps what it had (any shape of it)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.exits import exits
+from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Safety
+
+from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
+from ..control_flow.break_to_cond import is_bounded
+from ..control_flow.closures import captured_for_later
+from ..control_flow.if_to_where import is_point
+from ..control_flow.predicates import is_data_dependent, split
+from ..control_flow.refusal import Condition, Refusal
+from ..control_flow.sites import surely_without_gradients
+from ..control_flow.surroundings import check_later_changes
+from ..control_flow.texts import operand
+from ..control_flow.uses import is_private
+from ..control_flow.values import Values
+from .loops_cases import EXAMPLES, NEAR_MISSES
+from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
+from .loops_vain import Vain
+
+#: Statements in all rounds together that a graph may hold, before it is too long to compile.
+_MANY = 2000
+
+
+class LoopToBound(Codemod):
+    """*What it does.*  Lets a loop that tensor data ends early run through all its rounds.  Once
+    the test was true, the rounds left compute in vain: what the loop carries keeps its values.
+
+    ```python
+    for _ in range(iterations):
+        u = 1.0 / (kernel @ v)
+        if (u - before).abs().max() < tolerance:
+            break
+    ```
+    becomes `done = torch.tensor(False)`, `u = torch.where(done, u, ...)` and
+    `done = done | (...)`; an operand with no finite derivative where the loop has ended is 1 there.
+
+    *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
+    number of ``break`` and ``continue`` in its own block, with or without ``else``; what is used
+    afterwards is tensors of one shape and dtype.  Rows of a tensor may be written
+    (``out[i] = ...``).
+
+    *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in rounds that
+    count no longer.
+
+    *Refuses.*  Random numbers, output, in-place changes and calls of unknown code in the loop;
+    lists that grow and Python numbers that are used after a loop that ends early.
+    """
+
+    name = "loop-to-bound"
+    codes = ("GB0170", "GB0088", "GB0033", "GB0124", "GB7000", "data-dependent-guard")
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        loop = _loop_at(site)
+        if loop is None or site.function is None:
+            return
+        try:
+            yield _rewrite(site, loop, site.function)
+        except Refusal as reason:
+            if reason.args and reason.args[0]:
+                line = site.span(loop).line
+                yield Advice(f"the loop on line {line} cannot run to its bound: {reason.args[0]}.")
+
+
+def _loop_at(site: Site) -> cst.For | None:
+    """The loop that an ``if`` leaves in whose test the site stands."""
+    child: cst.CSTNode = site.node
+    tested: cst.If | None = child if isinstance(child, cst.If) else None
+    for parent in site.ancestors(site.node):
+        if isinstance(parent, cst.If) and child is parent.test and tested is None:
+            tested = parent
+        if isinstance(parent, cst.For):
+            jumps = tested is not None and _own_jumps([tested])
+            return parent if jumps and parent.body is child else None
+        if isinstance(parent, cst.While | cst.FunctionDef | cst.Lambda):
+            return None
+        child = parent
+    return None
+
+
+def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
+    found = exits(statements)
+    return found.breaks + found.continues
+
+
+def _rewrite(site: Site, loop: cst.For, function: cst.FunctionDef) -> Rewrite:
+    values = Values(site)
+    found = exits([loop.body])
+    if found.returns or found.yields or found.awaits or found.raises or loop.asynchronous:
+        raise Refusal("")
+    if not is_bounded(loop.iter, values):
+        raise Refusal(f"it is not known how often it runs over `{code(loop.iter)}`")
+    targets = {n.value for n in walk(loop.target) if isinstance(n, cst.Name)}
+    used = live_after(function, loop)
+    if targets & used:
+        raise Refusal(f"`{min(targets & used)}` is used after it, and is no tensor")
+    engine = _Engine(site, loop, function, values)
+    return engine.rewrite(used)
+
+
+class _Engine:
+    def __init__(
+        self, site: Site, loop: cst.For, function: cst.FunctionDef, values: Values
+    ) -> None:
+        self.site = site
+        self.loop = loop
+        self.function = function
+        self.values = values
+        self.torch = values.torch
+        self.taken = names_in(site.module)
+        self.gradients = not surely_without_gradients(site, loop)
+        self.vain = Vain(site, values, gradients=self.gradients)
+        self.breaks = False
+        self.done = ""
+        self.frozen: list[str] = []
+        self.unbound: set[str] = set()
+
+    def name(self, wish: str) -> str:
+        name = fresh(wish, self.taken)
+        self.taken.add(name)
+        return name
+
+    # -- the whole ---------------------------------------------------------------------------
+
+    def rewrite(self, used: frozenset[str]) -> Rewrite:
+        loop, values = self.loop, self.values
+        statements = branch_of(loop.body).statements
+        if len(statements) * self._rounds() > _MANY:
+            raise Refusal("it has too many rounds to unroll")
+        stored = self._check(statements)
+        self._carry(used, stored)
+        self.done = self.name("done")
+        ends = self._ends(statements)
+        mask = Mask(self.done) if ends else None
+        body, _ = self.block(statements, mask)
+        check_later_changes(self.site, loop, values, set(self.frozen))
+        edit = self.site.edit()
+        above = leading(loop)
+        comments = without_blank_start(above)
+        first: list[cst.BaseStatement] = []
+        for name in sorted(self.unbound):
+            first.append(cst.parse_statement(f"{name} = None"))
+        if ends:
+            device = self._device()
+            flag = f"{self.done} = {self.torch}.tensor(False{device})"
+            first.append(cst.parse_statement(flag))
+        if first:
+            blank = above[: len(above) - len(comments)]
+            first[0] = first[0].with_changes(leading_lines=blank)
+        new = loop.with_changes(
+            body=loop.body.with_changes(body=body),
+            leading_lines=comments if first else above,
+            orelse=None,
+        )
+        edit.replace(loop, *first, new, *self._else())
+        if values.torch_missing:
+            edit.add_import("torch")
+        notes = ["All rounds of the loop are run; those after the end compute in vain."]
+        safety = Safety.SAFE
+        facts = [values.outside(name) for name in self.frozen]
+        if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
+            safety = Safety.UNSAFE
+            notes.append("A tensor that it does not change would lose its gradient.")
+        if self.vain.draws:
+            safety = Safety.UNSAFE
+            notes.append(f"`{self.vain.draws[0]}` may draw random numbers in these rounds, too.")
+        if self.vain.unsure:
+            safety = Safety.UNSAFE
+            notes.append(
+                "With gradients, a derivative that is not finite there makes them NaN"
+                f" (`{self.vain.unsure[0]}`)."
+            )
+        title = "let the loop run to its bound, and keep what it had with torch.where"
+        return edit.rewrite(title, notes=notes, rank=23, safety=safety)
+
+    def _rounds(self) -> int:
+        match self.loop.iter:
+            case cst.Call(func=cst.Name(value="range"), args=[*_, last]):
+                fact = self.values.fact(last.value)
+                if fact is not None and isinstance(fact.value, int):
+                    return fact.value
+        return 1
+
+    def _device(self) -> str:
+        for name in [*self.frozen, *sorted(activity(self.loop).reads)]:
+            fact = self.values.outside(name)
+            if fact is not None and fact.is_tensor and name not in self.unbound:
+                return f", device={name}.device"
+        raise Refusal("it is not known on which device it computes")
+
+    def _ends(self, statements: Sequence[cst.BaseStatement]) -> bool:
+        """Whether data may end the loop (and not a round of it alone)."""
+        for statement in statements:
+            if isinstance(statement, cst.If) and exits([statement]).breaks:
+                for inner in walk(statement):
+                    if isinstance(inner, cst.If) and is_data_dependent(inner.test, self.values):
+                        return True
+        return False
+
+    def _check(self, statements: Sequence[cst.BaseStatement]) -> set[str]:
+        """Refuse what a round must not do in vain; the names whose rows it writes."""
+        self.vain.check(*statements, *self._else_statements())
+        stored: set[str] = set()
+        for node in (part for s in statements for part in walk(s)):
+            target: cst.BaseExpression | None = None
+            if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign):
+                target = node.target
+            if isinstance(target, cst.Subscript):
+                if not isinstance(target.value, cst.Name):
+                    raise Refusal(f"`{code(target)}` is written")
+                stored.add(target.value.value)
+            elif isinstance(target, cst.Attribute):
+                raise Refusal(f"`{code(target)}` is set")
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+                owner = self.values.fact(node.func.value)
+                if owner is not None and owner.kind in ("list", "dict", "set"):
+                    raise Refusal(
+                        f"`{code(node.func.value)}` changes its length with the data; keep all"
+                        " rounds, with a mask or a count of what is valid"
+                    )
+            elif isinstance(node, cst.NamedExpr):
+                raise Refusal(f"`{code(node)}` binds a name in an expression")
+        return stored
+
+    def _carry(self, used: frozenset[str], stored: set[str]) -> None:
+        """Finds the names that must keep their values once the loop has ended."""
+        first = branch_of(self.loop.body).statements[0]
+        bound = names_bound([self.loop.body])
+        live = live_before(self.function, first) | used
+        before = definitely_bound_before(self.function, self.loop)
+        captured = captured_for_later(self.site, self.function)
+        for name in bound:
+            if name in captured:
+                raise Refusal(f"`{name}` is used by a nested function")
+            if name not in live or name in stored:
+                continue
+            fact = self.values.outside(name)
+            if name not in before:
+                if name in live_before(self.function, first):
+                    raise Refusal(f"`{name}` may not be bound before it")
+                self.unbound.add(name)
+                self.frozen.append(name)
+            elif fact is not None and fact.is_tensor:
+                self.frozen.append(name)
+            elif name in used:
+                kind = "no tensor" if fact is None else f"no tensor ({fact.kind})"
+                raise Refusal(
+                    f"`{name}` is {kind}, and its value after the loop depends on the data; count"
+                    " with a tensor"
+                )
+        if not self.frozen and not stored:
+            raise Refusal("it binds no name that is used again")
+
+    # -- statements --------------------------------------------------------------------------
+
+    def block(
+        self, statements: Sequence[cst.BaseStatement], mask: Mask | None
+    ) -> tuple[list[cst.BaseStatement], Mask | None]:
+        done: list[cst.BaseStatement] = []
+        queue = list(statements)
+        while queue:
+            statement = queue.pop(0)
+            jumps = _own_jumps([statement])
+            if not jumps:
+                done += self.plain(statement, mask)
+                continue
+            if not isinstance(statement, cst.If):
+                raise Refusal("a jump stands deeper in it")
+            if not self._by_data(statement.test):
+                if any(self._by_data(i.test) for i in ifs_in(statement)):
+                    raise Refusal("a jump on data stands below a test that Python decides")
+                if self.loop.orelse is not None:
+                    raise Refusal("Python may end it, too, and it has an `else`")
+                done.append(statement)
+                continue
+            new, mask, rest = self.jump(statement, mask, last=not queue)
+            done += new
+            queue = [*rest, *queue]
+        return done, mask
+
+    def _by_data(self, test: cst.BaseExpression) -> bool:
+        return is_data_dependent(test, self.values)
+
+    def jump(
+        self, node: cst.If, mask: Mask | None, *, last: bool
+    ) -> tuple[list[cst.BaseStatement], Mask | None, list[cst.BaseStatement]]:
+        """``if test: ...; break``: its flag, the mask of what follows, and what else follows."""
+        body = branch_of(node.body)
+        rest: list[cst.BaseStatement] = []
+        match node.orelse:
+            case cst.Else() as orelse:
+                rest = list(branch_of(orelse.body).statements)
+            case cst.If() as chained:
+                rest = [chained.with_changes(leading_lines=())]
+                raise Refusal("a jump stands in a chain of tests")
+        *before, ending = body.statements
+        if _own_jumps(before) or _own_jumps(rest):
+            raise Refusal("a jump stands deeper in it")
+        match ending:
+            case cst.SimpleStatementLine(body=[cst.Break()]):
+                breaks = True
+            case cst.SimpleStatementLine(body=[cst.Continue()]):
+                breaks = False
+            case _:
+                raise Refusal("a jump stands deeper in it")
+        condition = split(node.test, self.values)
+        if condition.node is None or not is_point(condition.node, self.values):
+            raise Refusal(f"`{code(node.test)}` may have dimensions")
+        if condition.python and (before or not breaks or self.loop.orelse is not None):
+            raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
+        if comments_in(node.test):
+            raise Refusal("a condition holds a comment")
+        above = [*leading(node), *(line for line in leading(ending) if line.comment)]
+        header = body.header or comment_of(ending)
+        test = operand(condition.tensor)
+        if not breaks and not before and last and not rest:
+            return [], mask, []
+        if not before:
+            flag = self.done if breaks else self.name("skips")
+            if breaks and mask is not None and mask.flag != self.done:
+                if condition.python:
+                    raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
+                return self._after_skip(test, above, header, mask), mask, rest
+            text = condition.tensor if mask is None else f"{mask.flag} | {test}"
+            line = line_of(f"{flag} = {text}", () if condition.python else above, header)
+            return self._asked(condition, line, above), Mask(flag), rest
+        stops = self.name("stops" if breaks else "skips")
+        text = condition.tensor if mask is None else f"{mask.counts(self.torch)} & {test}"
+        new = [line_of(f"{stops} = {text}", above, header)]
+        inside, _ = self.block(before, Mask(stops, rests=False))
+        new += inside
+        after = Mask(stops)
+        if breaks:
+            new.append(line_of(f"{self.done} = {self.done} | {stops}"))
+            after = Mask(self.done)
+        if mask is not None and (not breaks or mask.flag != self.done):
+            flag = self.name("idle")
+            new.append(line_of(f"{flag} = {mask.flag} | {stops}"))
+            after = Mask(flag)
+        return new, after, rest
+
+    def _asked(
+        self, condition: Condition, line: cst.BaseStatement, above: Sequence[cst.EmptyLine]
+    ) -> list[cst.BaseStatement]:
+        """The line under what Python decides in the test: ``if i > 0 and error < tolerance``."""
+        if not condition.python:
+            return [line]
+        test = cst.parse_expression(condition.python)
+        if condition.joint == "and":
+            return [cst.If(test, cst.IndentedBlock([line]), leading_lines=above)]
+        leaves = cst.IndentedBlock([cst.parse_statement("break")])
+        return [cst.If(test, leaves, leading_lines=above), line]
+
+    def _after_skip(
+        self,
+        test: str,
+        above: Sequence[cst.EmptyLine],
+        header: cst.Comment | None,
+        mask: Mask,
+    ) -> list[cst.BaseStatement]:
+        """A ``break`` in a round that may have been skipped already."""
+        stops = self.name("stops")
+        return [
+            line_of(f"{stops} = {mask.counts(self.torch)} & {test}", above, header),
+            line_of(f"{self.done} = {self.done} | {stops}"),
+            line_of(f"{mask.flag} = {mask.flag} | {stops}"),
+        ]
+
+    def plain(self, node: cst.BaseStatement, mask: Mask | None) -> list[cst.BaseStatement]:
+        """A statement from which nothing jumps."""
+        if mask is None:
+            return [node]
+        names = [name for name in names_bound([node]) if name in self.frozen]
+        small = node.body if isinstance(node, cst.SimpleStatementLine) else ()
+        if len(small) == 1:
+            new = self._simple(node, small[0], names, mask)
+            if new is not None:
+                return new
+        self._check_in_place(node)
+        if writes_rows(node):
+            raise Refusal(f"`{code(node).strip().splitlines()[0]}` writes rows below a test")
+        if not mask.rests or mask.flag != self.done:
+            self._check_numbers(node)
+        if not names:
+            return [self._guarded(node, mask)]
+        if set(names) & self.unbound:
+            raise Refusal(f"`{min(names)}` may not be bound before it")
+        olds = {name: self.name(f"old_{name}") for name in names}
+        kept = [line_of(f"{olds[name]} = {name}") for name in names]
+        kept[0] = kept[0].with_changes(leading_lines=leading(node))
+        node = self._guarded(node.with_changes(leading_lines=()), mask, node)
+        after = [line_of(f"{name} = {mask.chosen(self.torch, olds[name], name)}") for name in names]
+        return [*kept, node, *after]
+
+    def _check_in_place(self, node: cst.CSTNode) -> None:
+        """Refuse ``x += y`` of a tensor in a block: what it changes cannot be put back."""
+        for inner in walk(node):
+            if isinstance(inner, cst.AugAssign) and isinstance(inner.target, cst.Name):
+                fact = self.values.outside(inner.target.value) or self.values.fact(inner.target)
+                if fact is None or not fact.is_python_scalar:
+                    raise Refusal(f"`{inner.target.value}` is changed in place")
+
+    def _check_numbers(self, node: cst.CSTNode) -> None:
+        """Refuse a Python number that would go on counting in a round that is skipped."""
+        first = branch_of(self.loop.body).statements[0]
+        carried = live_before(self.function, first)
+        for name in names_bound([node]):
+            if name in carried and name not in self.frozen:
+                raise Refusal(f"`{name}` is no tensor, and data decides whether it changes")
+
+    def _simple(
+        self,
+        node: cst.BaseStatement,
+        small: cst.BaseSmallStatement,
+        names: list[str],
+        mask: Mask,
+    ) -> list[cst.BaseStatement] | None:
+        match small:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+            ) if name in names:
+                self._check_alike(name, value)
+                return self._bind(node, name, code(self._safe(value, mask)), mask)
+            case cst.AugAssign(target=cst.Name(value=name), operator=operator, value=value) if (
+                name in names
+            ):
+                self._check_alike(name, value, mixed=True)
+                sign = code(operator).strip().removesuffix("=")
+                if not is_private(self.site, name, self.loop, self.values):
+                    return [self._in_place(node, name, sign, value, mask)]
+                text = f"{name} {sign} {operand(code(self._safe(value, mask)))}"
+                return self._bind(node, name, text, mask)
+            case cst.AugAssign(target=cst.Name(value=name), operator=operator, value=value):
+                fact = self.values.outside(name) or self.values.fact(small.target)
+                if fact is not None and fact.is_python_scalar:
+                    return None
+                sign = code(operator).strip().removesuffix("=")
+                return [self._in_place(node, name, sign, value, mask)]
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as place)]):
+                old = code(place)
+                self._check_row(place, small.value)
+                text = mask.chosen(self.torch, old, code(self._safe(small.value, mask)))
+                return [like(node, f"{old} = {text}")]
+            case cst.AugAssign(target=cst.Subscript() as place, operator=operator, value=value):
+                old = code(place)
+                sign = code(operator).strip().removesuffix("=")
+                text = f"{old} {sign} {operand(code(self._safe(value, mask)))}"
+                return [like(node, f"{old} = {mask.chosen(self.torch, old, text)}")]
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name())]) if not names:
+                if not mask.rests or mask.flag != self.done:
+                    self._check_numbers(node)
+                return [self._guarded(node, mask)]
+        return None
+
+    def _in_place(
+        self,
+        node: cst.BaseStatement,
+        name: str,
+        sign: str,
+        value: cst.BaseExpression,
+        mask: Mask,
+    ) -> cst.BaseStatement:
+        """``x += torch.where(done, 0, y)``: a tensor that others hold is still changed in place."""
+        neutral = {"+": "0", "-": "0", "*": "1", "/": "1"}.get(sign)
+        if neutral is None or not self.values.is_tensor(value):
+            raise Refusal(f"`{name}` is changed in place")
+        chosen = mask.chosen(self.torch, neutral, code(self._safe(value, mask)))
+        return like(node, f"{name} {sign}= {chosen}")
+
+    def _bind(
+        self, node: cst.BaseStatement, name: str, value: str, mask: Mask
+    ) -> list[cst.BaseStatement]:
+        if name not in self.unbound:
+            return [like(node, f"{name} = {mask.chosen(self.torch, name, value)}")]
+        if mask.flag != self.done or not mask.rests:
+            raise Refusal(f"`{name}` may not be bound before it")
+        if value.isidentifier():
+            chosen = mask.chosen(self.torch, name, value)
+            return [like(node, f"{name} = {value} if {name} is None else {chosen}")]
+        new = self.name(f"next_{name}" if name.startswith("new") else f"new_{name}")
+        chosen = mask.chosen(self.torch, name, new)
+        return [
+            like(node, f"{new} = {value}"),
+            line_of(f"{name} = {new} if {name} is None else {chosen}"),
+        ]
+
+    def _safe(self, value: cst.BaseExpression, mask: Mask) -> cst.BaseExpression:
+        arms = ("1", "{}") if mask.rests else ("{}", "1")
+        return self.vain.guarded(value, f"{self.torch}.where({mask.flag}, {', '.join(arms)})")
+
+    def _guarded(
+        self, node: cst.BaseStatement, mask: Mask, original: cst.BaseStatement | None = None
+    ) -> cst.BaseStatement:
+        """The statement with harmless operands, where it is a plain assignment."""
+        match node:
+            case cst.SimpleStatementLine(body=[cst.Assign(value=value) as small]):
+                new = small.with_changes(value=self._safe(value, mask))
+                return node.with_changes(body=[new])
+        for inner in walk(original or node):
+            if isinstance(inner, cst.BaseExpression):
+                self.vain.guarded(inner, "{}")
+        return node
+
+    def _check_row(self, place: cst.BaseExpression, value: cst.BaseExpression) -> None:
+        old, new = self.values.fact(place), self.values.fact(value)
+        if old is None or new is None or not (old.is_tensor and new.is_tensor):
+            return
+        if old.dtype != new.dtype and "int" in (old.dtype or ""):
+            raise Refusal(f"`{code(place)}` gets values of another dtype")
+
+    def _check_alike(self, name: str, value: cst.BaseExpression, *, mixed: bool = False) -> None:
+        """Refuse where torch.where would broadcast or promote what the loop would have kept."""
+        old, new = self.values.outside(name), self.values.fact(value)
+        if old is None or new is None or not old.is_tensor:
+            return
+        if mixed:
+            if new.is_tensor and old.dtype != new.dtype:
+                raise Refusal(f"`{name}` changes its dtype in it")
+            return
+        if not new.is_tensor:
+            raise Refusal(f"`{name}` is bound to a {new.kind} in it")
+        shapes = old.shape is not None and new.shape is not None
+        if shapes and old.shape != new.shape:
+            raise Refusal(f"`{name}` changes its shape in it")
+        if old.dtype and new.dtype and old.dtype != new.dtype:
+            raise Refusal(f"`{name}` changes its dtype in it")
+
+    # -- the loop's else ---------------------------------------------------------------------
+
+    def _else_statements(self) -> list[cst.BaseStatement]:
+        if self.loop.orelse is None:
+            return []
+        return list(branch_of(self.loop.orelse.body).statements)
+
+    def _else(self) -> list[cst.BaseStatement]:
+        """What stands in the ``else`` counts where no ``break`` was reached."""
+        statements = self._else_statements()
+        if not statements:
+            return []
+        if exits(statements).jumps or exits(statements).returns or exits(statements).raises:
+            raise Refusal("its `else` leaves the function")
+        assert self.loop.orelse is not None
+        comments = [line for line in self.loop.orelse.leading_lines if line.comment is not None]
+        if not any(name in self.frozen for name in names_bound(statements)):
+            self.frozen += [n for n in names_bound(statements) if n not in self.frozen]
+        new, _ = self.block(statements, Mask(self.done))
+        return [new[0].with_changes(leading_lines=[*comments, *leading(new[0])]), *new[1:]]

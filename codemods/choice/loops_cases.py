@@ -1,0 +1,111 @@
+"""Examples and near misses of `loop-to-bound`."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Example, NearMiss, scalar, tensor
+from gbfix.schema import Fact
+
+_FACTS = {
+    "x": tensor(3),
+    "y": tensor(3),
+    "out": tensor(4, 3),
+    "err": tensor(),
+    "best": tensor(dtype="torch.int64"),
+    "place": tensor(dtype="torch.int64"),
+    "i": scalar(0, constant=False),
+    "n": scalar(4),
+    "scale": scalar(0.5, constant=False),
+    "names": Fact("list", "list", items=()),
+    "xs": Fact("iterator", "generator"),
+}
+
+
+def _function(body: str, end: str = "x", before: str = "") -> str:
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    first = "".join(f"    {line}\n" for line in before.splitlines())
+    return (
+        "import torch\n\n\ndef f(x, y, out, n, scale, names, xs):\n"
+        f"{first}    for i in range(n):\n{lines}\n    return {end}\n"
+    )
+
+
+def _example(title: str, before: str, after: str, at: str, end: str = "x") -> Example:
+    return Example(_function(before, end), after, at=at, facts=_FACTS, title=title)
+
+
+def _whole(first: str, body: str, end: str, last: str = "") -> str:
+    text = _function(body, end, first)
+    return text.replace("    return", f"    {last}\n    return") if last else text
+
+
+_FLAG = "done = torch.tensor(False, device={}.device)"
+EXAMPLES = (
+    _example(
+        "what would not be finite",
+        "# Halve the error.\nerr = (x * x).sum()\nif err < 1e-3: break\nx = x - y / err",
+        _whole(
+            _FLAG.format("x"),
+            "# Halve the error.\nerr = (x * x).sum()\ndone = done | (err < 1e-3)\n"
+            "x = torch.where(done, x, x - y / torch.where(done, 1, err))",
+            "x",
+        ),
+        "err < 1e-3",
+    ),
+    _example(
+        "a name that only rounds bind",
+        "best = x.argmax()\nx = x * 0.5\nif x.sum() < 1:\n    break  # small",
+        _whole(
+            "best = None\n" + _FLAG.format("x"),
+            "new_best = x.argmax()\n"
+            "best = new_best if best is None else torch.where(done, best, new_best)\n"
+            "x = torch.where(done, x, x * 0.5)\ndone = done | (x.sum() < 1)  # small",
+            "x, best",
+        ),
+        "x.sum() < 1",
+        "x, best",
+    ),
+    _example(
+        "Python decides first",
+        "x = x * 0.5\nif i > 1 and x.sum() < 1: break",
+        _whole(
+            _FLAG.format("x"),
+            "x = torch.where(done, x, x * 0.5)\nif i > 1:\n    done = done | (x.sum() < 1)",
+            "x",
+        ),
+        "x.sum() < 1",
+    ),
+    _example(
+        "rows that are written, and an index that data made",
+        "if out[i].sum() < 0:\n    continue\nout[i] = x[best]\nx *= out[i]",
+        _function(
+            "skips = out[i].sum() < 0\n"
+            "out[i] = torch.where(skips, out[i], x[torch.where(skips, 0, best)])\n"
+            "x *= torch.where(skips, 1, out[i])",
+            "out",
+        ),
+        "out[i].sum() < 0",
+        "out",
+    ),
+)
+
+
+def _near_miss(why: str, body: str, end: str = "x", at: str = "x.sum() < 1") -> NearMiss:
+    return NearMiss(_function(body, end), at=at, why=why, facts=_FACTS)
+
+
+_ENDS = "\nif x.sum() < 1: break"
+NEAR_MISSES = (
+    _near_miss("a Python number is a result", "x = x * 2\nscale = scale * 2" + _ENDS, "x, scale"),
+    _near_miss("where it stopped is a result", "x = x * 2" + _ENDS, "x, i"),
+    _near_miss("a list grows", "x = x * 2\nnames.append(x)" + _ENDS, "names"),
+    _near_miss("random numbers", "x = x + torch.rand(3)" + _ENDS),
+    _near_miss("output", "print(i)\nx = x * 2" + _ENDS),
+    _near_miss("unknown code", "x = xs(x)" + _ENDS),
+    _near_miss("in place", "x.mul_(2)" + _ENDS),
+    _near_miss("may fail", "x = torch.linalg.inv(x)" + _ENDS),
+    _near_miss("another dtype", "x = x.double()" + _ENDS),
+    _near_miss("an attribute", "y.grad = x\nx = x * 2" + _ENDS),
+    _near_miss("nothing may be selected", "if x.sum() < 1: continue\nx = x[x > 0].max() * x"),
+    _near_miss("a number that skipped rounds do not count",
+               "if x.sum() < 1: continue\nscale = scale * 2\nx = x * scale"),
+)  # fmt: skip

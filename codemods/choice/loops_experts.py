@@ -1,0 +1,442 @@
+"""A loop over experts that each see the tokens that chose them: all tokens, masked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.liveness import live_after
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Fact, Safety
+
+from ..control_flow.values import Values
+
+_FACTS = {
+    "hit": tensor(2, 1, dtype="torch.int64"),
+    "mask": tensor(4, 2, 6, dtype="torch.int64"),
+    "choice": tensor(6, 2, dtype="torch.int64"),
+    "states": tensor(6, 8),
+    "result": tensor(6, 8),
+    "weights": tensor(6, 2),
+    "self.experts": Fact("module", "torch.nn.ModuleList"),
+}
+_SOURCE = """
+import torch
+
+
+class Experts(torch.nn.Module):
+    def forward(self, states, mask, choice, weights):
+        result = torch.zeros_like(states)
+        {}
+        return result
+"""
+_HIT = """hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
+        for number in hit:
+            place, row = torch.where(mask[number].squeeze(0))
+            update = self.experts[number](states[row]) * weights[row, place, None]
+            result.index_add_(0, row, update)"""
+_HIT_AFTER = """for number in range(mask.shape[0]):
+            chosen = mask[number].T != 0
+            share = (weights * chosen).sum(-1)
+            update = self.experts[number](states) * share[:, None]
+            result += torch.where(chosen.any(-1)[:, None], update, 0)"""
+_EACH = """for number, expert in enumerate(self.experts):
+            row, place = torch.where(choice == number)
+            if row.numel() == 0:
+                continue
+            # What it makes of its tokens.
+            result[row] += weights[row, place].unsqueeze(-1) * expert(states[row])"""
+_EACH_AFTER = """for number, expert in enumerate(self.experts):
+            chosen = choice == number
+            share = (weights * chosen).sum(-1)
+            # What it makes of its tokens.
+            result += torch.where(chosen.any(-1)[:, None], share.unsqueeze(-1) * expert(states), 0)\
+"""
+
+
+class ExpertsToDense(Codemod):
+    """*What it does.*  Lets every expert of a mixture see all tokens, and keeps what it makes of
+    those that chose it:
+
+    ```python
+    for number in hit:
+        place, row = torch.where(mask[number].squeeze(0))
+        update = self.experts[number](states[row]) * weights[row, place, None]
+        result.index_add_(0, row, update)
+    ```
+    becomes a loop over all experts with ``chosen = mask[number].T != 0``, the weights summed where
+    they were chosen, and ``result += torch.where(chosen.any(-1)[:, None], update, 0)``.
+
+    *When it applies.*  The body finds its rows with ``torch.where``, reads tensors at these rows,
+    and adds to the result at these rows; nothing else reads the rows.
+
+    *Fix safety.*  Safe, if the expert treats each row alone, which the runs show; sums of a token
+    are the same up to their order.  An expert that nothing chose gets zero gradients in place of
+    none.  All experts compute all tokens: with many experts that is more work.
+
+    *Refuses.*  Other uses of the rows, other changes in place, more than one result.
+    """
+
+    name = "experts-to-dense"
+    codes = (
+        "GB0036",
+        "GB0088",
+        "GB0170",
+        "GB4347",
+        "data-dependent-specialization",
+        "data-dependent-guard",
+        "data-dependent-other",
+    )
+    examples = (
+        Example(
+            _SOURCE.format(_HIT),
+            _SOURCE.format(_HIT_AFTER),
+            at="torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()",
+            facts=_FACTS,
+            title="experts that were hit",
+        ),
+        Example(
+            _SOURCE.format(_EACH),
+            _SOURCE.format(_EACH_AFTER),
+            at="torch.where(choice == number)",
+            facts=_FACTS,
+            title="each expert in turn",
+        ),
+    )
+    near_misses = tuple(
+        NearMiss(
+            _SOURCE.format(_EACH.replace(old, new)),
+            at="torch.where(choice == number)",
+            why=why,
+            facts=_FACTS,
+        )
+        for old, new, why in (
+            ("expert(states[row])", "expert(states[row]) / row.numel()", "how many rows there are"),
+            ("result[row] +=", "result[row] =", "no sum"),
+            ("expert(states[row])", "expert(states[place])", "rows of something else"),
+            ("expert(states[row])", "expert(torch.rand(row.shape[0], 8))", "random numbers"),
+        )
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        function = site.function
+        if function is None:
+            return
+        for loop in walk(function.body):
+            if not isinstance(loop, cst.For) or loop.orelse is not None or loop.asynchronous:
+                continue
+            try:
+                found = _Dense(site, function, loop)
+                inside = any(parent is loop for parent in (site.node, *site.ancestors(site.node)))
+                if inside or any(node is site.node for node in walk(found.hits or loop)):
+                    yield found.rewrite()
+                    return
+            except _NotSo:
+                continue
+
+
+class _NotSo(Exception):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class _Where:
+    """``place, row = torch.where(mask)``: its line, its names in order, and the mask."""
+
+    line: cst.SimpleStatementLine
+    names: tuple[str, str]
+    mask: cst.BaseExpression
+
+
+class _Dense:
+    def __init__(self, site: Site, function: cst.FunctionDef, loop: cst.For) -> None:
+        self.site = site
+        self.function = function
+        self.loop = loop
+        self.values = Values(site)
+        self.torch = self.values.torch
+        self.taken = names_in(site.module)
+        if not isinstance(loop.body, cst.IndentedBlock):
+            raise _NotSo
+        self.where = self._where(loop.body.body)
+        self.hits: cst.BaseExpression | None = None
+        self.hit_line: cst.SimpleStatementLine | None = None
+        self._header()
+
+    def _where(self, statements: Sequence[cst.BaseStatement]) -> _Where:
+        for line in statements:
+            match line:
+                case cst.SimpleStatementLine(
+                    body=[
+                        cst.Assign(
+                            targets=[
+                                cst.AssignTarget(
+                                    target=cst.Tuple(
+                                        elements=[
+                                            cst.Element(value=cst.Name(value=one)),
+                                            cst.Element(value=cst.Name(value=two)),
+                                        ]
+                                    )
+                                )
+                            ],
+                            value=cst.Call(func=func, args=[cst.Arg(value=mask, keyword=None)]),
+                        )
+                    ]
+                ) if resolve(self.site.module, func) == "torch.where":
+                    return _Where(line, (one, two), mask)
+        raise _NotSo
+
+    def _header(self) -> None:
+        """What the loop runs over: experts, or the places that a mask hits."""
+        match self.loop.iter:
+            case cst.Name(value=name):
+                if not isinstance(self.loop.target, cst.Name):
+                    raise _NotSo
+                self._hits(name)
+            case cst.Call(func=cst.Name(value="range" | "enumerate")):
+                pass
+            case _:
+                raise _NotSo
+
+    def _hits(self, name: str) -> None:
+        uses = [n for n in walk(self.function) if isinstance(n, cst.Name) and n.value == name]
+        for node in walk(self.function.body):
+            match node:
+                case cst.SimpleStatementLine(
+                    body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
+                ) if target is uses[0] and len(uses) == 2:
+                    if "nonzero" in code(value) and not comments_in(node):
+                        self.hits, self.hit_line = value, node
+                        return
+        raise _NotSo
+
+    # -- the new loop ------------------------------------------------------------------------
+
+    def rewrite(self) -> Rewrite:
+        site, loop, torch = self.site, self.loop, self.torch
+        assert isinstance(loop.body, cst.IndentedBlock)
+        statements = list(loop.body.body)
+        row, place = self._row_and_place(statements)
+        token_first = self.where.names[0] == row
+        mask, index, base = self._mask(self.where.mask, token_first=token_first)
+        chosen, share = self._fresh("chosen"), self._fresh("share")
+        change = _Change(self, row, place, chosen, share)
+        new: list[cst.BaseStatement] = []
+        for line in statements:
+            if line is self.where.line:
+                new.append(_like(line, f"{chosen} = {mask}"))
+            elif not _asks_for_none(line, (row, place)) and not self._unpacks(line, index):
+                new.append(change.line(line))
+        if change.weights is None or not change.added:
+            raise _NotSo
+        at = next(i for i, line in enumerate(new) if code(line).strip().startswith(chosen)) + 1
+        new.insert(at, cst.parse_statement(f"{share} = ({change.weights} * {chosen}).sum(-1)"))
+        written = activity(loop.body).writes
+        if (written | {row, place}) & live_after(self.function, loop):
+            raise _NotSo
+        edit = site.edit()
+        iterated = loop.iter
+        if self.hit_line is not None:
+            edit.remove(self.hit_line)
+            iterated = cst.parse_expression(f"range({base}.shape[0])")
+        body = loop.body.with_changes(body=new)
+        edit.replace(loop, loop.with_changes(iter=iterated, body=body))
+        if self.values.torch_missing:
+            edit.add_import("torch")
+        notes = [
+            "Each expert computes all tokens, also those that did not choose it; an expert that"
+            " nothing chose gets zero gradients in place of none.",
+            f"An expert that does not treat each row alone would see other rows ({torch}.where"
+            " keeps what it makes of its own).",
+        ]
+        safety = Safety.SAFE
+        if change.once and ".topk(" not in code(self.function):
+            safety = Safety.UNSAFE
+            notes.append("A token that chose one expert twice would count twice.")
+        title = "let each expert see all tokens, masked"
+        return edit.rewrite(title, notes=notes, rank=24, safety=safety)
+
+    def _fresh(self, wish: str) -> str:
+        name = fresh(wish, self.taken)
+        self.taken.add(name)
+        return name
+
+    def _row_and_place(self, statements: Sequence[cst.BaseStatement]) -> tuple[str, str]:
+        one, two = self.where.names
+        for node in (inner for line in statements for inner in walk(line)):
+            match node:
+                case cst.Call(
+                    func=cst.Attribute(attr=cst.Name(value="index_add_")),
+                    args=[cst.Arg(), cst.Arg(value=cst.Name(value=name)), *_],
+                ) if name in (one, two):
+                    return name, two if name == one else one
+                case cst.AugAssign(target=cst.Subscript(slice=[element])):
+                    name = code(element.slice)
+                    if name in (one, two):
+                        return name, two if name == one else one
+        raise _NotSo
+
+    def _mask(self, node: cst.BaseExpression, *, token_first: bool) -> tuple[str, str, str]:
+        """The mask with a row for each token; the loop's number, and what it indexes."""
+        inner = node
+        match node:
+            case cst.Call(
+                func=cst.Attribute(value=cst.BaseExpression() as held, attr=cst.Name("squeeze")),
+                args=[cst.Arg(value=cst.Integer(value="0"))],
+            ) if self.hits is not None:
+                inner = held
+        base = index = ""
+        match inner:
+            case cst.Subscript(value=cst.Name(value=base), slice=[element]):
+                index = code(element.slice)
+                fact = self.values.fact(inner.value)
+                if fact is None or len(fact.shape or ()) != 3:
+                    raise _NotSo
+                text = code(inner) if fact.dtype == "torch.bool" else f"{code(inner)} != 0"
+                if not token_first:
+                    turned = f"{code(inner)}.T"
+                    text = turned if fact.dtype == "torch.bool" else f"{turned} != 0"
+                return text, index, base
+            case cst.Comparison(left=left) if self.hits is None:
+                fact = self.values.fact(left)
+                if fact is None or len(fact.shape or ()) != 2:
+                    raise _NotSo
+                return (code(inner) if token_first else f"({code(inner)}).T"), index, base
+        raise _NotSo
+
+    def _unpacks(self, line: cst.BaseStatement, index: str) -> bool:
+        """``number = number[0]``: it is a number now."""
+        forms = ("{0} = {0}[0]", "{0} = {0}.item()", "{0} = int({0})", "{0} = {0}.squeeze(0)")
+        return self.hits is not None and code(line).strip() in [f.format(index) for f in forms]
+
+
+class _Change:
+    """Rewrites the lines of the body: rows become all rows."""
+
+    def __init__(self, dense: _Dense, row: str, place: str, chosen: str, share: str) -> None:
+        self.dense = dense
+        self.row = row
+        self.place = place
+        self.chosen = chosen
+        self.share = share
+        self.weights: str | None = None
+        self.added = False
+        #: Whether a token that chose an expert twice would count once.
+        self.once = False
+
+    def line(self, line: cst.BaseStatement) -> cst.BaseStatement:
+        match line:
+            case cst.SimpleStatementLine(body=[cst.Assign() as small]):
+                if any(not isinstance(t.target, cst.Name) for t in small.targets):
+                    raise _NotSo
+                return line.with_changes(body=[small.with_changes(value=self.value(small.value))])
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.AugAssign(
+                        target=cst.Subscript(value=cst.Name(value=out), slice=[element]),
+                        operator=cst.AddAssign(),
+                        value=value,
+                    )
+                ]
+            ) if code(element.slice) == self.row:
+                self.once = True
+                return self.sum(line, out, value)
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Expr(
+                        value=cst.Call(
+                            func=cst.Attribute(
+                                value=cst.Name(value=out), attr=cst.Name(value="index_add_")
+                            ),
+                            args=[cst.Arg(value=dim), cst.Arg(value=row), cst.Arg(value=value)],
+                        )
+                    )
+                ]
+            ) if code(dim) == "0" and code(row) == self.row:
+                return self.sum(line, out, value)
+        raise _NotSo
+
+    def sum(
+        self, line: cst.SimpleStatementLine, out: str, value: cst.BaseExpression
+    ) -> cst.BaseStatement:
+        fact = self.dense.values.outside(out) or self.dense.values.fact(cst.Name(out))
+        locals_ = self.dense.site.locals_before(self.dense.loop)
+        fact = locals_.get(out, fact)
+        if fact is None or len(fact.shape or ()) != 2 or self.added:
+            raise _NotSo
+        self.added = True
+        torch = self.dense.torch
+        new = code(self.value(value))
+        return _like(line, f"{out} += {torch}.where({self.chosen}.any(-1)[:, None], {new}, 0)")
+
+    def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        effects = self.dense.values.effects(node)
+        if effects.rng or effects.io:
+            raise _NotSo
+        new = node.visit(_Rows(self))
+        assert isinstance(new, cst.BaseExpression)
+        if {self.row, self.place} & activity(new).reads:
+            raise _NotSo
+        return new
+
+
+class _Rows(cst.CSTTransformer):
+    def __init__(self, change: _Change) -> None:
+        super().__init__()
+        self.change = change
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        """``x[None, row].reshape(-1, size)`` is a way to write ``x[row]``."""
+        match original_node:
+            case cst.Call(
+                func=cst.Attribute(
+                    value=cst.Subscript(value=base) as rows,
+                    attr=cst.Name(value="reshape" | "view"),
+                ),
+                args=[first, *_],
+            ) if _indexes(rows) == ["None", self.change.row] and code(first.value) == "-1":
+                return base.deep_clone()
+        return updated_node
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        change = self.change
+        indexes = _indexes(original_node)
+        if indexes == [change.row]:
+            return updated_node.value
+        if indexes[:2] == [change.row, change.place]:
+            weights = code(original_node.value)
+            if change.weights not in (None, weights) or indexes[2:] not in ([], ["None"]):
+                raise _NotSo
+            change.weights = weights
+            tail = "[:, None]" if indexes[2:] else ""
+            return cst.parse_expression(f"{change.share}{tail}")
+        return updated_node
+
+
+def _indexes(node: cst.Subscript) -> list[str]:
+    return [code(element.slice) for element in node.slice]
+
+
+def _asks_for_none(line: cst.BaseStatement, rows: tuple[str, str]) -> bool:
+    """``if row.numel() == 0: continue``."""
+    if not isinstance(line, cst.If) or line.orelse is not None or comments_in(line):
+        return False
+    forms = ("{}.numel() == 0", "{}.shape[0] == 0", "len({}) == 0", "{}.size(0) == 0")
+    empty = [form.format(row) for row in rows for form in forms]
+    return code(line.test) in empty and code(line.body).strip() in ("continue",)
+
+
+def _like(line: cst.SimpleStatementLine, text: str) -> cst.BaseStatement:
+    new = cst.parse_statement(text)
+    return new.with_changes(
+        leading_lines=line.leading_lines, trailing_whitespace=line.trailing_whitespace
+    )

@@ -1,0 +1,268 @@
+"""What a round that counts no longer may compute: nothing that fails, draws or changes, and no
+derivative that is not finite.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Site
+
+from ..control_flow.refusal import Refusal
+from ..control_flow.texts import number_of
+from ..control_flow.values import Values
+
+#: Fail, or have no finite derivative, for what a round may well come to.
+_MAY_FAIL = words(
+    """cholesky inverse inv solve solve_triangular lstsq eigh eigvalsh svd svdvals qr lu_factor lu
+    ldl_factor cholesky_solve cholesky_inverse multinomial tensorinv matrix_exp eig eigvals det
+    logdet slogdet pinv matrix_rank bincount item tolist"""
+)
+#: Have no finite derivative where their argument is 0 (or less), and a plain one at 1.
+_AT_ZERO = words("sqrt rsqrt reciprocal log log2 log10")
+#: Have none at 1 or beyond it.
+_AT_ONE = words("acos asin arccos arcsin atanh arctanh acosh arccosh logit erfinv")
+_DRAWING = words("RReLU Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout")
+#: May hold such layers.
+_MAY_DRAW = words(
+    """Sequential ModuleList ModuleDict LSTM GRU RNN MultiheadAttention Transformer
+    TransformerEncoderLayer TransformerDecoderLayer TransformerEncoder TransformerDecoder"""
+)
+#: Take integers that must be in range.
+_INDEXED = words(
+    "gather index_select take take_along_dim embedding one_hot scatter scatter_add index_add"
+)
+#: Fail for no elements at all.
+_OF_SOME = words("max min amax amin argmax argmin median mode aminmax")
+_COUNTING = words("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d")
+
+
+class Vain:
+    """Checks what runs in vain, and gives risky operands a safe value there."""
+
+    def __init__(self, site: Site, values: Values, *, gradients: bool) -> None:
+        self.site = site
+        self.values = values
+        self.gradients = gradients
+        #: What may have no finite derivative, and modules that may draw random numbers.
+        self.unsure: list[str] = []
+        self.draws: list[str] = []
+        self._open: set[str] = set()
+
+    def check(self, *nodes: cst.CSTNode) -> None:
+        """Refuse what must not be run once too often."""
+        effects = self.values.effects(*nodes)
+        if effects.rng:
+            raise Refusal("a round draws random numbers")
+        if effects.io:
+            raise Refusal("a round prints, logs or writes")
+        if effects.suspends:
+            raise Refusal("a round yields or waits")
+        for node in nodes:
+            if self._selects(node):
+                raise Refusal("it takes the largest of what a mask selects, which may be nothing")
+            for inner in walk(node):
+                if isinstance(inner, cst.Call):
+                    self._call(inner)
+                elif isinstance(inner, cst.Raise | cst.Assert | cst.Del | cst.Global | cst.Try):
+                    raise Refusal("a round does more than to compute")
+
+    def _selects(self, node: cst.CSTNode) -> bool:
+        """Whether a reduction that fails for nothing may get what a mask selects."""
+        masks = calls = False
+        for inner in walk(node):
+            if isinstance(inner, cst.Index):
+                fact = self.values.fact(inner.value)
+                masks = masks or (fact is not None and fact.dtype == "torch.bool")
+            elif isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute):
+                calls = calls or inner.func.attr.value in _OF_SOME
+        return masks and calls
+
+    def _call(self, node: cst.Call) -> None:
+        func = node.func
+        fact = self.site.fact(func) if self._is_of_file(func) else None
+        if fact is not None and fact.kind == "module":
+            kind = fact.type.rpartition(".")[2]
+            own = not fact.type.startswith("torch.nn.")
+            if kind in _DRAWING | _COUNTING or (own and not self._is_plain_class(kind)):
+                raise Refusal(f"`{code(func)}` may draw random numbers or keep statistics")
+            if kind in _MAY_DRAW:
+                self.draws.append(code(func))
+            return
+        called = resolve(self.site.module, func) or ""
+        last = called.rpartition(".")[2] or code(func).rpartition(".")[2]
+        if last in _MAY_FAIL and (called.startswith("torch.") or isinstance(func, cst.Attribute)):
+            raise Refusal(f"`{last}` may fail where the loop would have ended")
+        if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
+            return
+        if not self._is_plain_function(func):
+            raise Refusal(f"it is not known what `{code(func)}` does")
+
+    def _is_of_file(self, node: cst.CSTNode) -> bool:
+        return self.site.parent(node) is not None
+
+    def _is_tensor_method(self, func: cst.BaseExpression) -> bool:
+        if not isinstance(func, cst.Attribute):
+            return False
+        if func.attr.value.endswith("_") and not func.attr.value.endswith("__"):
+            raise Refusal(f"`{code(func)}` changes a tensor in place")
+        return self.values.is_tensor(func.value)
+
+    def _is_plain_function(self, func: cst.BaseExpression) -> bool:
+        """A function at module level (or a method of this class) that only computes."""
+        name = code(func)
+        if name in self._open:
+            return True
+        found: cst.FunctionDef | None = None
+        own = self.site.class_of(self.site.node)
+        for part in self.site.module.body:
+            if isinstance(part, cst.FunctionDef) and part.name.value == name:
+                found = part
+        if name.startswith("self.") and own is not None:
+            for inside in own.body.body:
+                if isinstance(inside, cst.FunctionDef) and f"self.{inside.name.value}" == name:
+                    found = inside
+        if found is None or found.decorators or found.asynchronous is not None:
+            return False
+        self._open.add(name)
+        return self._only_computes(found)
+
+    def _is_plain_class(self, name: str) -> bool:
+        """Whether a module class of the file only computes, as do the layers that it makes."""
+        for part in self.site.module.body:
+            if not isinstance(part, cst.ClassDef) or part.name.value != name:
+                continue
+            layers = {node.value for node in walk(part) if isinstance(node, cst.Name)}
+            if layers & (_DRAWING | _COUNTING | _MAY_DRAW - {"Sequential", "ModuleList"}):
+                return False
+            for inside in part.body.body:
+                if isinstance(inside, cst.FunctionDef) and inside.name.value == "forward":
+                    return self._only_computes(inside)
+        return False
+
+    def _only_computes(self, found: cst.FunctionDef) -> bool:
+        """Whether the function changes nothing, draws nothing and shows nothing."""
+        for inner in walk(found.body):
+            match inner:
+                case cst.Attribute(attr=attr) if attr.value in RNG_METHODS | RNG_FUNCTIONS:
+                    return False
+                case cst.AssignTarget(target=cst.Attribute() | cst.Subscript()):
+                    return False
+                case cst.AugAssign() | cst.Yield() | cst.Await() | cst.Raise() | cst.With():
+                    return False
+                case cst.Call(func=cst.Attribute(attr=attr)) if attr.value.endswith("_"):
+                    return False
+                case cst.Call(func=cst.Name(value="print" | "open" | "input")):
+                    return False
+        return True
+
+    # -- derivatives -------------------------------------------------------------------------
+
+    def guarded(self, node: cst.BaseExpression, safe: str) -> cst.BaseExpression:
+        """The expression with operands that may have no finite derivative made harmless.
+
+        ``safe`` is a template with ``{}`` for the operand: ``torch.where(done, 1, {})``.
+        """
+        guard = _Guard(self, safe)
+        new = node.visit(guard)
+        assert isinstance(new, cst.BaseExpression)
+        return new
+
+
+class _Guard(cst.CSTTransformer):
+    def __init__(self, vain: Vain, safe: str) -> None:
+        super().__init__()
+        self.vain = vain
+        self.safe = safe
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def leave_Index(self, original_node: cst.Index, updated_node: cst.Index) -> cst.Index:
+        new = self._placed(original_node.value, updated_node.value)
+        return updated_node if new is None else updated_node.with_changes(value=new)
+
+    def _placed(
+        self, old: cst.BaseExpression, new: cst.BaseExpression
+    ) -> cst.BaseExpression | None:
+        """An index that data has made is 0 where it does not count."""
+        fact = self.vain.values.fact(old)
+        if fact is None or not fact.is_tensor or fact.dtype == "torch.bool":
+            return None
+        if isinstance(old, cst.Call) and code(old.func).endswith("arange"):
+            return None
+        return cst.parse_expression(self.safe.format(code(new)).replace("1", "0", 1))
+
+    def _wrapped(
+        self, old: cst.BaseExpression, new: cst.BaseExpression
+    ) -> cst.BaseExpression | None:
+        values = self.vain.values
+        if not self.vain.gradients or number_of(old) is not None:
+            return None
+        fact = values.fact(old)
+        if fact is not None and not fact.is_tensor:
+            return None
+        if fact is None and not values.is_tensor(old):
+            self.vain.unsure.append(code(old))
+            return None
+        plain = new.with_changes(lpar=(), rpar=())
+        return cst.parse_expression(self.safe.format(code(plain)))
+
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        match original_node.operator:
+            case cst.Divide():
+                new = self._wrapped(original_node.right, updated_node.right)
+                return updated_node if new is None else updated_node.with_changes(right=new)
+            case cst.Power() if not _is_whole(original_node.right):
+                new = self._wrapped(original_node.left, updated_node.left)
+                return updated_node if new is None else updated_node.with_changes(left=new)
+            case cst.FloorDivide() | cst.Modulo():
+                if self.vain.gradients:
+                    self.vain.unsure.append(code(original_node))
+        return updated_node
+
+    def _index(self, old: cst.Arg, new: cst.Arg) -> cst.Arg:
+        fact = self.vain.values.fact(old.value)
+        if fact is None or "float" in (fact.dtype or ""):
+            return new
+        placed = self._placed(old.value, new.value)
+        return new if placed is None else new.with_changes(value=placed)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        func = original_node.func
+        if not isinstance(func, cst.Attribute):
+            return updated_node
+        last = func.attr.value
+        fact = self.vain.values.fact(func)
+        if last in _INDEXED or (fact is not None and fact.type.endswith(".Embedding")):
+            return updated_node.with_changes(
+                args=[self._index(*pair) for pair in zip(original_node.args, updated_node.args,
+                                                         strict=True)]
+            )  # fmt: skip
+        risky = last in _AT_ONE or last in ("pow", "std", "atan2", "div", "true_divide")
+        if risky and self.vain.gradients:
+            self.vain.unsure.append(code(original_node))
+        if last not in _AT_ZERO:
+            return updated_node
+        if self.vain.values.of_torch(original_node):
+            old, new = original_node.args[0].value, updated_node.args[0].value
+            wrapped = self._wrapped(old, new)
+            if wrapped is None:
+                return updated_node
+            first = updated_node.args[0].with_changes(value=wrapped)
+            return updated_node.with_changes(args=[first, *updated_node.args[1:]])
+        assert isinstance(updated_node.func, cst.Attribute)
+        wrapped = self._wrapped(func.value, updated_node.func.value)
+        if wrapped is None:
+            return updated_node
+        return updated_node.with_changes(func=updated_node.func.with_changes(value=wrapped))
+
+
+def _is_whole(node: cst.BaseExpression) -> bool:
+    number = number_of(node)
+    return number is not None and number == int(number) and number >= 1

@@ -1,0 +1,446 @@
+"""Rows cut at a length that a tensor holds (``x[i, :n]``) become masked rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.liveness import live_after
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+
+from ..control_flow.values import Values
+
+_SOURCE = """
+import torch
+
+
+def f(x, lens):
+    {}
+"""
+_FACTS = {
+    "x": tensor(3, 5, 2),
+    "lens": tensor(3, dtype="torch.int64"),
+    "x[i, :n]": tensor(None, 2),
+    "x[b, lens[b]:]": tensor(None, 2),
+}
+_LOOP = """rows = []
+    for i in range(x.shape[0]):
+        n = lens[i].item()  # valid
+        rows.append(x[i, :n].sum(0))
+    return torch.stack(rows)"""
+_FIRST = """steps = torch.arange(x.shape[1], device=x.device)
+    stops = torch.where(lens < 0, lens + x.shape[1], lens)
+"""
+_LOOP_AFTER = f"""rows = []
+    {_FIRST}    for i in range(x.shape[0]):
+        n = stops[i]  # valid
+        rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))
+    return torch.stack(rows)"""
+_STORE = """x = x.clone()
+    for b in range(len(lens)):
+        x[b, lens[b]:] = 0
+    return x"""
+_STORE_AFTER = f"""x = x.clone()
+    {_FIRST.replace("stops", "starts")}    for b in range(len(lens)):
+        x[b].masked_fill_((steps >= starts[b])[:, None], 0)
+    return x"""
+_EACH = """lens = (x != 0).sum(1)
+    return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
+_EACH_AFTER = """lens = (x != 0).sum(1)
+    steps = torch.arange(x.shape[1], device=x.device)
+    return torch.stack([torch.where((steps < n)[:, None], x[i], 0).sum(dim=0)\
+ / (steps < n).sum() for i, n in enumerate(lens)])"""
+
+
+class RowsToMask(Codemod):
+    """*What it does.*  Keeps the length at which a row is cut a tensor, and masks the whole row:
+
+    ```python
+    for i in range(x.shape[0]):
+        n = lens[i].item()
+        rows.append(x[i, :n].sum(0))
+    ```
+    becomes ``n = lens[i]`` and ``torch.where((steps < n)[:, None], x[i], 0).sum(0)``, with
+    ``steps = torch.arange(...)`` before the loop.  A row that is written (``x[i, n:] = 0``) becomes
+    ``x[i].masked_fill_(...)``.
+
+    *When it applies.*  In a loop or comprehension over rows, every use of the number is the bound
+    of such a slice, of which there is a sum, mean, product, ``any`` or ``all`` over the cut
+    dimension (or into which a number is written).
+
+    *Fix safety.*  Safe: the same elements, in the same order, and zeros between them.  Negative
+    lengths count from the end, as Python counts them; that part is left out where the length
+    surely counts something.
+
+    *Refuses.*  Maxima (they fail for an empty row), slices that are kept as they are, steps in
+    slices, other uses of the number.
+    """
+
+    name = "rows-to-mask"
+    codes = (
+        "GB0124",
+        "GB0033",
+        "GB0036",
+        "GB0088",
+        "GB7000",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+        "data-dependent-other",
+    )
+    examples = (
+        Example(
+            _SOURCE.format(_LOOP),
+            _SOURCE.format(_LOOP_AFTER),
+            at="lens[i].item()",
+            facts=_FACTS,
+            title="a sum of each row's beginning",
+        ),
+        Example(
+            _SOURCE.format(_STORE),
+            _SOURCE.format(_STORE_AFTER),
+            at="lens[b]",
+            facts=_FACTS,
+            title="rows cleared from there on",
+        ),
+        Example(
+            _SOURCE.format(_EACH),
+            _SOURCE.format(_EACH_AFTER),
+            at="lens.tolist()",
+            facts={**_FACTS, "x != 0": tensor(3, 5, 2, dtype="torch.bool")},
+            title="means in a comprehension",
+        ),
+    )
+    near_misses = tuple(
+        NearMiss(_SOURCE.format(_LOOP.replace("x[i, :n].sum(0)", other)), at=at, why=why,
+                 facts=_FACTS)
+        for other, why, at in (
+            ("x[i, :n]", "the slice itself is used", "lens[i].item()"),
+            ("x[i, :n].max(0).values", "fails for an empty row", "lens[i].item()"),
+            ("x[i, :n:2].sum(0)", "a step", "lens[i].item()"),
+            ("x[i, :n].sum(0) * list(range(n))[0]", "another use", "lens[i].item()"),
+            ("x[i, :n].sum(0, keepdim=True)", "another argument", "lens[i].item()"),
+        )
+    )  # fmt: skip
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        if site.function is None or "torch" not in code(site.module):
+            return
+        for parent in (site.node, *site.ancestors(site.node)):
+            if isinstance(parent, cst.FunctionDef | cst.Lambda):
+                return
+            if isinstance(parent, cst.For | cst.ListComp | cst.GeneratorExp):
+                made = _Rows(site, parent).rewrite()
+                if made is not None:
+                    yield made
+                    return
+
+
+_NEUTRAL = {"sum": "0", "prod": "1", "any": "False", "all": "True", "mean": "0"}
+_COUNTS = words("count_nonzero argmax argmin bincount")
+_INTEGERS = words("torch.int64 torch.int32 torch.int16 torch.uint8 torch.int8")
+
+
+class _NotSo(Exception):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cut:
+    """A row that is cut: its text, what it is a row of, and the bounds as written."""
+
+    row: str
+    base: str
+    lower: cst.BaseExpression | None
+    upper: cst.BaseExpression | None
+    dims: int
+    #: How many dimensions of the base stand before the row's.
+    depth: int
+
+
+class _Rows:
+    def __init__(self, site: Site, loop: cst.For | cst.ListComp | cst.GeneratorExp) -> None:
+        self.site = site
+        self.loop = loop
+        self.values = Values(site)
+        self.torch = self.values.torch
+        #: Names of numbers that a tensor holds, and where they are bound.
+        self.numbers: dict[str, str] = {}
+        self.replaced: dict[cst.CSTNode, cst.BaseExpression] = {}
+        self.handled: set[cst.CSTNode] = set()
+        self.sized: set[str] = set()
+        self.taken = names_in(site.module)
+        self.steps = self._fresh("steps")
+        #: Lengths that may be negative, and the name of what they are from the front.
+        self.counted: dict[str, str] = {}
+
+    def _fresh(self, wish: str) -> str:
+        name = fresh(wish, self.taken)
+        self.taken.add(name)
+        return name
+
+    def _lengths(self, node: cst.BaseExpression, *, upper: bool = True) -> str:
+        """The text of the lengths, counted from the front."""
+        text = code(node)
+        if self._counts(text):
+            return text
+        if text not in self.counted:
+            self.counted[text] = self._fresh("stops" if upper else "starts")
+        return self.counted[text]
+
+    def rewrite(self) -> Rewrite | None:
+        body = self.loop.body if isinstance(self.loop, cst.For) else self.loop.elt
+        try:
+            self._bindings(body)
+            self._cuts(body)
+        except _NotSo:
+            return None
+        if not self.sized or len(self.sized) > 1:
+            return None
+        function = self.site.function
+        assert function is not None
+        statement = self.site.statement_of(self.loop)
+        if isinstance(self.loop, cst.For) and set(self.numbers) & live_after(function, self.loop):
+            return None
+        (base,) = self.sized
+        edit = self.site.edit()
+        device = f"{_root(base)}.device"
+        edit.insert_before(
+            statement,
+            cst.parse_statement(f"{self.steps} = {self.torch}.arange({base}, device={device})"),
+            *(
+                cst.parse_statement(
+                    f"{name} = {self.torch}.where({lens} < 0, {lens} + {base}, {lens})"
+                )
+                for lens, name in self.counted.items()
+            ),
+        )
+        for old, new in self.replaced.items():
+            edit.replace(old, new)
+        if self.values.torch_missing:
+            edit.add_import("torch")
+        notes = ["Whole rows are computed with, whatever their lengths."]
+        return edit.rewrite("mask the rows, and keep their lengths tensors", notes=notes, rank=18)
+
+    # -- numbers -----------------------------------------------------------------------------
+
+    def _bindings(self, body: cst.CSTNode) -> None:
+        if isinstance(self.loop, cst.For):
+            self._iterated(self.loop.target, self.loop.iter)
+        else:
+            if self.loop.for_in.inner_for_in is not None or self.loop.for_in.ifs:
+                raise _NotSo
+            self._iterated(self.loop.for_in.target, self.loop.for_in.iter)
+        for node in walk(body):
+            if isinstance(node, cst.Assign) and len(node.targets) == 1:
+                self._assigned(node.targets[0].target, node.value)
+
+    def _iterated(self, target: cst.BaseAssignTargetExpression, value: cst.BaseExpression) -> None:
+        match target, value:
+            case (
+                cst.Tuple(elements=[_, cst.Element(value=cst.Name(value=name))]),
+                cst.Call(func=cst.Name(value="enumerate"), args=[cst.Arg(value=over)]),
+            ):
+                self._over(name, over)
+            case cst.Tuple(elements=elements), cst.Call(func=cst.Name(value="zip"), args=args):
+                for element, arg in zip(elements, args, strict=False):
+                    if isinstance(element.value, cst.Name):
+                        self._over(element.value.value, arg.value)
+
+    def _over(self, name: str, over: cst.BaseExpression) -> None:
+        """A name that runs over the numbers of a tensor."""
+        match over:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="tolist")), args=[]):
+                if self._is_lengths(inner):
+                    self.replaced[over] = cst.parse_expression(self._lengths(inner))
+                    self.numbers[name] = code(inner)
+            case cst.Name() if self._is_lengths(over):
+                self.replaced[over] = cst.parse_expression(self._lengths(over))
+                self.numbers[name] = code(over)
+
+    def _is_lengths(self, node: cst.BaseExpression) -> bool:
+        fact = self.values.fact(node)
+        return (
+            fact is not None
+            and fact.is_tensor
+            and len(fact.shape or ()) == 1
+            and fact.dtype in _INTEGERS
+        )
+
+    def _assigned(self, target: cst.BaseExpression, value: cst.BaseExpression) -> None:
+        match target, value:
+            case cst.Name(value=name), _:
+                found = self._read(value)
+                if found is not None:
+                    self.numbers[name] = code(found.value)
+                    base = cst.parse_expression(self._lengths(found.value))
+                    self.replaced[value] = found.with_changes(value=base)
+            case cst.Tuple(elements=names), cst.Tuple(elements=parts) if len(names) == len(parts):
+                for each, part in zip(names, parts, strict=True):
+                    self._assigned(each.value, part.value)
+
+    def _read(self, node: cst.BaseExpression) -> cst.Subscript | None:
+        """``lens[i]`` of ``lens[i].item()``, ``int(lens[i])`` and the like."""
+        match node:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value="item")), args=[]):
+                return self._read(inner)
+            case cst.Call(func=cst.Name(value="int"), args=[cst.Arg(value=inner)]):
+                return self._read(inner)
+            case cst.Subscript(value=cst.Name() as base, slice=[cst.SubscriptElement(
+                slice=cst.Index(value=cst.Name() | cst.Integer())
+            )]) if self._is_lengths(base):  # fmt: skip
+                return node
+        return None
+
+    # -- slices ------------------------------------------------------------------------------
+
+    def _cuts(self, body: cst.CSTNode) -> None:
+        for node in walk(body):
+            if isinstance(node, cst.Subscript):
+                cut = self._cut(node)
+                if cut is not None:
+                    self._convert(node, cut)
+        for node in walk(body):
+            if not isinstance(node, cst.Name) or node.value not in self.numbers:
+                continue
+            if node in self.handled or isinstance(self.site.parent(node), cst.AssignTarget):
+                continue
+            holder = self.site.parent(node)
+            if isinstance(holder, cst.Element) and isinstance(
+                self.site.parent(self.site.parent(holder) or holder), cst.AssignTarget
+            ):
+                continue
+            raise _NotSo  # another use of the number
+
+    def _cut(self, node: cst.Subscript) -> _Cut | None:
+        *first, last = node.slice
+        if not isinstance(last.slice, cst.Slice):
+            return None
+        bounds = [last.slice.lower, last.slice.upper]
+        if not any(bound is not None and self._is_data(bound) for bound in bounds):
+            return None
+        if last.slice.step is not None or not all(isinstance(e.slice, cst.Index) for e in first):
+            raise _NotSo
+        fact = self.values.fact(node)
+        dims = len(fact.shape) if fact is not None and fact.shape is not None else 0
+        base = self.values.fact(node.value)
+        if not dims and base is not None and base.shape is not None:
+            dims = len(base.shape) - len(first)
+        if dims < 1 or not isinstance(node.value, cst.Name):
+            raise _NotSo
+        kept = [e.with_changes(comma=cst.MaybeSentinel.DEFAULT) for e in first]
+        row = code(node.with_changes(slice=kept)) if first else code(node.value)
+        return _Cut(row, code(node.value), last.slice.lower, last.slice.upper, dims, len(first))
+
+    def _is_data(self, node: cst.BaseExpression) -> bool:
+        for part in walk(node):
+            if isinstance(part, cst.Name) and part.value in self.numbers:
+                return True
+        return self._read(node) is not None
+
+    def _bound(self, node: cst.BaseExpression, *, upper: bool) -> str:
+        """The bound as a tensor (or a number), counted from the front."""
+        self.handled |= {part for part in walk(node) if isinstance(part, cst.Name)}
+        found = self._read(node)
+        if found is not None:
+            return code(
+                found.with_changes(
+                    value=cst.parse_expression(self._lengths(found.value, upper=upper))
+                )
+            )
+        if isinstance(node, cst.Name) and node.value in self.numbers:
+            return node.value
+        if not isinstance(node, cst.Integer):
+            raise _NotSo
+        return code(node)
+
+    def _counts(self, lengths: str) -> bool:
+        """Whether the function binds the lengths to what counts, and is never negative."""
+        function = self.site.function
+        found = []
+        for node in walk(function) if function is not None else ():
+            match node:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]) if (
+                    name == lengths
+                ):
+                    found.append(node.value)
+        match found:
+            case [cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)))]:
+                fact = self.values.fact(inner)
+                return method in _COUNTS or (
+                    method == "sum" and fact is not None and fact.dtype == "torch.bool"
+                )
+        return False
+
+    def _mask(self, cut: _Cut) -> tuple[str, str]:
+        """The mask of a cut row, with as many dimensions as the row, and with one."""
+        parts = []
+        if cut.lower is not None:
+            parts.append(f"{self.steps} >= {self._bound(cut.lower, upper=False)}")
+        if cut.upper is not None:
+            parts.append(f"{self.steps} < {self._bound(cut.upper, upper=True)}")
+        flat = parts[0] if len(parts) == 1 else f"({parts[0]}) & ({parts[1]})"
+        if cut.dims == 1:
+            return flat, f"({flat})"
+        return f"({flat})[:{', None' * (cut.dims - 1)}]", f"({flat})"
+
+    def _convert(self, node: cst.Subscript, cut: _Cut) -> None:
+        size = f"{cut.base}.shape[0]"
+        if cut.row != cut.base:
+            size = f"{cut.base}.shape[{cut.depth}]"
+        parent = self.site.parent(node)
+        outer = self.site.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.AssignTarget) and isinstance(outer, cst.Assign):
+            self._store(outer, cut)
+        elif isinstance(parent, cst.Attribute) and isinstance(outer, cst.Call):
+            if outer.func is not parent:
+                raise _NotSo
+            self._reduce(outer, parent.attr.value, outer.args, cut)
+        elif isinstance(parent, cst.Arg) and isinstance(outer, cst.Call):
+            called = resolve(self.site.module, outer.func) or ""
+            if not called.startswith("torch.") or outer.args[0] is not parent:
+                raise _NotSo
+            self._reduce(outer, called.rpartition(".")[2], outer.args[1:], cut)
+        else:
+            raise _NotSo
+        self.sized.add(size)
+
+    def _store(self, line: cst.Assign, cut: _Cut) -> None:
+        fact = self.values.fact(line.value)
+        number = isinstance(line.value, cst.BaseNumber) or (
+            fact is not None and (fact.kind in ("int", "float", "bool"))
+        )
+        if code(line.value) in ("True", "False"):
+            number = True
+        if len(line.targets) != 1 or comments_in(line) or not number:
+            raise _NotSo
+        if activity(line.value).reads & set(self.numbers):
+            raise _NotSo
+        mask, _ = self._mask(cut)
+        text = f"{cut.row}.masked_fill_({mask}, {code(line.value)})"
+        self.replaced[line] = cst.Expr(cst.parse_expression(text))  # type: ignore[assignment]
+
+    def _reduce(self, call: cst.Call, method: str, args: Sequence[cst.Arg], cut: _Cut) -> None:
+        neutral = _NEUTRAL.get(method)
+        given = [code(arg) for arg in args]
+        over_rows = given in (["0"], ["dim=0"])
+        if neutral is None or not (over_rows or (not given and cut.dims == 1) or (
+            not given and method in ("sum", "any", "all")
+        )):  # fmt: skip
+            raise _NotSo
+        mask, flat = self._mask(cut)
+        name = "sum" if method == "mean" else method
+        text = f"{self.torch}.where({mask}, {cut.row}, {neutral}).{name}({', '.join(given)})"
+        if method == "mean":
+            text += f" / {flat}.sum()"
+        self.replaced[call] = cst.parse_expression(text)
+
+
+def _root(text: str) -> str:
+    return text.partition(".")[0].partition("[")[0]

@@ -1,0 +1,413 @@
+"""Which code of the project may catch an exception that a function of it raises.
+
+A check that moves into an operator raises while the graph runs: a handler in the same compiled
+region never sees it.  So the question is asked of the whole project, and the answer errs on the
+side of "may catch": a name stands for whatever is called so anywhere, a function that is handed on
+(a default, a keyword, an attribute) is followed under the names that it gets, and what is compiled
+is everything that a compiled function may reach.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gbfix.analysis.tree import words
+from gbfix.schema import Frame
+
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+#: Folders beside the entry that hold no files of the project.
+_ELSEWHERE = words("site-packages node_modules __pycache__ venv env build dist")
+_MANY = 400
+#: Methods that are called without being named.
+_IMPLICIT = words("forward __call__ __init__ __getattr__ __enter__ __exit__ __iter__ __next__")
+#: Calls that give back (a form of) the function or object that they are given.
+_PASSES_ON = words(
+    """compile partial wraps script jit staticmethod classmethod property cached_property to cuda
+    cpu eval train deepcopy copy disable vmap grad checkpoint lru_cache cache getattr"""
+)
+#: Managers whose exit no exception changes, as far as the program can tell.
+_PLAIN_MANAGERS = words(
+    """no_grad enable_grad inference_mode set_grad_enabled autocast record_function profile
+    nullcontext device sdpa_kernel"""
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Handler:
+    """A place that may catch the exception: the function around it, and its lines."""
+
+    path: str
+    function: str
+    line: int
+    end_line: int
+    #: Whether a ``finally`` or a context manager would miss the exception, and no ``except``.
+    cleans_up: bool = False
+
+
+@dataclasses.dataclass
+class _Function:
+    path: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    owner: str
+    reads: frozenset[str]
+
+
+def handlers_of(
+    sources: Mapping[str, str],
+    names: Collection[str],
+    exceptions: Collection[str],
+    frames: Sequence[Frame] = (),
+) -> list[Handler]:
+    """Handlers in code that may be compiled around a call of one of the functions ``names``.
+
+    ``exceptions`` are the class that is raised and its bases, by their last names (see
+    `ancestry`); ``frames`` are places on the way to the check, compiled with it.
+    """
+    trees = _parsed(sources)
+    roots = {frame.function.rpartition(".")[2] for frame in frames}
+    functions = [found for path, tree in trees.items() for found in _functions(path, tree)]
+    tainted = _leading_to(trees, functions, names)
+    compiled = _compiled(trees, functions, roots)
+    found: list[Handler] = []
+    for function in functions:
+        if compiled is None or function.node.name in compiled:
+            found += _handlers_in(function, tainted, exceptions, frames)
+    return found
+
+
+def project_texts(sources: Mapping[str, str], entry: str) -> Mapping[str, str]:
+    """The files that the program loaded, and those that lie beside the one that was started."""
+    texts = dict(sources)
+    folder = Path(entry).parent
+    if not entry or not Path(entry).is_absolute():
+        return texts
+    for path in _python_files(folder):
+        if str(path) not in texts:
+            try:
+                texts[str(path)] = path.read_text("utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+    return texts
+
+
+def ancestry(sources: Mapping[str, str], exception: str) -> frozenset[str]:
+    """The last names of an exception's class and its bases; with ``""`` where some are unknown."""
+    found: set[str] = set()
+    queue = [exception.rpartition(".")[2]]
+    classes: dict[str, ast.ClassDef] = {}
+    for tree in _parsed(sources).values():
+        classes |= {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    while queue:
+        name = queue.pop()
+        if name in found:
+            continue
+        found.add(name)
+        kind = getattr(builtins, name, None)
+        if name in classes:
+            queue += [_last(base) for base in classes[name].bases]
+        elif isinstance(kind, type) and issubclass(kind, BaseException):
+            found |= {parent.__name__ for parent in kind.__mro__}
+        else:
+            found.add("")
+    return frozenset(found)
+
+
+def is_around(handler: Handler, frames: Sequence[Frame]) -> bool:
+    """Whether one of the frames' lines stands in the handler's lines: it is on the way for sure."""
+    return any(
+        frame.path == handler.path and handler.line <= frame.line <= handler.end_line
+        for frame in frames
+    )
+
+
+# -- the project -----------------------------------------------------------------------------
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    queue, seen = [folder], 0
+    while queue and seen < _MANY:
+        try:
+            inside = sorted(queue.pop().iterdir())
+        except OSError:
+            continue
+        for path in inside:
+            if path.name.startswith(".") or path.name in _ELSEWHERE:
+                continue
+            seen += 1
+            if path.is_dir() and not (path / "pyvenv.cfg").exists():
+                queue.append(path)
+            elif path.suffix == ".py":
+                yield path
+            if seen >= _MANY:
+                return
+
+
+def _parsed(sources: Mapping[str, str]) -> dict[str, ast.Module]:
+    trees = {path: _tree(text) for path, text in sources.items()}
+    return {path: tree for path, tree in trees.items() if tree is not None}
+
+
+@functools.lru_cache(maxsize=512)
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _functions(path: str, tree: ast.Module) -> Iterator[_Function]:
+    def visit(node: ast.AST, owner: str) -> Iterator[_Function]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, _FUNCTIONS):
+                yield _Function(path, child, owner, frozenset(_names(child.body)))
+                yield from visit(child, owner)
+            elif isinstance(child, ast.ClassDef):
+                yield from visit(child, child.name)
+            else:
+                yield from visit(child, owner)
+
+    return visit(tree, "")
+
+
+def _names(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    for top in nodes:
+        for node in ast.walk(top):
+            match node:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    yield name
+
+
+def _last(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(value=value) | ast.Call(func=value):
+            return _last(value)
+    return ""
+
+
+# -- what may lead to the check --------------------------------------------------------------
+
+
+def _leading_to(
+    trees: Mapping[str, ast.Module], functions: Sequence[_Function], names: Collection[str]
+) -> set[str]:
+    """All names under which something may be called that leads to one of the functions."""
+    tainted = set(names)
+    parameters = _parameters(functions)
+    classes = {
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    flows = [flow for tree in trees.values() for flow in _flows(tree, parameters)]
+    before = -1
+    while before != len(tainted):
+        before = len(tainted)
+        for function in functions:
+            if function.reads & tainted or function.node.name in tainted:
+                tainted.add(function.node.name)
+                if function.node.name in _IMPLICIT and function.owner:
+                    tainted.add(function.owner)
+        # `__init__` and the like are called through their class.
+        tainted -= _IMPLICIT - set(names)
+        for target, value in flows:
+            if target not in tainted and _hands_on(value, tainted, classes):
+                tainted.add(target)
+    return tainted
+
+
+def _parameters(functions: Sequence[_Function]) -> dict[str, list[list[str]]]:
+    """The names of positional parameters, by the name under which a function is called."""
+    found: dict[str, list[list[str]]] = {}
+    for function in functions:
+        arguments = function.node.args
+        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+        if function.owner and names:
+            names = names[1:]
+        called = function.node.name
+        if called == "__init__":
+            called = function.owner
+        found.setdefault(called, []).append(names)
+    return found
+
+
+def _flows(
+    tree: ast.Module, parameters: Mapping[str, list[list[str]]]
+) -> Iterator[tuple[str, ast.expr]]:
+    """Names, each with an expression that they may stand for."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                yield from ((name, value) for t in targets for name in _bound(t))
+            case (
+                ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.NamedExpr(target=target, value=value)
+            ):
+                yield from ((name, value) for name in _bound(target))
+            case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+                yield from ((name, value) for name in _bound(target))
+            case ast.Call(func=func, args=args, keywords=keywords):
+                yield from ((k.arg, k.value) for k in keywords if k.arg is not None)
+                for names in parameters.get(_last(func), ()):
+                    yield from zip(names, args, strict=False)
+                if isinstance(func, ast.Attribute) and args:
+                    yield from ((_last(func.value), a) for a in args)  # `checks.append(check)`
+            case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
+                yield from _defaults(arguments)
+            case ast.Lambda(args=arguments):
+                yield from _defaults(arguments)
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    count = len(arguments.defaults)
+    for parameter, default in zip(positional[len(positional) - count :], arguments.defaults,
+                                  strict=True):  # fmt: skip
+        yield parameter.arg, default
+    for parameter, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if given is not None:
+            yield parameter.arg, given
+
+
+def _bound(target: ast.AST) -> Iterator[str]:
+    match target:
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            for element in elements:
+                yield from _bound(element)
+        case ast.Starred(value=value):
+            yield from _bound(value)
+        case ast.expr():
+            yield _last(target)
+
+
+def _hands_on(value: ast.expr, tainted: Collection[str], classes: Collection[str]) -> bool:
+    """Whether the expression may give what leads to the check (and not only what it computes)."""
+    match value:
+        case ast.Name() | ast.Attribute():
+            return _last(value) in tainted
+        case ast.Call(func=func, args=args, keywords=keywords):
+            last = _last(func)
+            if last in classes or last[:1].isupper():
+                passed = [*args, *(k.value for k in keywords)]
+                return last in tainted or any(_hands_on(p, tainted, classes) for p in passed)
+            if last not in _PASSES_ON:
+                return False
+            held = [func.value] if isinstance(func, ast.Attribute) else []
+            passed = [*held, *args, *(k.value for k in keywords)]
+            return any(_hands_on(p, tainted, classes) for p in passed)
+        case ast.Lambda(body=body):
+            return bool(set(_names([body])) & set(tainted))
+        case ast.Constant(value=str() as text):
+            return text in tainted  # `getattr(self, "check")`
+        case ast.Dict(values=values):
+            return any(_hands_on(v, tainted, classes) for v in values)
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element):
+            return _hands_on(element, tainted, classes)
+        case ast.BinOp() | ast.Compare() | ast.UnaryOp() | ast.JoinedStr():
+            return False
+    parts = [child for child in ast.iter_child_nodes(value) if isinstance(child, ast.expr)]
+    return any(_hands_on(part, tainted, classes) for part in parts)
+
+
+# -- what may be compiled --------------------------------------------------------------------
+
+
+def _compiled(
+    trees: Mapping[str, ast.Module], functions: Sequence[_Function], roots: Collection[str]
+) -> set[str] | None:
+    """The names of all functions that may run in a compiled region; None for all of them."""
+    found = set(roots)
+    own = {function.node.name for function in functions}
+    handed = {a.arg for f in functions for a in _arguments(f.node.args)} - own
+    for function in functions:
+        if any(_is_compile(part) for d in function.node.decorator_list for part in ast.walk(d)):
+            found.add(function.node.name)
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not _is_compile(node.func):
+                continue
+            asked = node.args[:1] or [k.value for k in node.keywords if k.arg == "model"]
+            if asked and isinstance(asked[0], ast.Name) and asked[0].id in handed:
+                return None  # `def compiled(function): return torch.compile(function)`
+            if asked:
+                found |= set(_names(asked))
+            elif isinstance(node.func, ast.Attribute):
+                found |= {_last(node.func.value)} - {"torch"}
+    if found - own:  # an object, whose class has a `forward`, a `__call__`
+        found |= _IMPLICIT
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for function in functions:
+            if function.node.name in found:
+                found |= function.reads
+                found |= _IMPLICIT if function.reads & {"self", "cls"} else set()
+    return found
+
+
+def _arguments(arguments: ast.arguments) -> list[ast.arg]:
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _is_compile(node: ast.AST) -> bool:
+    return _last(node) in ("compile", "optimize", "aot_compile", "export")
+
+
+# -- handlers --------------------------------------------------------------------------------
+
+
+def _handlers_in(
+    function: _Function,
+    tainted: Collection[str],
+    exceptions: Collection[str],
+    frames: Sequence[Frame],
+) -> Iterator[Handler]:
+    for node in _own(function.node):
+        body: list[ast.stmt] = []
+        cleans_up = False
+        if isinstance(node, ast.Try | ast.TryStar):
+            caught = any(_catches(handler.type, exceptions) for handler in node.handlers)
+            if not caught and not node.finalbody:
+                continue
+            body = [*node.body, *(node.orelse if not caught else ())]
+            cleans_up = not caught
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            managers = [_last(item.context_expr) for item in node.items]
+            if all(name in _PLAIN_MANAGERS for name in managers):
+                continue
+            body, cleans_up = node.body, "suppress" not in managers
+        if not body:
+            continue
+        last = max(part.end_lineno or part.lineno for part in body)
+        found = Handler(function.path, function.node.name, body[0].lineno, last, cleans_up)
+        if is_around(found, frames) or set(_names(body)) & set(tainted):
+            yield found
+
+
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    """What stands in the function, and not in one that it defines."""
+    for child in ast.iter_child_nodes(function):
+        if isinstance(child, (*_FUNCTIONS.__args__, ast.Lambda, ast.ClassDef)):
+            continue
+        yield child
+        yield from _own(child)
+
+
+def _catches(kind: ast.expr | None, exceptions: Collection[str]) -> bool:
+    match kind:
+        case None:
+            return True
+        case ast.Tuple(elts=kinds):
+            return any(_catches(each, exceptions) for each in kinds)
+    if "" in exceptions:
+        return True
+    last = _last(kind)
+    plain = isinstance(getattr(builtins, last, None), type)
+    return last in exceptions or not (plain or last.endswith(("Error", "Exception")))
