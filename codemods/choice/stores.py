@@ -1,0 +1,157 @@
+"""Stores under a path: what is there stays where the path is not taken."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.analysis.tree import code
+
+from .context import Context, Declined
+from .gates import Gates, gated
+from .tests import Test, invert, primary
+
+_OPERATORS: dict[type[cst.BaseAugOp], str] = {
+    cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/", cst.PowerAssign: "**", cst.BitOrAssign: "|", cst.BitAndAssign: "&",
+    cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.BitXorAssign: "^",
+}  # fmt: skip
+#: In place methods and what they leave, ``{0}`` the tensor, ``{1}`` the arguments.
+_METHODS = {
+    "add_": "{0} + {1}", "sub_": "{0} - {1}", "mul_": "{0} * {1}", "div_": "{0} / {1}",
+    "clamp_": "{0}.clamp({1})", "clamp_min_": "{0}.clamp_min({1})",
+    "clamp_max_": "{0}.clamp_max({1})", "pow_": "{0} ** {1}", "lerp_": "{0}.lerp({1})",
+    "neg_": "-{0}", "sqrt_": "{0}.sqrt()", "abs_": "{0}.abs()", "exp_": "{0}.exp()",
+    "masked_fill_": "{0}.masked_fill({1})", "relu_": "{0}.relu()", "round_": "{0}.round()",
+    "addcmul_": "{0}.addcmul({1})", "addcdiv_": "{0}.addcdiv({1})", "tanh_": "{0}.tanh()",
+    "sigmoid_": "{0}.sigmoid()", "fill_": "{1}", "copy_": "{1}", "zero_": "0",
+    "logical_not_": "~{0}",
+}  # fmt: skip
+_SIMPLE_ARGUMENT = ("add_", "sub_", "mul_", "div_", "pow_")
+
+
+def in_place_call(node: cst.BaseExpression) -> cst.Call | None:
+    """``place.method_(...)`` for a method that is known; else None."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if name in _METHODS:
+            return node
+    return None
+
+
+class Stores:
+    """Writes stores under a path of tests."""
+
+    def __init__(self, ctx: Context, path: list[tuple[Test, bool]], *, gradients: bool) -> None:
+        self.ctx = ctx
+        self.path = path
+        self.gradients = gradients
+
+    def predicate(self) -> Test:
+        """The path as one test."""
+        parts = []
+        for test, holds in self.path:
+            positive = test.negated is not holds
+            parts.append(test.text if positive else invert(test.text))
+        if len(self.path) == 1:
+            test, holds = self.path[0]
+            return Test(test.text, test.negated is holds)
+        return Test(" & ".join(primary(it) if it[0] != "~" else it for it in parts))
+
+    def kept(
+        self, value: cst.BaseExpression, place: cst.BaseExpression, *, local: frozenset[str]
+    ) -> cst.BaseExpression:
+        """``value`` on the path, else what stands in the place."""
+        test = self.predicate()
+        if self.gradients:
+            gates = Gates(self.ctx, local)
+            value = gated(value, gates.needed(value), test, True, self.ctx)
+        one, other = (place, value) if test.negated else (value, place)
+        return cst.parse_expression(
+            f"{self.ctx.torch}.where({test.text}, {_argument(one)}, {_argument(other)})"
+        )
+
+    def bound(
+        self, place: cst.BaseExpression, value: cst.BaseExpression, local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        """``place = value`` under the path."""
+        self._check(value)
+        if isinstance(place, cst.Subscript):
+            masked = self._masked(place, value)
+            if masked is not None:
+                return masked
+        kept = self.kept(value, place, local=local)
+        return cst.Assign([cst.AssignTarget(place)], kept)  # type: ignore[arg-type]
+
+    def augmented(
+        self, node: cst.AugAssign, value: cst.BaseExpression, local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        """``place += value`` under the path, in place as it was."""
+        place = node.target
+        sign = _OPERATORS.get(type(node.operator))
+        if sign is None:
+            raise Declined(f"what `{code(node)}` does is not known")
+        fact = self.ctx.fact(place)
+        if fact is not None and not fact.is_tensor:
+            raise Declined(f"`{code(place)}` is no tensor, and depends on data")
+        neutral = {"+": "0", "-": "0"}.get(sign)
+        whole = isinstance(value, cst.Integer)
+        if neutral is not None and whole:
+            chosen = self.kept(value, cst.parse_expression(neutral), local=local)
+            return node.with_changes(value=chosen)
+        new = cst.parse_expression(f"{code(place)} {sign} {primary(code(value))}")
+        return self._copied(place, new, local)
+
+    def called(
+        self, node: cst.Call, arguments: list[str], local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        """``place.method_(...)`` under the path."""
+        func = node.func
+        assert isinstance(func, cst.Attribute)
+        place, name = func.value, func.attr.value
+        if name in ("fill_", "zero_") and not self.path[-1][0].negated:
+            value = arguments[0] if arguments else "0"
+            test = self.predicate()
+            text = invert(test.text) if test.negated else test.text
+            return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {value})"))
+        if name in _SIMPLE_ARGUMENT and (len(arguments) != 1 or "=" in arguments[0]):
+            raise Declined(f"what `{code(node)}` does is not known")
+        given = ", ".join(arguments)
+        if name in _SIMPLE_ARGUMENT:
+            given = primary(given)
+        text = _METHODS[name].format(primary(code(place)), given)
+        return self._copied(place, cst.parse_expression(text), local)
+
+    def _copied(
+        self, place: cst.BaseExpression, value: cst.BaseExpression, local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        kept = self.kept(value, place, local=local)
+        return cst.Expr(cst.parse_expression(f"{primary(code(place))}.copy_({code(kept)})"))
+
+    def _check(self, value: cst.BaseExpression) -> None:
+        fact = self.ctx.fact(value)
+        if fact is not None and not fact.is_tensor and fact.kind not in ("int", "float", "bool"):
+            raise Declined(f"a branch stores `{code(value)}`, which is no tensor ({fact.kind})")
+
+    def _masked(
+        self, place: cst.Subscript, value: cst.BaseExpression
+    ) -> cst.BaseSmallStatement | None:
+        """``x[mask] = c``: the mask holds on the path only."""
+        if len(place.slice) != 1 or not isinstance(place.slice[0].slice, cst.Index):
+            return None
+        mask = place.slice[0].slice.value
+        fact = self.ctx.fact(mask)
+        if fact is None or not fact.is_tensor or fact.dtype != "torch.bool":
+            return None
+        if not self.ctx.is_number(value):
+            raise Declined("a branch gives the elements of a mask other values than one number")
+        test = self.predicate()
+        text = invert(test.text) if test.negated else test.text
+        index = cst.parse_expression(f"{primary(code(mask))} & {primary(text)}")
+        element = place.slice[0].with_changes(slice=cst.Index(index))
+        target = place.with_changes(slice=[element])
+        return cst.Assign([cst.AssignTarget(target)], value)
+
+
+def _argument(node: cst.BaseExpression) -> str:
+    if node.lpar and "\n" not in code(node) and not isinstance(node, cst.GeneratorExp | cst.Tuple):
+        return code(node.with_changes(lpar=(), rpar=()))
+    return code(node)
