@@ -27,7 +27,7 @@ from .convert import (
     _statements,
     _unspaced,
 )
-from .gates import Gates, gated
+from .gates import gated
 from .renaming import renamed
 from .stores import Stores, in_place_call
 
@@ -114,15 +114,10 @@ class ArmMaker:
                 del target
                 self._store(line, self._stores().augmented(small, self._value(value), self._local()))
             case cst.Expr(value=value) if in_place_call(value) is not None:
-                call = in_place_call(value)
-                assert call is not None
-                given = [code(self._value(arg.value)) for arg in call.args]
-                given = [
-                    text if arg.keyword is None else f"{arg.keyword.value}={text}"
-                    for text, arg in zip(given, call.args, strict=True)
-                ]
-                self._place(call.func.value)  # type: ignore[attr-defined]
-                self._store(line, self._stores().called(call, given, self._local()))
+                call = self._value(value)
+                assert isinstance(call, cst.Call)
+                self._place(call)
+                self._store(line, self._stores().called(call, self._local()))
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name)))) if (
                 name in self.arm.local
             ):
@@ -131,8 +126,9 @@ class ArmMaker:
                 text = code(small).split("\n")[0]
                 raise Declined(f"what `{text}` does is not known")
 
-    def _place(self, node: cst.BaseExpression) -> None:
-        if isinstance(node, cst.Name) and node.value in self.arm.values:
+    def _place(self, node: cst.CSTNode) -> None:
+        """Before a place is written: what the arm holds back may read it, or be it."""
+        if any(isinstance(it, cst.Name) and it.value in self.arm.values for it in walk(node)):
             self._flush()
 
     def _augment(
@@ -285,8 +281,7 @@ class ArmMaker:
         stores = self._stores()
         if not stores.gradients:
             return value
-        needed = Gates(self.ctx, self._local()).needed(value)
-        return gated(value, needed, stores.predicate(), True, self.ctx)
+        return gated(value, stores.predicate(), True, self.ctx, self._local())
 
     # -- stores ------------------------------------------------------------------------------
 

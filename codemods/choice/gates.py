@@ -1,8 +1,8 @@
 """Gradients of the arm not taken: zero times infinity is NaN, unless a gate stands before it.
 
 ``torch.where`` hands a gradient of zero to the arm not taken.  An operation there whose derivative
-is infinite or NaN makes NaN of it.  A gate, ``torch.where(test, x, 1)`` around an operand, keeps
-the arm's values where the test holds and lets no gradient through where it does not.
+is infinite or NaN makes NaN of it.  A gate, ``torch.where(test, x, 1)`` around the operand of such
+an operation, keeps the arm's values where the test holds and lets nothing back where it does not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _HARMLESS = (
         expand expand_as broadcast_to repeat tile clone contiguous to type_as cat stack concat
         hstack vstack roll flip narrow select chunk split unbind neg clamp clip clamp_min clamp_max
         relu max min amax amin diff cumsum masked_fill nan_to_num where tril triu pad sub add
-        float double half bfloat16 cpu cuda diagonal trace"""
+        float double half bfloat16 cpu cuda diagonal trace tuple list zip enumerate len range
+        dict isinstance sorted reversed"""
     )
     | frozenset(CASTS)
 )
@@ -31,155 +32,168 @@ _TAME = words(
     """mul multiply matmul mm bmm einsum tanh sigmoid softplus softmax log_softmax abs gelu silu
     elu selu leaky_relu sin cos erf hardtanh logsigmoid linear conv1d conv2d cross_entropy
     mse_loss l1_loss smooth_l1_loss huber_loss square median logsumexp layer_norm dot outer
-    lerp cumsum maximum minimum stack sort topk interpolate avg_pool2d max_pool2d atan"""
+    lerp maximum minimum sort topk interpolate avg_pool2d max_pool2d atan"""
 )
 #: Nothing flows back through these.
 _CUT = (
     words(
         """detach item argmax argmin argsort size dim numel zeros_like ones_like full_like
         new_zeros new_ones new_full new_tensor empty_like isnan isinf isfinite sign round floor
-        ceil eq ne lt le gt ge any all nonzero bincount zeros ones full arange tensor"""
+        ceil eq ne lt le gt ge any all nonzero bincount zeros ones full arange tensor tolist"""
     )
     | UNARY_PREDICATES
     | INDEX_REDUCTIONS
 )
-_WHOLE_DTYPES = (
-    "torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64".split()
+_WHOLE_DTYPES = words(
+    "torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64"
 )
+_PYTHON = ("shape", "dtype", "device", "ndim")
 
 
-class Gates:
-    """Which operands of an arm need a gate."""
-
-    def __init__(self, ctx: Context, local: frozenset[str] = frozenset()) -> None:
-        self.ctx = ctx
-        self.local = local
-        self.strict = ctx.gradients_seen
-
-    def leaves(self, node: cst.CSTNode) -> set[str]:
-        """The tensors from outside the arm whose gradients an expression carries."""
-        match node:
-            case cst.Name():
-                return {node.value} if self._carries(node) else set()
-            case cst.Attribute():
-                if isinstance(node.value, cst.Name | cst.Attribute) and self._carries(node):
-                    return {code(node)}
-                if node.attr.value in ("shape", "dtype", "device", "ndim"):
-                    return set()
-                return self.leaves(node.value)
-            case cst.Subscript():
-                return self.leaves(node.value)
-            case cst.Comparison() | cst.Lambda():
-                return set()
-            case cst.Call(func=cst.Attribute(attr=attr, value=value)):
-                if attr.value in _CUT:
-                    return set()
-                inside = [arg.value for arg in node.args]
-                return set().union(*(self.leaves(it) for it in (value, *inside)))
-            case cst.Call():
-                return set().union(*(self.leaves(arg.value) for arg in node.args), set())
-        parts = [child for child in _below(node)]
-        return set().union(*(self.leaves(part) for part in parts), set())
-
-    def _carries(self, node: cst.BaseExpression) -> bool:
-        root = code(node).partition(".")[0]
-        if root in self.local:
+def carries(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> bool:
+    """Whether a gradient may flow back into the expression."""
+    match node:
+        case cst.Name() | cst.Attribute():
+            fact = ctx.kind_of(node)
+            if fact is not None:
+                return fact.is_tensor and fact.dtype not in _WHOLE_DTYPES
+            if isinstance(node, cst.Name):
+                return node.value in local
+            return node.attr.value not in _PYTHON and carries(node.value, ctx, local)
+        case cst.Comparison() | cst.Lambda():
             return False
-        fact = self.ctx.kind_of(node)
-        if fact is None or not fact.is_tensor:
-            return False
-        return fact.dtype not in _WHOLE_DTYPES
-
-    def needed(self, node: cst.CSTNode) -> set[str]:
-        """The leaves that need a gate for this expression."""
-        match node:
-            case cst.BinaryOperation(left=left, right=right, operator=operator):
-                inner = self.needed(left) | self.needed(right)
-                if isinstance(operator, cst.Add | cst.Subtract):
-                    return inner
-                one, other = self.leaves(left), self.leaves(right)
-                if isinstance(operator, cst.Divide):
-                    return inner | other
-                if isinstance(operator, cst.Multiply | cst.MatrixMultiply):
-                    if not one or not other or not self.strict:
-                        return inner
-                    return inner | min(other, one, key=len)
-                return inner | one | other
-            case cst.Comparison() | cst.Lambda():
-                return set()
-            case cst.Call():
-                return self._call(node)
-            case cst.Subscript():
-                return self.needed(node.value)
-        return set().union(*(self.needed(part) for part in _below(node)), set())
-
-    def _call(self, node: cst.Call) -> set[str]:
-        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else code(node.func)
-        parts: list[cst.CSTNode] = [arg.value for arg in node.args]
-        if isinstance(node.func, cst.Attribute):
-            parts.append(node.func.value)
-        if name in _CUT:
-            return set()
-        if name in _HARMLESS or (name in _TAME and not self.strict):
-            return set().union(*(self.needed(part) for part in parts), set())
-        return set().union(*(self.leaves(part) for part in parts), set())
+        case cst.Subscript():
+            return carries(node.value, ctx, local)
+        case cst.Call(func=func):
+            if called(node) in _CUT:
+                return False
+            inside: list[cst.CSTNode] = [arg.value for arg in node.args]
+            if isinstance(func, cst.Attribute):
+                inside.append(func.value)
+            return any(carries(it, ctx, local) for it in inside)
+    return any(carries(child, ctx, local) for child in children(node))
 
 
-def _below(node: cst.CSTNode) -> list[cst.CSTNode]:
-    return list(children(node))
+def called(node: cst.Call) -> str:
+    return node.func.attr.value if isinstance(node.func, cst.Attribute) else code(node.func)
 
 
 def gated(
-    node: cst.BaseExpression, names: set[str], test: Test, holds: bool, ctx: Context
+    node: cst.BaseExpression, test: Test, holds: bool, ctx: Context, local: frozenset[str]
 ) -> cst.BaseExpression:
-    """The expression with gates around these operands; ``holds``: the arm of a true test."""
-    if not names:
-        return node
-    first = holds is not test.negated
-
-    class Put(cst.CSTTransformer):
-        def visit_Comparison(self, node: cst.Comparison) -> bool:
-            return False
-
-        def visit_Attribute(self, node: cst.Attribute) -> bool:
-            return code(node) not in names
-
-        def leave_Attribute(
-            self, original_node: cst.Attribute, updated_node: cst.Attribute
-        ) -> cst.BaseExpression:
-            if code(original_node) in names:
-                return gate(code(original_node), test, first, ctx)
-            if updated_node.attr.value in ("shape", "dtype", "device", "ndim"):
-                return original_node
-            attr = original_node.attr
-            return updated_node.with_changes(attr=attr)
-
-        def leave_Name(
-            self, original_node: cst.Name, updated_node: cst.Name
-        ) -> cst.BaseExpression:
-            if original_node.value in names:
-                return gate(original_node.value, test, first, ctx)
-            return updated_node
-
-        def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-            return updated_node.with_changes(keyword=original_node.keyword)
-
-    new = node.visit(Put())
+    """The expression of an arm with a gate before every operation that needs one."""
+    new = node.visit(_Gates(test, holds is not test.negated, ctx, local))
     assert isinstance(new, cst.BaseExpression)
     return new
 
 
-def gate(name: str, test: Test, first: bool, ctx: Context) -> cst.Call:
-    arguments = f"{name}, 1" if first else f"1, {name}"
-    made = cst.parse_expression(f"{ctx.torch}.where({test.text}, {arguments})")
-    assert isinstance(made, cst.Call)
-    return made
+class _Gates(cst.CSTTransformer):
+    def __init__(self, test: Test, first: bool, ctx: Context, local: frozenset[str]) -> None:
+        super().__init__()
+        self.test, self.first, self.ctx, self.local = test, first, ctx, local
+        self.strict = ctx.gradients_seen
+
+    def visit_Comparison(self, node: cst.Comparison) -> bool:
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return node.attr.value not in _PYTHON
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        return called(node) not in _CUT
+
+    def _carries(self, node: cst.CSTNode) -> bool:
+        return carries(node, self.ctx, self.local)
+
+    def _gate(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        text = code(node.with_changes(lpar=(), rpar=()) if _loose(node) else node)
+        if text.startswith(f"{self.ctx.torch}.where({self.test.text}, "):
+            return node
+        arguments = f"{text}, 1" if self.first else f"1, {text}"
+        return cst.parse_expression(f"{self.ctx.torch}.where({self.test.text}, {arguments})")
+
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        left, right = (self._carries(it) for it in (original_node.left, original_node.right))
+        match original_node.operator:
+            case cst.Add() | cst.Subtract():
+                return updated_node
+            case cst.Multiply() | cst.MatrixMultiply():
+                if left and right and self.strict:
+                    return self._one_side(original_node, updated_node)
+                return updated_node
+            case cst.Divide():
+                if right:
+                    return updated_node.with_changes(right=self._gate(updated_node.right))
+                return updated_node
+        if left and not _whole_power(original_node):
+            updated_node = updated_node.with_changes(left=self._gate(updated_node.left))
+        if right:
+            updated_node = updated_node.with_changes(right=self._gate(updated_node.right))
+        return updated_node
+
+    def _one_side(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        """A product: the shorter side is enough, as the other is linear then."""
+        sides = (code(original_node.left), code(original_node.right))
+        if len(sides[0]) < len(sides[1]) and sides[0] != sides[1]:
+            return updated_node.with_changes(left=self._gate(updated_node.left))
+        return updated_node.with_changes(right=self._gate(updated_node.right))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = called(original_node)
+        if name in _CUT or name in _HARMLESS or (name in _TAME and not self.strict):
+            return updated_node
+        if isinstance(original_node.func, cst.Name) and self._plain(name):
+            return updated_node
+        args = [
+            new.with_changes(value=self._gate(new.value)) if self._carries(old.value) else new
+            for old, new in zip(original_node.args, updated_node.args, strict=True)
+        ]
+        func, old = updated_node.func, original_node.func
+        fact = self.ctx.kind_of(old)
+        if fact is not None and fact.kind in ("module", "function", "class"):
+            old = cst.Name("torch")
+        if isinstance(old, cst.Attribute) and isinstance(func, cst.Attribute):
+            if self._carries(old.value):
+                func = func.with_changes(value=self._gate(func.value))
+        return updated_node.with_changes(args=args, func=func)
+
+    def _plain(self, name: str) -> bool:
+        """Whether a function of the file has no operation that would need a gate."""
+        for statement in self.ctx.site.module.body:
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
+                return not any(_singular(node, self.strict) for node in walk(statement.body))
+        return False
 
 
-def count(node: cst.CSTNode, text: str) -> int:
-    """How often a name (or a chain of names) stands in an expression."""
-    return sum(
-        1
-        for inner in walk(node)
-        if isinstance(inner, cst.Name | cst.Attribute) and code(inner) == text
+def _singular(node: cst.CSTNode, strict: bool) -> bool:
+    match node:
+        case cst.BinaryOperation(operator=cst.Divide() | cst.Power(), right=right):
+            return not isinstance(right, cst.BaseNumber)
+        case cst.BinaryOperation(operator=cst.Multiply() | cst.MatrixMultiply()):
+            return strict
+        case cst.Call():
+            name = called(node)
+            return not (name in _CUT or name in _HARMLESS or (name in _TAME and not strict))
+    return False
+
+
+def _whole_power(node: cst.BinaryOperation) -> bool:
+    match node:
+        case cst.BinaryOperation(operator=cst.Power(), right=cst.Integer() as power):
+            return power.evaluated_value >= 1
+        case cst.BinaryOperation(operator=cst.Power()):
+            return False
+    return True
+
+
+def _loose(node: cst.BaseExpression) -> bool:
+    return bool(node.lpar) and "\n" not in code(node) and not isinstance(
+        node, cst.GeneratorExp | cst.Tuple
     )

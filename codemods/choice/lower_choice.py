@@ -12,6 +12,7 @@ from gbfix.schema import Safety
 
 from .context import Context, Declined
 from .convert import Converter
+from .layout import laid_out
 from .tests import decided_by_tensor
 
 _NOTE = "Both branches are evaluated, and one of them is taken."
@@ -88,7 +89,9 @@ def _rewrite(site: Site, *, everything: bool, modules: bool) -> Rewrite:
         gone, put = old[first : len(old) - last], new[first : len(new) - last]
         if not gone:
             raise Declined("")
-        edit.replace(gone[0], *put)
+        depth = ctx.site.span(gone[0]).column // max(1, len(site.module.default_indent))
+        kept = {it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)}
+        edit.replace(gone[0], *laid_out(put, site.module, depth, kept))
         for statement in gone[1:]:
             edit.remove(statement)
     else:

@@ -7,7 +7,7 @@ import libcst as cst
 from gbfix.analysis.tree import code
 
 from .context import Context, Declined
-from .gates import Gates, gated
+from .gates import gated
 from .tests import Test, invert
 
 _CONTAINERS = ("list", "tuple", "dict")
@@ -48,11 +48,13 @@ class Selects:
             return self._sequences(test, true, false, kinds)
         if all(kind in ("int", "float", "bool") for kind in kinds):
             return self._numbers(test, true, false, kinds)
+        dtypes = {fact.dtype for fact in facts if fact is not None and fact.is_tensor}
+        if len(dtypes - {None}) > 1:
+            raise Declined("the branches give tensors of different dtypes")
         self._doubt(true, false)
         if self.gradients:
-            gates = Gates(self.ctx, local)
-            true = gated(true, gates.needed(true), test, True, self.ctx)
-            false = gated(false, gates.needed(false), test, False, self.ctx)
+            true = gated(true, test, True, self.ctx, local)
+            false = gated(false, test, False, self.ctx, local)
         return self.where(test, true, false)
 
     def where(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from gbfix.analysis.torch_names import RNG_METHODS
 from gbfix.analysis.tree import code
 
 from .context import Context, Declined
-from .gates import Gates, gated
+from .gates import gated
 from .tests import Test, invert, primary
 
 _OPERATORS: dict[type[cst.BaseAugOp], str] = {
@@ -15,26 +16,21 @@ _OPERATORS: dict[type[cst.BaseAugOp], str] = {
     cst.DivideAssign: "/", cst.PowerAssign: "**", cst.BitOrAssign: "|", cst.BitAndAssign: "&",
     cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.BitXorAssign: "^",
 }  # fmt: skip
-#: In place methods and what they leave, ``{0}`` the tensor, ``{1}`` the arguments.
-_METHODS = {
-    "add_": "{0} + {1}", "sub_": "{0} - {1}", "mul_": "{0} * {1}", "div_": "{0} / {1}",
-    "clamp_": "{0}.clamp({1})", "clamp_min_": "{0}.clamp_min({1})",
-    "clamp_max_": "{0}.clamp_max({1})", "pow_": "{0} ** {1}", "lerp_": "{0}.lerp({1})",
-    "neg_": "-{0}", "sqrt_": "{0}.sqrt()", "abs_": "{0}.abs()", "exp_": "{0}.exp()",
-    "masked_fill_": "{0}.masked_fill({1})", "relu_": "{0}.relu()", "round_": "{0}.round()",
-    "addcmul_": "{0}.addcmul({1})", "addcdiv_": "{0}.addcdiv({1})", "tanh_": "{0}.tanh()",
-    "sigmoid_": "{0}.sigmoid()", "fill_": "{1}", "copy_": "{1}", "zero_": "0",
-    "logical_not_": "~{0}",
-}  # fmt: skip
-_SIMPLE_ARGUMENT = ("add_", "sub_", "mul_", "div_", "pow_")
+#: In place methods that overwrite, and what they leave; the others are their plain namesakes.
+_OVERWRITING = {"zero_": "0", "fill_": "{0}", "copy_": "{0}"}
 
 
 def in_place_call(node: cst.BaseExpression) -> cst.Call | None:
-    """``place.method_(...)`` for a method that is known; else None."""
+    """``place.method_(...)``, perhaps several in a chain; else None."""
     match node:
-        case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if name in _METHODS:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if _changes(name):
             return node
     return None
+
+
+def _changes(name: str) -> bool:
+    plain = name.endswith("_") and not name.endswith("__") and len(name) > 1
+    return plain and name not in RNG_METHODS and name != "requires_grad_"
 
 
 class Stores:
@@ -62,8 +58,7 @@ class Stores:
         """``value`` on the path, else what stands in the place."""
         test = self.predicate()
         if self.gradients:
-            gates = Gates(self.ctx, local)
-            value = gated(value, gates.needed(value), test, True, self.ctx)
+            value = gated(value, test, True, self.ctx, local)
         one, other = (place, value) if test.negated else (value, place)
         return cst.parse_expression(
             f"{self.ctx.torch}.where({test.text}, {_argument(one)}, {_argument(other)})"
@@ -97,28 +92,36 @@ class Stores:
         if neutral is not None and whole:
             chosen = self.kept(value, cst.parse_expression(neutral), local=local)
             return node.with_changes(value=chosen)
-        new = cst.parse_expression(f"{code(place)} {sign} {primary(code(value))}")
+        new = cst.parse_expression(f"{code(place)} {sign} {_operand(value)}")
         return self._copied(place, new, local)
 
-    def called(
-        self, node: cst.Call, arguments: list[str], local: frozenset[str]
-    ) -> cst.BaseSmallStatement:
+    def called(self, node: cst.Call, local: frozenset[str]) -> cst.BaseSmallStatement:
         """``place.method_(...)`` under the path."""
         func = node.func
         assert isinstance(func, cst.Attribute)
         place, name = func.value, func.attr.value
-        if name in ("fill_", "zero_") and not self.path[-1][0].negated:
-            value = arguments[0] if arguments else "0"
+        if name in ("fill_", "zero_") and in_place_call(place) is None:
+            value = code(node.args[0].value) if node.args else "0"
             test = self.predicate()
             text = invert(test.text) if test.negated else test.text
             return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {value})"))
-        if name in _SIMPLE_ARGUMENT and (len(arguments) != 1 or "=" in arguments[0]):
-            raise Declined(f"what `{code(node)}` does is not known")
-        given = ", ".join(arguments)
-        if name in _SIMPLE_ARGUMENT:
-            given = primary(given)
-        text = _METHODS[name].format(primary(code(place)), given)
-        return self._copied(place, cst.parse_expression(text), local)
+        place, value = self._unchained(node)
+        return self._copied(place, value, local)
+
+    def _unchained(self, node: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+        """The tensor that a chain of methods changes, and what it leaves there."""
+        func = node.func
+        assert isinstance(func, cst.Attribute)
+        name, place = func.attr.value, func.value
+        inner = in_place_call(place)
+        value = place
+        if inner is not None:
+            place, value = self._unchained(inner)
+        if name in _OVERWRITING:
+            given = code(node.args[0].value) if node.args else ""
+            return place, cst.parse_expression(_OVERWRITING[name].format(given))
+        plain = func.with_changes(value=value, attr=cst.Name(name[:-1]))
+        return place, node.with_changes(func=plain)
 
     def _copied(
         self, place: cst.BaseExpression, value: cst.BaseExpression, local: frozenset[str]
@@ -149,6 +152,11 @@ class Stores:
         element = place.slice[0].with_changes(slice=cst.Index(index))
         target = place.with_changes(slice=[element])
         return cst.Assign([cst.AssignTarget(target)], value)
+
+
+def _operand(node: cst.BaseExpression) -> str:
+    tight = cst.Name | cst.Call | cst.Attribute | cst.Subscript | cst.BaseNumber
+    return code(node) if node.lpar or isinstance(node, tight) else f"({code(node)})"
 
 
 def _argument(node: cst.BaseExpression) -> str:
