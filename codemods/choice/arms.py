@@ -14,6 +14,7 @@ from gbfix.analysis.tree import code, walk
 
 from .context import Declined
 from .convert import (
+    APPEND,
     Arm,
     _all_names,
     _assign,
@@ -28,6 +29,7 @@ from .convert import (
     _unspaced,
 )
 from .gates import gated
+from .methods import inlined
 from .renaming import renamed
 from .stores import Stores, in_place_call
 
@@ -122,9 +124,24 @@ class ArmMaker:
                 name in self.arm.local
             ):
                 self.arm.prelude.append(renamed(line, self.arm.renames))
+            case cst.Expr(
+                value=cst.Call(
+                    func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
+                    args=[cst.Arg(value=value, star="", keyword=None)],
+                )
+            ) if APPEND + name not in self.arm.values:
+                self.arm.comments += _comment_lines(line)
+                self.arm.values[APPEND + name] = self._value(value)
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name("self"))) as call):
+                self._method(call, rest)
             case _:
                 text = code(small).split("\n")[0]
                 raise Declined(f"what `{text}` does is not known")
+
+    def _method(self, call: cst.Call, rest: list[cst.BaseStatement]) -> None:
+        """``self.method(...)`` for its effects: the statements of the method stand here."""
+        for statement in inlined(call, self.ctx):
+            self._statement(statement, rest)
 
     def _place(self, node: cst.CSTNode) -> None:
         """Before a place is written: what the arm holds back may read it, or be it."""
@@ -302,6 +319,12 @@ class ArmMaker:
         for name, value in list(self.arm.values.items()):
             if isinstance(value, cst.Name) and value.value in self.arm.local:
                 continue
+            if name.startswith(APPEND):
+                mine = self.ctx.fresh("appended")
+                self.arm.prelude.append(_assign(mine, value))
+                self.arm.values[name] = cst.Name(mine)
+                self.arm.local.add(mine)
+                continue
             mine = self.ctx.fresh(f"{name}_{self.suffix}")
             self.arm.prelude.append(_assign(mine, value))
             self._bind(name, mine)
@@ -327,7 +350,7 @@ class ArmMaker:
         renames = dict(self.arm.renames)
         for name, value in inner.values.items():
             new = renamed(value, renames)
-            if name in self.outer and name not in _all_names(rest):
+            if name.startswith(APPEND) or (name in self.outer and name not in _all_names(rest)):
                 self.arm.renames.pop(name, None)
                 self.arm.values[name] = new
                 continue
@@ -349,8 +372,7 @@ class ArmMaker:
         inner = node.with_changes(test=tensor, leading_lines=())
         chosen = self.converter.chosen
         self.converter.chosen = lambda it: it is inner or chosen(it)
-        origins = getattr(self.converter, "_origin", {})
-        self.converter._origin = {**origins, inner: self.converter.original(node)}
+        self.ctx.origins[inner] = self.ctx.original(node)
         body, orelse = _statements(node.body), _else_of(node)
         arms = ([inner], orelse) if joint == "and" else (body, [inner])
         new = node.with_changes(
@@ -397,7 +419,12 @@ class ArmMaker:
                     body=self._suite(_statements(statement.body)),
                 )
             case cst.With():
-                return statement.with_changes(body=self._suite(_statements(statement.body)))
+                off = any(self.ctx.turns_off(item.item) for item in statement.items)
+                self.converter.quiet += off
+                try:
+                    return statement.with_changes(body=self._suite(_statements(statement.body)))
+                finally:
+                    self.converter.quiet -= off
         raise Declined("a branch holds a block that cannot be evaluated in vain")
 
     def _suite(self, statements: Sequence[cst.BaseStatement]) -> cst.IndentedBlock:
@@ -416,6 +443,8 @@ class ArmMaker:
                 arm = maker.made()
                 result += arm.prelude
                 for name, value in arm.values.items():
+                    if name.startswith(APPEND):
+                        raise Declined("a branch appends to a list in a block of its own")
                     target = self.arm.renames.get(name, name)
                     if code(value) != target:
                         result.append(_assign(target, value))

@@ -33,11 +33,19 @@ class Context:
         self.taken = names_in(site.module)
         #: Kinds of names that the conversion itself bound, or that no run has seen.
         self.bound: dict[str, Fact] = {}
+        self.origins: dict[cst.CSTNode, cst.CSTNode] = {}
+        #: Whether None on one side may become the tensor of the other.
+        self.tensor_for_none = False
+        self._reading = False
         self.torch_missing = False
         #: Dtypes were widened, numbers became tensors, ...: sentences for the patch.
         self.notes: list[str] = []
         #: Why the patch is no longer what anyone would call safe; empty where it is.
         self.doubts: list[str] = []
+
+    def original(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement of the file that a statement was made of."""
+        return self.origins.get(node, node)
 
     def _scope(self) -> cst.CSTNode:
         if self.function is not None:
@@ -106,6 +114,8 @@ class Context:
         text = code(node)
         if text in self.bound:
             return self.bound[text]
+        if isinstance(node, cst.Name) and self._reading and text in self._reads_made:
+            return self._reads_made[text]
         found = self._seen(node) or self._by_text.get(text)
         if found is not None and found.kind == "mixed":
             return None
@@ -198,17 +208,89 @@ class Context:
                     return param.annotation is not None or param.default is not None
         return True
 
+    # -- numbers that were read from a tensor ------------------------------------------------
+
+    @functools.cached_property
+    def reads(self) -> dict[str, cst.BaseExpression]:
+        """Names that hold ``t.item()`` for a while, and the tensor that they can hold instead.
+
+        Every use must be one in which a tensor without dimensions does the same: a comparison, or
+        arithmetic beside a tensor.
+        """
+        if self.function is None:
+            return {}
+        bound: dict[str, list[cst.BaseExpression | None]] = {}
+        for node in walk(self.function.body):
+            match node:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+                    bound.setdefault(name, []).append(read_of(value))
+                case cst.AssignTarget(target=cst.Name(name)) | cst.AugAssign(
+                    target=cst.Name(name)
+                ) | cst.For(target=cst.Name(name)) | cst.NamedExpr(target=cst.Name(name)):
+                    if not isinstance(node, cst.AssignTarget):
+                        bound.setdefault(name, []).append(None)
+        found: dict[str, cst.BaseExpression] = {}
+        for name, values in bound.items():
+            value = values[0]
+            if len(values) != 1 or value is None or not self.is_tensor(value):
+                continue
+            if all(self._takes_tensor(place) for place in self._uses(name)):
+                found[name] = value
+        return found
+
+    @functools.cached_property
+    def _reads_made(self) -> dict[str, Fact]:
+        made = {}
+        for name, value in self.reads.items():
+            fact = self.fact(value)
+            made[name] = Fact("tensor", "torch.Tensor", shape=(), dtype=fact.dtype if fact else None)
+        return made
+
+    def with_reads(self) -> None:
+        """From now on, the names of `reads` are tensors."""
+        if self.reads:
+            self._reads_made  # noqa: B018  (made while the names are still numbers)
+            self._reading = True
+
+    def _uses(self, name: str) -> Iterator[cst.CSTNode]:
+        assert self.function is not None
+        for place in self.site.places_of(name, self.function.body):
+            if not isinstance(self.site.parent(place), cst.AssignTarget):
+                yield place
+
+    def only_compared(self, name: str) -> bool:
+        """Whether no value is computed with the name: it is only looked at."""
+        asked = cst.Comparison | cst.ComparisonTarget | cst.Arg
+        return all(isinstance(self.site.parent(place), asked) for place in self._uses(name))
+
+    def _takes_tensor(self, place: cst.CSTNode) -> bool:
+        parent = self.site.parent(place)
+        match parent:
+            case cst.Comparison() | cst.ComparisonTarget():
+                return True
+            case cst.BinaryOperation(left=left, right=right):
+                other = right if left is place else left
+                if self.is_number(other):
+                    return self._takes_tensor(parent)
+                fact = self.fact(other)
+                return fact is not None and fact.is_tensor and fact.shape != ()
+            case cst.Arg(value=value):
+                call = self.site.parent(parent)
+                if isinstance(call, cst.Call) and self.resolve(call.func).startswith("math.is"):
+                    return value is place
+        return False
+
     # -- gradients ---------------------------------------------------------------------------
 
     def without_gradients(self, node: cst.CSTNode) -> bool:
         """Whether gradients are off where the node stands, whoever calls the function."""
         for parent in self.site.ancestors(node):
             if isinstance(parent, cst.With) and any(
-                self._turns_off(item.item) for item in parent.items
+                self.turns_off(item.item) for item in parent.items
             ):
                 return True
             if parent is self.function:
-                return any(self._turns_off(d.decorator) for d in self.function.decorators)
+                return any(self.turns_off(d.decorator) for d in self.function.decorators)
             if isinstance(parent, cst.FunctionDef | cst.Lambda | cst.ClassDef):
                 return False
         return False
@@ -218,12 +300,22 @@ class Context:
         """Whether any tensor of the function had a gradient to hand on in the run."""
         return any(fact.requires_grad for fact in self._by_text.values() if fact.is_tensor)
 
-    def _turns_off(self, node: cst.BaseExpression) -> bool:
+    def turns_off(self, node: cst.BaseExpression) -> bool:
         func = node.func if isinstance(node, cst.Call) else node
         return self.resolve(func) in _NO_GRADIENTS
 
 
 MIXED = Fact("mixed")
+
+
+def read_of(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The tensor in ``t.item()`` or ``float(t)``."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("item"), value=value), args=[]):
+            return value
+        case cst.Call(func=cst.Name("float"), args=[cst.Arg(value=value, keyword=None, star="")]):
+            return read_of(value) or value
+    return None
 
 
 def _is_none(node: cst.BaseExpression) -> bool:

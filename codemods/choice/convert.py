@@ -24,7 +24,7 @@ from .expressions import Expressions
 from .inline import finish
 from .numbers import dtype_for
 from .selects import Selects
-from .tests import Test, lower, split
+from .tests import Test, lower, primary, split
 from .vain import Vain
 
 _DUPLICATED = 8  # statements that may stand twice rather than not be converted
@@ -60,6 +60,8 @@ class Converter:
         self.path: list[tuple[Test, bool]] = []
         self.tests: list[str] = []  # names of tests that this conversion made
         self.converted = 0
+        self.takes_reads = True
+        self.quiet = 0  # blocks around that turn gradients off
 
     # -- blocks ------------------------------------------------------------------------------
 
@@ -120,6 +122,9 @@ class Converter:
         return Expressions(self.ctx, self.chosen, self._gradients(node)).lowered(node, self)
 
     def _line(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+        read = self._read(line)
+        if read is not None:
+            return [read]
         if not any(self.chosen(node) for node in walk(line)):
             return [line]
         if len(line.body) != 1:
@@ -135,12 +140,26 @@ class Converter:
         head, *others = [*maker.hoisted, new.with_changes(leading_lines=())]
         return finish([head.with_changes(leading_lines=line.leading_lines), *others], maker.names)
 
+    def _read(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
+        """``n = t.item()`` where only choices ask for ``n``: the tensor itself."""
+        match line.body:
+            case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]) as small]:
+                value = self.ctx.reads.get(name)
+                if value is None or not self.takes_reads:
+                    return None
+                text = code(value)
+                if self._gradients(line) and not self.ctx.only_compared(name):
+                    text = f"{primary(text)}.detach()"
+                new = small.with_changes(value=cst.parse_expression(text))
+                return line.with_changes(body=[new])
+        return None
+
     def _gradients(self, node: cst.CSTNode) -> bool:
-        return not self.ctx.without_gradients(node)
+        return not self.quiet and not self.ctx.without_gradients(node)
 
     def _gradients_at(self, statement: cst.CSTNode) -> bool:
         try:
-            return self._gradients(self.original(statement))
+            return self._gradients(self.ctx.original(statement))
         except KeyError:
             return True
 
@@ -171,11 +190,11 @@ class Converter:
             names - {name} & _names(value) and (names - {name}) & _names(value)
             for name, value in items
         )
-        if crossed and len(items) > 1:
+        if crossed and not any(name.startswith(APPEND) for name, _ in items):
             left = cst.Tuple([cst.Element(cst.Name(name)) for name, _ in items], lpar=(), rpar=())
             right = cst.Tuple([cst.Element(value) for _, value in items], lpar=(), rpar=())
             return [cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(left)], right)])]
-        return [_assign(name, value) for name, value in items]
+        return [given(name, value) for name, value in items]
 
     def _parts(self, node: cst.If) -> tuple[cst.BaseExpression, str, cst.BaseExpression] | None:
         if not self.chosen(node):
@@ -227,17 +246,13 @@ class Converter:
         assert isinstance(inner, cst.If)
         chosen = self.chosen
         self.chosen = lambda it: it is inner or chosen(it)
-        self._origin = {**getattr(self, "_origin", {}), inner: origin}
+        self.ctx.origins[inner] = origin
         try:
             if _leaves(inner):
                 return self._emitted(inner, others)
             return [*self._emitted(inner, []), *self.block(others)]
         finally:
             self.chosen = chosen
-
-    def original(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The statement of the file that a statement was made of."""
-        return getattr(self, "_origin", {}).get(node, node)
 
     # -- arms --------------------------------------------------------------------------------
 
@@ -258,7 +273,7 @@ class Converter:
                 raise Declined("what follows the branch would have to stand twice")
         whole.prelude += self._walruses(node.test)
         test = self._named(node, whole)
-        origin = self.original(node)
+        origin = self.ctx.original(node)
         live = set(live_after(function, origin))
         if exits(node).continues:
             live |= self._carried(origin)
@@ -285,10 +300,12 @@ class Converter:
     def _named(self, node: cst.If, whole: Arm) -> Test:
         """The test under a name of its own; it is written out later where it is used once."""
         test = lower(_without_walrus(node.test), self.ctx)
-        if test.text.isidentifier():
-            changed = activity([node.body, *([node.orelse] if node.orelse else [])]).writes
-            if test.text not in changed:
-                return test
+        done = activity([node.body, *([node.orelse] if node.orelse else [])])
+        own = isinstance(cst.parse_expression(test.text), cst.Name | cst.Attribute | cst.Subscript)
+        if own and (done.mutates or any(call.startswith("self.") for call in done.calls)):
+            test = dataclasses.replace(test, text=f"{test.text}.clone()")
+        elif test.text.isidentifier() and test.text not in done.writes:
+            return test
         name = self.ctx.fresh(_short(telling_name(cst.parse_expression(test.text))))
         self.tests.append(name)
         whole.prelude.append(_assign(name, cst.parse_expression(test.text)))
@@ -322,9 +339,14 @@ class Converter:
             whole.ends = "return"
             return
         for name in [*yes.values, *(it for it in no.values if it not in yes.values)]:
-            if name not in live:
+            if name not in live and not name.startswith(APPEND):
                 continue
             one, other = yes.values.get(name), no.values.get(name)
+            if name.startswith(APPEND):
+                if one is None or other is None:
+                    raise Declined(f"one branch appends to `{name.removeprefix(APPEND)}`")
+                whole.values[name] = selects.select(test, one, other, local)
+                continue
             if one is None or other is None:
                 given = one if one is not None else other
                 assert given is not None
@@ -332,10 +354,20 @@ class Converter:
                     whole.values[name] = given  # unbound on the other path
                     continue
                 one, other = one or cst.Name(name), other or cst.Name(name)
-            selects.dtype = dtype_for(self.ctx, node, name)
+            selects.dtype = dtype_for(self.ctx, node, name, node.test)
             whole.values[name] = selects.select(test, one, other, local)
-            fact = self.ctx.fact(one) or self.ctx.fact(other)
-            del fact
+
+
+#: The name of a value that is appended to a list: this, and the list.
+APPEND = "append to "
+
+
+def given(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
+    """The statement that gives a value of an arm to its name."""
+    if not name.startswith(APPEND):
+        return _assign(name, value)
+    listed = cst.Attribute(cst.Name(name.removeprefix(APPEND)), cst.Name("append"))
+    return cst.SimpleStatementLine([cst.Expr(cst.Call(listed, [cst.Arg(value)]))])
 
 
 # -- pieces ------------------------------------------------------------------------------------

@@ -26,6 +26,11 @@ def finish(
         assert isinstance(value, cst.Assign)
         uses = [i for i, it in enumerate(result) for _ in range(_count(it, name))]
         uses.remove(at)
+        if not uses:
+            if at + 1 < len(result):
+                result[at + 1] = result[at + 1].with_changes(leading_lines=line.leading_lines)
+            del result[at]
+            continue
         if len(uses) != 1 or not _may_move(result, at, uses[0], value.value):
             continue
         where = uses[0]

@@ -57,10 +57,10 @@ class LowerChoice(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         seen: set[str] = set()
-        for modules in (False, True):
+        for modules, none in ((False, False), (True, False), (False, True)):
             for everything in (True, False):
                 try:
-                    rewrite = _rewrite(site, everything=everything, modules=modules)
+                    rewrite = _rewrite(site, everything=everything, modules=modules, none=none)
                 except Declined:
                     continue
                 text = rewrite.edits[site.path]
@@ -69,11 +69,13 @@ class LowerChoice(Codemod):
                     yield rewrite
 
 
-def _rewrite(site: Site, *, everything: bool, modules: bool) -> Rewrite:
+def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False) -> Rewrite:
     ctx = Context(site)
+    ctx.tensor_for_none = none
     target = choice_at(site, ctx)
     if target is None:
         raise Declined("")
+    ctx.with_reads()
     chosen = _chosen(target, ctx, everything=everything)
     converter = Converter(ctx, chosen, modules=modules)
     edit = site.edit()
@@ -129,7 +131,23 @@ def choice_at(site: Site, ctx: Context) -> cst.CSTNode | None:
         child = parent
     if isinstance(site.node, cst.BooleanOperation):
         found = site.node
-    return found
+    return found or _asking(site, ctx)
+
+
+def _asking(site: Site, ctx: Context) -> cst.CSTNode | None:
+    """The first choice that asks for the number which the broken statement reads."""
+    match site.statement:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))])]
+        ) if name in ctx.reads:
+            for node in walk(ctx.scope):
+                if isinstance(node, cst.If | cst.IfExp) and _mentions(node.test, name):
+                    return node
+    return None
+
+
+def _mentions(node: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(it, cst.Name) and it.value == name for it in walk(node))
 
 
 def _filtered(site: Site, node: cst.CompIf) -> cst.CSTNode | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.liveness import definitely_bound_before
+from gbfix.analysis.tree import walk
 
 from .context import Context
 
 _WHOLE = "torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64 torch.bool".split()
 
 
-def dtype_for(ctx: Context, node: cst.CSTNode, name: str = "") -> str:
+def dtype_for(
+    ctx: Context, node: cst.CSTNode, name: str = "", test: cst.CSTNode | None = None
+) -> str:
     """The text of a dtype for a number, or "" where its users could tell it from a number.
 
     Beside a tensor with dimensions a number without any never widens the result: float64 keeps all
@@ -28,12 +31,28 @@ def dtype_for(ctx: Context, node: cst.CSTNode, name: str = "") -> str:
         if fact.dtype in _WHOLE:
             dtypes.add(f"{ctx.torch}.float32")
         elif fact.shape == () or fact.shape is None:
-            dtypes.add(f"{code(other)}.dtype" if isinstance(other, cst.Name) else "?")
+            dtypes.add(_dtype_of(ctx, other, node, test))
         else:
             dtypes.add(f"{ctx.torch}.float64")
     if len(dtypes) != 1 or "?" in dtypes:
         return ""
     return dtypes.pop()
+
+
+def _dtype_of(
+    ctx: Context, other: cst.BaseExpression, node: cst.CSTNode, test: cst.CSTNode | None
+) -> str:
+    """The dtype of a tensor without dimensions, by a name that is bound before the choice."""
+    assert ctx.function is not None
+    bound = definitely_bound_before(ctx.function, ctx.original(node))
+    if isinstance(other, cst.Name) and other.value in bound:
+        return f"{other.value}.dtype"
+    for inner in walk(test if test is not None else node):
+        if isinstance(inner, cst.Name) and inner.value in bound:
+            fact = ctx.kind_of(inner)
+            if fact is not None and fact.is_tensor and fact.dtype not in _WHOLE:
+                return f"{inner.value}.dtype"
+    return "?"
 
 
 def _users(ctx: Context, node: cst.CSTNode, name: str) -> list[cst.BaseExpression]:

@@ -41,6 +41,8 @@ class Selects:
             return cst.parse_expression(text)
         facts = [self.ctx.fact(true), self.ctx.fact(false)]
         kinds = [fact.kind if fact is not None else "" for fact in facts]
+        if kinds.count("none") == 1 and self.ctx.tensor_for_none:
+            return self._tensor_for_none(true, false, kinds)
         for kind, node in zip(kinds, (true, false), strict=True):
             if kind in ("none", "str", "module", "function", "class", "dict", "object"):
                 raise Declined(f"a branch gives `{code(node)}`, which is no tensor ({kind})")
@@ -56,6 +58,18 @@ class Selects:
             true = gated(true, test, True, self.ctx, local)
             false = gated(false, test, False, self.ctx, local)
         return self.where(test, true, false)
+
+    def _tensor_for_none(
+        self, true: cst.BaseExpression, false: cst.BaseExpression, kinds: list[str]
+    ) -> cst.BaseExpression:
+        """The tensor, where None would say that it changes nothing."""
+        value = false if kinds[0] == "none" else true
+        if not self.ctx.is_tensor(value):
+            raise Declined("a branch gives None")
+        self.ctx.notes.append(
+            f"`{code(value)}` is given where None was: what is done with it changes nothing then."
+        )
+        return value
 
     def where(
         self, test: Test, true: cst.BaseExpression, false: cst.BaseExpression

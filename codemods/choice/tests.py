@@ -100,7 +100,7 @@ def _is_cell(node: cst.BaseExpression, ctx: Context) -> bool:
 def _scalar(node: cst.BaseExpression, ctx: Context) -> bool:
     """Whether the expression is a Python number that was read from a tensor."""
     return is_read(node, ctx) or any(
-        is_read(inner, ctx) for inner in walk(node) if isinstance(inner, cst.Call)
+        is_read(inner, ctx) for inner in walk(node) if isinstance(inner, cst.Call | cst.Name)
     )
 
 
@@ -111,6 +111,8 @@ def is_read(node: cst.CSTNode, ctx: Context) -> bool:
             return True
         case cst.Call(func=cst.Name(name), args=[cst.Arg(value=value, keyword=None, star="")]):
             return name in _CASTS and (ctx.is_tensor(value) or is_read(value, ctx))
+        case cst.Name(name):
+            return name in ctx.reads
     return False
 
 
@@ -301,6 +303,11 @@ def _strip(node: cst.BaseExpression, ctx: Context) -> tuple[cst.BaseExpression, 
     reads: list[bool] = []
 
     class Reads(cst.CSTTransformer):
+        def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
+            if original_node.value in ctx.reads:
+                reads.append(True)
+            return updated_node
+
         def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
             if not is_read(original_node, ctx):
                 return updated_node
