@@ -12,6 +12,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import code, walk
 
+from .aliases import is_fresh
 from .context import Declined
 from .convert import (
     APPEND,
@@ -159,7 +160,7 @@ class ArmMaker:
         assert isinstance(target, cst.Name)
         fact = self.ctx.fact(target)
         own = target.value in self.arm.local or target.value in self.arm.values
-        if fact is not None and fact.is_tensor and not own and not self._is_fresh(target.value):
+        if fact is not None and fact.is_tensor and not own and not is_fresh(self.ctx, target.value):
             value = self._value(small.value)
             self._store(line, self._stores().augmented(small, value, self._local()))
             return
@@ -169,30 +170,6 @@ class ArmMaker:
             right = f"({right})" if not small.value.lpar else right
         value = cst.parse_expression(f"{target.value} {operator} {right}")
         self._assign(line, target, value, rest)
-
-    def _is_fresh(self, name: str) -> bool:
-        """Whether every binding of the name makes a tensor of its own."""
-        function = self.ctx.function
-        if function is None or name in {
-            p.name.value for p in (*function.params.params, *function.params.kwonly_params)
-        }:
-            return False
-        made = [
-            node.value
-            for node in walk(function.body)
-            if isinstance(node, cst.Assign)
-            and any(code(target.target) == name for target in node.targets)
-        ]
-        arithmetic = cst.BinaryOperation | cst.Comparison | cst.UnaryOperation
-        return bool(made) and all(
-            isinstance(value, arithmetic | cst.BaseNumber)
-            or (
-                isinstance(value, cst.Call)
-                and isinstance(value.func, cst.Attribute)
-                and value.func.attr.value in _FRESH
-            )
-            for value in made
-        )
 
     def _assign(
         self,
@@ -453,12 +430,6 @@ class ArmMaker:
                 self.converter.vain.check(statement)
                 result.append(self._inside(statement))
         return result
-
-
-_FRESH = frozenset(
-    """clone zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full sum mean
-    matmul exp log sqrt abs softmax sigmoid tanh relu norm where cat stack clamp""".split()
-)
 
 
 def _retargeted(

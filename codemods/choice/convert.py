@@ -19,6 +19,7 @@ from gbfix.analysis.liveness import live_after, maybe_bound_before
 from gbfix.analysis.names import telling_name
 from gbfix.analysis.tree import code, walk
 
+from .aliases import check_alias
 from .context import Context, Declined
 from .expressions import Expressions
 from .inline import finish
@@ -107,7 +108,7 @@ class Converter:
                 if body is statement.body:
                     return [statement]
                 return [statement.with_changes(body=body)]
-            case cst.FunctionDef():
+            case cst.Try():
                 body = self._inner(statement.body)
                 return [statement if body is statement.body else statement.with_changes(body=body)]
         return [statement]
@@ -301,12 +302,15 @@ class Converter:
         """The test under a name of its own; it is written out later where it is used once."""
         test = lower(_without_walrus(node.test), self.ctx)
         done = activity([node.body, *([node.orelse] if node.orelse else [])])
-        own = isinstance(cst.parse_expression(test.text), cst.Name | cst.Attribute | cst.Subscript)
+        parsed = cst.parse_expression(test.text)
+        base = telling_name(parsed)
+        own = isinstance(parsed, cst.Name | cst.Attribute | cst.Subscript)
         if own and (done.mutates or any(call.startswith("self.") for call in done.calls)):
             test = dataclasses.replace(test, text=f"{test.text}.clone()")
+            base = f"was_{base}"
         elif test.text.isidentifier() and test.text not in done.writes:
             return test
-        name = self.ctx.fresh(_short(telling_name(cst.parse_expression(test.text))))
+        name = self.ctx.fresh(_short(base))
         self.tests.append(name)
         whole.prelude.append(_assign(name, cst.parse_expression(test.text)))
         return Test(name, test.negated)

@@ -143,6 +143,8 @@ class _Lower(cst.CSTTransformer):
             raise Declined("a filter has several parts")
         self.converter.converted += 1
         self.converter.vain.check(each.elt)
+        if isinstance(self.ctx.site.parent(original_node), cst.Return | cst.Element):
+            self.ctx.doubts.append("Where the filter holds for none, the sum was the number 0.")
         test = lower(tests[0].test, self.ctx)
         chosen = self.owner.selects.select(test, new.elt, cst.Integer("0"))
         changed = new.with_changes(elt=chosen, for_in=new.for_in.with_changes(ifs=[]))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
+from gbfix.schema import Fact
 
 from .context import Context, Declined
 from .gates import gated
@@ -53,6 +56,8 @@ class Selects:
         dtypes = {fact.dtype for fact in facts if fact is not None and fact.is_tensor}
         if len(dtypes - {None}) > 1:
             raise Declined("the branches give tensors of different dtypes")
+        if _differ(facts):
+            raise Declined("the branches give tensors of different shapes")
         self._doubt(true, false)
         if self.gradients:
             true = gated(true, test, True, self.ctx, local)
@@ -190,6 +195,16 @@ class Selects:
         return cst.parse_expression(text)
 
 
+def _differ(facts: Sequence[Fact | None]) -> bool:
+    """Whether two tensors were of different shapes in every call."""
+    one, other = (fact.shape if fact is not None and fact.is_tensor else None for fact in facts)
+    if one is None or other is None:
+        return False
+    if len(one) != len(other):
+        return True
+    return any(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
+
+
 def _plain(node: cst.BaseExpression) -> str:
     text = code(node)
     if isinstance(node, cst.GeneratorExp | cst.Tuple | cst.NamedExpr):
@@ -213,8 +228,6 @@ def _is_class(name: str, ctx: Context) -> bool:
 
 def _roots(node: cst.BaseExpression, ctx: Context) -> set[str]:
     """The names of tensors and numbers that an expression is made of."""
-    from gbfix.analysis.tree import walk
-
     found = set()
     for inner in walk(node):
         if isinstance(inner, cst.Name):

@@ -69,6 +69,9 @@ class Stores:
     ) -> cst.BaseSmallStatement:
         """``place = value`` under the path."""
         self._check(value)
+        there = self.ctx.fact(place)
+        if there is not None and there.is_python_scalar:
+            raise Declined(f"`{code(place)}` is no tensor, and depends on data")
         if isinstance(place, cst.Subscript):
             masked = self._masked(place, value)
             if masked is not None:
