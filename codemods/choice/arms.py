@@ -115,7 +115,9 @@ class ArmMaker:
                 self._augment(line, small, rest)
             case cst.AugAssign(target=target, value=value):
                 del target
-                self._store(line, self._stores().augmented(small, self._value(value), self._local()))
+                self._store(
+                    line, self._stores().augmented(small, self._value(value), self._local())
+                )
             case cst.Expr(value=value) if in_place_call(value) is not None:
                 call = self._value(value)
                 assert isinstance(call, cst.Call)
@@ -215,7 +217,9 @@ class ArmMaker:
                 return
         self.converter.vain.check(value)
         lowered = self._value(value)
-        fresh = {text: self.ctx.fresh(f"{text}_{self.suffix}") for text in texts if text in self.outer}
+        fresh = {
+            text: self.ctx.fresh(f"{text}_{self.suffix}") for text in texts if text in self.outer
+        }
         self.arm.prelude.append(
             line.with_changes(
                 body=[cst.Assign([cst.AssignTarget(renamed(target, fresh))], self._gated(lowered))]
@@ -238,7 +242,9 @@ class ArmMaker:
         fact = self.ctx.fact(value)
         new = self._value(value)
         if name not in self.outer:
-            self.arm.prelude.append(line.with_changes(body=[_retargeted(line.body[0], name, self._gated(new))]))
+            self.arm.prelude.append(
+                line.with_changes(body=[_retargeted(line.body[0], name, self._gated(new))])
+            )
             self.arm.local.add(name)
             self._note(name, fact)
             return
@@ -360,7 +366,9 @@ class ArmMaker:
         self._compound(new, rest)
         self.converter.chosen = chosen
 
-    def _compound(self, statement: cst.If | cst.For | cst.With, rest: list[cst.BaseStatement]) -> None:
+    def _compound(
+        self, statement: cst.If | cst.For | cst.With, rest: list[cst.BaseStatement]
+    ) -> None:
         """A block of Python's in the arm: names that count outside get names of their own."""
         stored = sorted(activity(statement).writes & self.outer)
         names: dict[str, str] = {}
@@ -449,4 +457,4 @@ def _comment_lines(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
     return found
 
 
-__all__ = ["ArmMaker", "comments_in", "_ends"]
+__all__ = ["ArmMaker", "_ends", "comments_in"]

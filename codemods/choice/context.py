@@ -129,7 +129,9 @@ class Context:
     def fact(self, node: cst.BaseExpression) -> Fact | None:
         """What the expression is, as far as that is known or can be inferred."""
         bare = node.with_changes(lpar=(), rpar=()) if node.lpar and _bare(node) else node
-        return infer(node, self.kind_of) or (infer(bare, self.kind_of) if bare is not node else None)
+        return infer(node, self.kind_of) or (
+            infer(bare, self.kind_of) if bare is not node else None
+        )
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         fact = self.fact(node)
@@ -224,9 +226,12 @@ class Context:
             match node:
                 case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
                     bound.setdefault(name, []).append(read_of(value))
-                case cst.AssignTarget(target=cst.Name(name)) | cst.AugAssign(
-                    target=cst.Name(name)
-                ) | cst.For(target=cst.Name(name)) | cst.NamedExpr(target=cst.Name(name)):
+                case (
+                    cst.AssignTarget(target=cst.Name(name))
+                    | cst.AugAssign(target=cst.Name(name))
+                    | cst.For(target=cst.Name(name))
+                    | cst.NamedExpr(target=cst.Name(name))
+                ):
                     if not isinstance(node, cst.AssignTarget):
                         bound.setdefault(name, []).append(None)
         found: dict[str, cst.BaseExpression] = {}
@@ -243,7 +248,9 @@ class Context:
         made = {}
         for name, value in self.reads.items():
             fact = self.fact(value)
-            made[name] = Fact("tensor", "torch.Tensor", shape=(), dtype=fact.dtype if fact else None)
+            made[name] = Fact(
+                "tensor", "torch.Tensor", shape=(), dtype=fact.dtype if fact else None
+            )
         return made
 
     def with_reads(self) -> None:

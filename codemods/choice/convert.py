@@ -236,7 +236,9 @@ class Converter:
         return [new]
 
     def _tail(
-        self, statements: list[cst.BaseStatement], rest: list[cst.BaseStatement],
+        self,
+        statements: list[cst.BaseStatement],
+        rest: list[cst.BaseStatement],
         origin: cst.If | None = None,
     ) -> list[cst.BaseStatement]:
         """An arm of Python's with what follows it, converted."""
@@ -316,7 +318,11 @@ class Converter:
         return Test(name, test.negated)
 
     def _arm(
-        self, statements: list[cst.BaseStatement], others: Block, live: set[str], test: Test,
+        self,
+        statements: list[cst.BaseStatement],
+        others: Block,
+        live: set[str],
+        test: Test,
         holds: bool,
     ) -> Arm:
         from .arms import ArmMaker
@@ -359,6 +365,7 @@ class Converter:
                     continue
                 one, other = one or cst.Name(name), other or cst.Name(name)
             selects.dtype = dtype_for(self.ctx, node, name, node.test)
+            check_alias(self.ctx, node, name, (one, other))
             whole.values[name] = selects.select(test, one, other, local)
 
 
@@ -476,5 +483,3 @@ def _ends(statements: Block) -> bool:
 
 def _size(statements: Block) -> int:
     return sum(1 for it in statements for node in walk(it) if isinstance(node, cst.BaseStatement))
-
-

@@ -92,9 +92,7 @@ class _Lower(cst.CSTTransformer):
         if not self.owner.chosen(node):
             self.inside += 1
 
-    def leave_IfExp(
-        self, original_node: cst.IfExp, updated_node: cst.IfExp
-    ) -> cst.BaseExpression:
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.BaseExpression:
         if not self.owner.chosen(original_node):
             self.inside -= 1
             return updated_node

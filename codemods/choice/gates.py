@@ -16,17 +16,14 @@ from .context import Context
 from .tests import Test
 
 #: Linear in the tensor, or with a derivative that masks instead of multiplying.
-_HARMLESS = (
-    words(
-        """sum mean reshape view flatten unflatten squeeze unsqueeze transpose permute t movedim
+_HARMLESS = words(
+    """sum mean reshape view flatten unflatten squeeze unsqueeze transpose permute t movedim
         expand expand_as broadcast_to repeat tile clone contiguous to type_as cat stack concat
         hstack vstack roll flip narrow select chunk split unbind neg clamp clip clamp_min clamp_max
         relu max min amax amin diff cumsum masked_fill nan_to_num where tril triu pad sub add
         float double half bfloat16 cpu cuda diagonal trace tuple list zip enumerate len range
         dict isinstance sorted reversed"""
-    )
-    | frozenset(CASTS)
-)
+) | frozenset(CASTS)
 #: With a finite derivative wherever the tensor is finite.
 _TAME = words(
     """mul multiply matmul mm bmm einsum tanh sigmoid softplus softmax log_softmax abs gelu silu
@@ -44,9 +41,7 @@ _CUT = (
     | UNARY_PREDICATES
     | INDEX_REDUCTIONS
 )
-_WHOLE_DTYPES = words(
-    "torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64"
-)
+_WHOLE_DTYPES = words("torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64")
 _PYTHON = ("shape", "dtype", "device", "ndim")
 
 
@@ -191,6 +186,8 @@ def _whole_power(node: cst.BinaryOperation) -> bool:
 
 
 def _loose(node: cst.BaseExpression) -> bool:
-    return bool(node.lpar) and "\n" not in code(node) and not isinstance(
-        node, cst.GeneratorExp | cst.Tuple
+    return (
+        bool(node.lpar)
+        and "\n" not in code(node)
+        and not isinstance(node, cst.GeneratorExp | cst.Tuple)
     )

@@ -10,6 +10,9 @@ from gbfix.analysis.tree import code, walk
 
 from .renaming import replaced
 
+#: What is in these is evaluated again and again, or later.
+_REPEATED = cst.ListComp | cst.GeneratorExp | cst.DictComp | cst.SetComp | cst.Lambda
+
 
 def finish(
     statements: Sequence[cst.BaseStatement], names: Sequence[str]
@@ -31,7 +34,7 @@ def finish(
                 result[at + 1] = result[at + 1].with_changes(leading_lines=line.leading_lines)
             del result[at]
             continue
-        if len(uses) != 1 or not _may_move(result, at, uses[0], value.value):
+        if len(uses) != 1 or not _may_move(result, at, uses[0], value.value, name):
             continue
         where = uses[0]
         user = result[where]
@@ -62,13 +65,15 @@ def _count(node: cst.CSTNode, name: str) -> int:
 
 
 def _may_move(
-    statements: Sequence[cst.BaseStatement], at: int, to: int, value: cst.BaseExpression
+    statements: Sequence[cst.BaseStatement], at: int, to: int, value: cst.BaseExpression, name: str
 ) -> bool:
     """Whether the test may be evaluated at its use: nothing in between changes what it reads."""
     if not isinstance(statements[to], cst.SimpleStatementLine):
         return False
     if len(code(value)) > 60:
         return to == at + 1 and len(code(value)) <= 88
+    if any(_count(it, name) for it in walk(statements[to]) if isinstance(it, _REPEATED)):
+        return False
     read = {it.value for it in walk(value) if isinstance(it, cst.Name)}
     for statement in statements[at + 1 : to]:
         match statement:
@@ -82,9 +87,7 @@ def _may_move(
     return True
 
 
-def _fitting(
-    value: cst.BaseExpression, user: cst.CSTNode, name: str
-) -> cst.BaseExpression:
+def _fitting(value: cst.BaseExpression, user: cst.CSTNode, name: str) -> cst.BaseExpression:
     """The value with parentheses unless it is an argument of its own."""
     tight = cst.Name | cst.Call | cst.Attribute | cst.Subscript
     if isinstance(value, tight) or value.lpar:

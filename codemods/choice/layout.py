@@ -28,8 +28,10 @@ def _statement(
     match node:
         case cst.SimpleStatementLine(body=[small]):
             return node.with_changes(body=[_small(small, module, depth)])
-        case cst.If(body=cst.IndentedBlock()) | cst.For(body=cst.IndentedBlock()) | cst.With(
-            body=cst.IndentedBlock()
+        case (
+            cst.If(body=cst.IndentedBlock())
+            | cst.For(body=cst.IndentedBlock())
+            | cst.With(body=cst.IndentedBlock())
         ):
             body = laid_out(node.body.body, module, depth + 1, old)
             node = node.with_changes(body=node.body.with_changes(body=body))
@@ -41,9 +43,7 @@ def _statement(
     return node
 
 
-def _small(
-    node: cst.BaseSmallStatement, module: cst.Module, depth: int
-) -> cst.BaseSmallStatement:
+def _small(node: cst.BaseSmallStatement, module: cst.Module, depth: int) -> cst.BaseSmallStatement:
     indent = module.default_indent
     width = line_length(module) - depth * len(indent.expandtabs(4))
     text = code(node)
@@ -57,9 +57,7 @@ def _small(
     return node.with_changes(value=new)
 
 
-def fitted(
-    node: cst.BaseExpression, width: int, head: int, current: str, indent: str
-) -> str:
+def fitted(node: cst.BaseExpression, width: int, head: int, current: str, indent: str) -> str:
     """The text of an expression that starts behind ``head`` columns of a line."""
     text = code(node)
     if head + len(text) <= width or "\n" in text:

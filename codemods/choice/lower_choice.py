@@ -10,6 +10,7 @@ from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
+from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined
 from .convert import Converter
 from .layout import laid_out
@@ -54,6 +55,9 @@ class LowerChoice(Codemod):
         "data-dependent-guard",
         "data-dependent-specialization",
     )
+
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         seen: set[str] = set()

@@ -9,7 +9,7 @@ from gbfix.analysis.tree import walk
 
 from .context import Context
 
-_WHOLE = "torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64 torch.bool".split()
+_WHOLE = ["torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.bool"]
 
 
 def dtype_for(

@@ -162,13 +162,14 @@ class Selects:
     def _dicts(
         self, test: Test, true: cst.Dict, false: cst.Dict, local: frozenset[str]
     ) -> cst.Dict:
-        mine, its = ({code(e.key): e for e in d.elements if isinstance(e, cst.DictElement)} for d in (true, false))
+        mine, its = (
+            {code(e.key): e for e in d.elements if isinstance(e, cst.DictElement)}
+            for d in (true, false)
+        )
         if list(mine) != list(its) or len(mine) != len(true.elements):
             raise Declined("the branches give dictionaries with different keys")
         elements = [
-            element.with_changes(
-                value=self.select(test, element.value, its[key].value, local)
-            )
+            element.with_changes(value=self.select(test, element.value, its[key].value, local))
             for key, element in mine.items()
         ]
         return true.with_changes(elements=elements)
