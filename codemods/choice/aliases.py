@@ -1,0 +1,83 @@
+"""Tensors that a branch hands on: ``torch.where`` makes a copy, which a later change can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import Activity, activity
+from gbfix.analysis.tree import code, walk
+
+from .context import Context, Declined
+
+_FRESH = frozenset(
+    ["clone", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "sum", "mean", "matmul", "exp", "log", "sqrt", "abs", "softmax", "sigmoid", "tanh", "relu", "where", "cat", "stack", "clamp", "rand", "randn", "arange", "linspace", "tensor", "eye", "empty"]
+)
+
+
+def is_fresh(ctx: Context, name: str) -> bool:
+    """Whether every binding of the name makes a tensor that nobody else holds."""
+    function = ctx.function
+    if function is None:
+        return False
+    params = function.params
+    if name in {it.name.value for it in (*params.params, *params.kwonly_params)}:
+        return False
+    made = [
+        node.value
+        for node in walk(function.body)
+        if isinstance(node, cst.Assign) and any(code(it.target) == name for it in node.targets)
+    ]
+    arithmetic = cst.BinaryOperation | cst.Comparison | cst.UnaryOperation
+    return bool(made) and all(
+        isinstance(value, arithmetic | cst.BaseNumber)
+        or (
+            isinstance(value, cst.Call)
+            and isinstance(value.func, cst.Attribute)
+            and value.func.attr.value in _FRESH
+        )
+        for value in made
+    )
+
+
+def check_alias(
+    ctx: Context, node: cst.CSTNode, name: str, values: Sequence[cst.BaseExpression]
+) -> None:
+    """Refuse where a later change in place would have reached the tensor that was handed on."""
+    handed = [value for value in values if isinstance(value, cst.Name | cst.Attribute)]
+    handed = [value for value in handed if not ctx.is_number(value)]
+    if not handed:
+        return
+    later = _after(ctx, node)
+    for value in handed:
+        text = code(value)
+        root = text.partition(".")[0]
+        if isinstance(value, cst.Name) and is_fresh(ctx, text):
+            if text == name or text not in later.reads:
+                continue
+        changed = {name, root} & later.mutates
+        if root == "self" and changed == {"self"} and name not in later.mutates:
+            changed = {it for it in later.attribute_writes if it == text}
+        if changed - _numbers(ctx, changed, later):
+            raise Declined(f"`{sorted(changed)[0]}` is changed in place afterwards")
+
+
+def _numbers(ctx: Context, names: set[str], later: Activity) -> set[str]:
+    """Names that `x += ...` only gives a new value."""
+    return {it for it in names & later.augments if ctx.is_number(cst.Name(it))}
+
+
+def _after(ctx: Context, statement: cst.CSTNode) -> Activity:
+    later: list[cst.CSTNode] = []
+    child = statement
+    for parent in ctx.site.ancestors(statement):
+        if isinstance(parent, cst.For | cst.While):
+            later.append(parent)
+        if parent is ctx.function:
+            break
+        block = getattr(parent, "body", ())
+        if isinstance(block, list | tuple) and child in block:
+            later.extend(block[list(block).index(child) + 1 :])
+        child = parent
+    return activity(later)

@@ -1,0 +1,460 @@
+"""One arm of a choice, statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.exits import exits
+from gbfix.analysis.tree import code, walk
+
+from .aliases import is_fresh
+from .context import Declined
+from .convert import (
+    APPEND,
+    Arm,
+    _all_names,
+    _assign,
+    _commented,
+    _else,
+    _else_of,
+    _ends,
+    _leading,
+    _leaves,
+    _names,
+    _statements,
+    _unspaced,
+)
+from .gates import gated
+from .methods import inlined
+from .renaming import renamed
+from .stores import Stores, in_place_call
+
+if TYPE_CHECKING:
+    from .convert import Converter
+
+
+class ArmMaker:
+    """Makes the prelude and the values of an arm.
+
+    ``outer`` are names whose values outside count: they are read later, or stand in the other arm.
+    """
+
+    def __init__(
+        self,
+        converter: Converter,
+        statements: Sequence[cst.BaseStatement],
+        outer: set[str],
+        holds: bool,
+    ) -> None:
+        self.converter = converter
+        self.ctx = converter.ctx
+        self.statements = list(statements)
+        self.outer = outer
+        self.suffix = "then" if holds else "else"
+        self.arm = Arm()
+
+    def made(self) -> Arm:
+        for at, statement in enumerate(self.statements):
+            rest = self.statements[at + 1 :]
+            if isinstance(statement, cst.If) and self.converter.chosen(statement):
+                leaves = _leaves(statement)
+                self._choice(statement, rest)
+                if leaves:
+                    return self.arm
+            else:
+                self._statement(statement, rest)
+            if self.arm.ends:
+                return self.arm
+        return self.arm
+
+    def _statement(self, statement: cst.BaseStatement, rest: list[cst.BaseStatement]) -> None:
+        if isinstance(statement, cst.SimpleStatementLine):
+            if len(statement.body) != 1:
+                raise Declined("several statements of a branch share a line")
+            self._line(statement, statement.body[0], rest)
+            return
+        if exits(statement).jumps:
+            raise Declined("a branch is left from inside a block of its own")
+        self.converter.vain.check(statement)
+        match statement:
+            case cst.FunctionDef():
+                self.arm.prelude.append(renamed(statement, self.arm.renames))
+            case cst.If() | cst.For() | cst.With():
+                self._compound(statement, rest)
+            case _:
+                raise Declined("a branch holds a block that cannot be evaluated in vain")
+
+    # -- lines -------------------------------------------------------------------------------
+
+    def _line(
+        self,
+        line: cst.SimpleStatementLine,
+        small: cst.BaseSmallStatement,
+        rest: list[cst.BaseStatement],
+    ) -> None:
+        match small:
+            case cst.Pass() | cst.Expr(value=cst.BaseString() | cst.Ellipsis()):
+                self.arm.comments += _comment_lines(line)
+            case cst.Return(value=value):
+                self.arm.ends = "return"
+                self.arm.result = None if value is None else self._value(value)
+                self.arm.comments += _comment_lines(line)
+            case cst.Continue():
+                self.arm.ends = "continue"
+                self.arm.comments += _comment_lines(line)
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+                self._assign(line, target, value, rest)
+            case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
+                self._assign(line, target, value, rest)
+            case cst.AugAssign(target=cst.Name(), operator=operator):
+                self._augment(line, small, rest)
+            case cst.AugAssign(target=target, value=value):
+                del target
+                self._store(
+                    line, self._stores().augmented(small, self._value(value), self._local())
+                )
+            case cst.Expr(value=value) if in_place_call(value) is not None:
+                call = self._value(value)
+                assert isinstance(call, cst.Call)
+                self._place(call)
+                self._store(line, self._stores().called(call, self._local()))
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name)))) if (
+                name in self.arm.local
+            ):
+                self.arm.prelude.append(renamed(line, self.arm.renames))
+            case cst.Expr(
+                value=cst.Call(
+                    func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
+                    args=[cst.Arg(value=value, star="", keyword=None)],
+                )
+            ) if APPEND + name not in self.arm.values:
+                self.arm.comments += _comment_lines(line)
+                self.arm.values[APPEND + name] = self._value(value)
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name("self"))) as call):
+                self._method(call, rest)
+            case _:
+                text = code(small).split("\n")[0]
+                raise Declined(f"what `{text}` does is not known")
+
+    def _method(self, call: cst.Call, rest: list[cst.BaseStatement]) -> None:
+        """``self.method(...)`` for its effects: the statements of the method stand here."""
+        for statement in inlined(call, self.ctx):
+            self._statement(statement, rest)
+
+    def _place(self, node: cst.CSTNode) -> None:
+        """Before a place is written: what the arm holds back may read it, or be it."""
+        if any(isinstance(it, cst.Name) and it.value in self.arm.values for it in walk(node)):
+            self._flush()
+
+    def _augment(
+        self,
+        line: cst.SimpleStatementLine,
+        small: cst.AugAssign,
+        rest: list[cst.BaseStatement],
+    ) -> None:
+        """``x += y``: a new value where ``x`` is a number or the function's own tensor."""
+        target = small.target
+        assert isinstance(target, cst.Name)
+        fact = self.ctx.fact(target)
+        own = target.value in self.arm.local or target.value in self.arm.values
+        if fact is not None and fact.is_tensor and not own and not is_fresh(self.ctx, target.value):
+            value = self._value(small.value)
+            self._store(line, self._stores().augmented(small, value, self._local()))
+            return
+        operator = cst.Module([]).code_for_node(small.operator).strip().rstrip("=")
+        right = code(small.value)
+        if not isinstance(small.value, cst.Name | cst.Call | cst.Attribute | cst.BaseNumber):
+            right = f"({right})" if not small.value.lpar else right
+        value = cst.parse_expression(f"{target.value} {operator} {right}")
+        self._assign(line, target, value, rest)
+
+    def _assign(
+        self,
+        line: cst.SimpleStatementLine,
+        target: cst.BaseAssignTargetExpression,
+        value: cst.BaseExpression,
+        rest: list[cst.BaseStatement],
+    ) -> None:
+        match target:
+            case cst.Name(name):
+                self._give(line, name, value, rest)
+            case cst.Attribute() | cst.Subscript():
+                if isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
+                    if target.value.value in self.arm.local:
+                        self.converter.vain.check(value)
+                        self.arm.prelude.append(renamed(line, self.arm.renames))
+                        return
+                    self._place(target.value)
+                place = renamed(target, self.arm.renames)
+                stored = self._stores().bound(place, self._value(value), self._local())
+                self._store(line, stored)
+            case cst.Tuple() | cst.List():
+                self._unpack(line, target, value, rest)
+            case _:
+                raise Declined("a branch unpacks its values in an unusual way")
+
+    def _unpack(
+        self,
+        line: cst.SimpleStatementLine,
+        target: cst.Tuple | cst.List,
+        value: cst.BaseExpression,
+        rest: list[cst.BaseStatement],
+    ) -> None:
+        names = [e.value for e in target.elements]
+        if not all(isinstance(name, cst.Name) for name in names):
+            raise Declined("a branch unpacks its values into places")
+        texts = [code(name) for name in names]
+        if isinstance(value, cst.Tuple) and len(value.elements) == len(names):
+            values = [e.value for e in value.elements]
+            if not any(set(texts) & _names(it) for it in values):
+                for text, item in zip(texts, values, strict=True):
+                    self._give(line, text, item, rest)
+                return
+        self.converter.vain.check(value)
+        lowered = self._value(value)
+        fresh = {
+            text: self.ctx.fresh(f"{text}_{self.suffix}") for text in texts if text in self.outer
+        }
+        self.arm.prelude.append(
+            line.with_changes(
+                body=[cst.Assign([cst.AssignTarget(renamed(target, fresh))], self._gated(lowered))]
+            )
+        )
+        for text in texts:
+            self.arm.local.add(fresh.get(text, text))
+            if text in fresh:
+                self._bind(text, fresh[text])
+                self._note(fresh[text], None)
+
+    def _give(
+        self,
+        line: cst.SimpleStatementLine,
+        name: str,
+        value: cst.BaseExpression,
+        rest: list[cst.BaseStatement],
+    ) -> None:
+        """``name = value``: a value of the arm, or a name that only the arm has."""
+        fact = self.ctx.fact(value)
+        new = self._value(value)
+        if name not in self.outer:
+            self.arm.prelude.append(
+                line.with_changes(body=[_retargeted(line.body[0], name, self._gated(new))])
+            )
+            self.arm.local.add(name)
+            self._note(name, fact)
+            return
+        self.arm.comments += _comment_lines(line)
+        if name in _all_names(rest):
+            mine = self.ctx.fresh(f"{name}_{self.suffix}")
+            self.arm.prelude.append(
+                line.with_changes(leading_lines=[], body=[_assign(mine, self._gated(new)).body[0]])
+            )
+            self._bind(name, mine)
+            self._note(mine, fact)
+            return
+        self.arm.renames.pop(name, None)
+        self.arm.values[name] = new
+
+    def _bind(self, name: str, mine: str) -> None:
+        self.arm.renames[name] = mine
+        self.arm.local.add(mine)
+        self.arm.values[name] = cst.Name(mine)
+
+    def _note(self, name: str, fact: object) -> None:
+        from gbfix.schema import Fact
+
+        if isinstance(fact, Fact):
+            self.ctx.bound[name] = fact
+
+    def _value(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        self.converter.vain.check(node)
+        lowered = self.converter._whole(node)
+        return renamed(lowered, self.arm.renames)
+
+    def _gated(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """A value of the prelude: it is computed whatever the test says."""
+        stores = self._stores()
+        if not stores.gradients:
+            return value
+        return gated(value, stores.predicate(), True, self.ctx, self._local())
+
+    # -- stores ------------------------------------------------------------------------------
+
+    def _stores(self) -> Stores:
+        statement = self.statements[0]
+        gradients = self.converter._gradients_at(statement)
+        return Stores(self.ctx, list(self.converter.path), gradients=gradients)
+
+    def _local(self) -> frozenset[str]:
+        return frozenset(self.arm.local)
+
+    def _store(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> None:
+        self._flush()
+        self.arm.prelude.append(line.with_changes(body=[small]))
+
+    def _flush(self) -> None:
+        """Give names to what the arm holds back: a store may change what it reads."""
+        for name, value in list(self.arm.values.items()):
+            if isinstance(value, cst.Name) and value.value in self.arm.local:
+                continue
+            if name.startswith(APPEND):
+                mine = self.ctx.fresh("appended")
+                self.arm.prelude.append(_assign(mine, value))
+                self.arm.values[name] = cst.Name(mine)
+                self.arm.local.add(mine)
+                continue
+            mine = self.ctx.fresh(f"{name}_{self.suffix}")
+            self.arm.prelude.append(_assign(mine, value))
+            self._bind(name, mine)
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def _choice(self, node: cst.If, rest: list[cst.BaseStatement]) -> None:
+        """A choice in the arm: its arms' preludes and values are the arm's."""
+        leaves = _leaves(node)
+        parts = self.converter._parts(node)
+        if parts is not None:
+            if leaves:
+                raise Declined("a branch is left where Python has a say in it")
+            self._python_part(node, rest, *parts)
+            return
+        inner = self.converter.choice(node, rest if leaves else [])
+        self.arm.prelude += [renamed(it, self.arm.renames) for it in inner.prelude]
+        self.arm.comments += inner.comments
+        if inner.ends:
+            self.arm.ends = inner.ends
+            if inner.result is not None:
+                self.arm.result = renamed(inner.result, self.arm.renames)
+        renames = dict(self.arm.renames)
+        for name, value in inner.values.items():
+            new = renamed(value, renames)
+            if name.startswith(APPEND) or (name in self.outer and name not in _all_names(rest)):
+                self.arm.renames.pop(name, None)
+                self.arm.values[name] = new
+                continue
+            mine = self.ctx.fresh(f"{name}_{self.suffix}") if name in self.outer else name
+            self.arm.prelude.append(_assign(mine, new))
+            if mine != name:
+                self._bind(name, mine)
+            else:
+                self.arm.local.add(name)
+
+    def _python_part(
+        self,
+        node: cst.If,
+        rest: list[cst.BaseStatement],
+        python: cst.BaseExpression,
+        joint: str,
+        tensor: cst.BaseExpression,
+    ) -> None:
+        inner = node.with_changes(test=tensor, leading_lines=())
+        chosen = self.converter.chosen
+        self.converter.chosen = lambda it: it is inner or chosen(it)
+        self.ctx.origins[inner] = self.ctx.original(node)
+        body, orelse = _statements(node.body), _else_of(node)
+        arms = ([inner], orelse) if joint == "and" else (body, [inner])
+        new = node.with_changes(
+            test=python,
+            body=cst.IndentedBlock(arms[0]),
+            orelse=_else(arms[1]) if arms[1] else None,
+        )
+        self._compound(new, rest)
+        self.converter.chosen = chosen
+
+    def _compound(
+        self, statement: cst.If | cst.For | cst.With, rest: list[cst.BaseStatement]
+    ) -> None:
+        """A block of Python's in the arm: names that count outside get names of their own."""
+        stored = sorted(activity(statement).writes & self.outer)
+        names: dict[str, str] = {}
+        for name in stored:
+            if name in self.arm.renames:
+                continue
+            if name in self.arm.values:
+                self._flush()
+                continue
+            mine = self.ctx.fresh(f"{name}_{self.suffix}")
+            names[name] = mine
+            self.arm.prelude.append(_assign(mine, cst.Name(name)))
+        for name, mine in names.items():
+            self._bind(name, mine)
+        self.arm.prelude.append(self._inside(statement))
+        self.arm.local |= activity(statement).writes - self.outer
+
+    def _inside(self, statement: cst.BaseStatement) -> cst.BaseStatement:
+        match statement:
+            case cst.If():
+                orelse = _else_of(statement)
+                return statement.with_changes(
+                    test=renamed(statement.test, self.arm.renames),
+                    body=self._suite(_statements(statement.body)),
+                    orelse=_else(self._lines(orelse)) if orelse else None,
+                )
+            case cst.For():
+                if statement.orelse is not None:
+                    raise Declined("a loop of a branch has an `else`")
+                return statement.with_changes(
+                    target=renamed(statement.target, self.arm.renames),
+                    iter=renamed(statement.iter, self.arm.renames),
+                    body=self._suite(_statements(statement.body)),
+                )
+            case cst.With():
+                off = any(self.ctx.turns_off(item.item) for item in statement.items)
+                self.converter.quiet += off
+                try:
+                    return statement.with_changes(body=self._suite(_statements(statement.body)))
+                finally:
+                    self.converter.quiet -= off
+        raise Declined("a branch holds a block that cannot be evaluated in vain")
+
+    def _suite(self, statements: Sequence[cst.BaseStatement]) -> cst.IndentedBlock:
+        return cst.IndentedBlock(_unspaced(self._lines(statements)))
+
+    def _lines(self, statements: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """Statements inside a block: names are bound at once, stores keep to the path."""
+        result: list[cst.BaseStatement] = []
+        for statement in statements:
+            maker = ArmMaker(self.converter, [statement], set(self.outer), self.suffix == "then")
+            maker.arm.renames = dict(self.arm.renames)
+            maker.arm.local = set(self.arm.local)
+            if isinstance(statement, cst.SimpleStatementLine) or (
+                isinstance(statement, cst.If) and self.converter.chosen(statement)
+            ):
+                arm = maker.made()
+                result += arm.prelude
+                for name, value in arm.values.items():
+                    if name.startswith(APPEND):
+                        raise Declined("a branch appends to a list in a block of its own")
+                    target = self.arm.renames.get(name, name)
+                    if code(value) != target:
+                        result.append(_assign(target, value))
+                self.arm.comments += arm.comments
+            else:
+                self.converter.vain.check(statement)
+                result.append(self._inside(statement))
+        return result
+
+
+def _retargeted(
+    small: cst.BaseSmallStatement, name: str, value: cst.BaseExpression
+) -> cst.BaseSmallStatement:
+    if isinstance(small, cst.AnnAssign):
+        return small.with_changes(value=value)
+    return cst.Assign([cst.AssignTarget(cst.Name(name))], value)
+
+
+def _comment_lines(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
+    """The comments above and behind a line, as lines of their own."""
+    found = _commented(_leading(line))
+    trailing = line.trailing_whitespace.comment
+    if trailing is not None:
+        found.append(cst.EmptyLine(comment=trailing))
+    return found
+
+
+__all__ = ["ArmMaker", "_ends", "comments_in"]

@@ -1,0 +1,398 @@
+"""Examples and near misses of `lower_choice`."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Example, NearMiss, scalar, tensor
+from gbfix.schema import Fact
+
+EXAMPLES = (
+    Example(
+        """
+        import torch
+
+        def f(wave, threshold: float = 0.9):
+            peak = wave.abs().max()
+            if peak > threshold:
+                return wave * (threshold / peak)
+            return torch.tanh(wave)
+        """,
+        """
+        import torch
+
+        def f(wave, threshold: float = 0.9):
+            peak = wave.abs().max()
+            peak_above_threshold = peak > threshold
+            return torch.where(
+                peak_above_threshold,
+                wave * (threshold / torch.where(peak_above_threshold, peak, 1)),
+                torch.tanh(wave),
+            )
+        """,
+        at="peak > threshold",
+        facts={"wave": tensor(2, 400), "peak": tensor(), "threshold": scalar(0.9)},
+    ),
+    Example(
+        """
+        import torch
+        from torch import nn
+
+        class Plateau(nn.Module):
+            def __init__(self, patience=2):
+                super().__init__()
+                self.patience = patience
+                self.register_buffer("best", torch.tensor(float("inf")))
+                self.register_buffer("bad", torch.tensor(0))
+
+            @torch.no_grad()
+            def forward(self, loss):
+                if loss < self.best:
+                    self.best = loss.clone()
+                    self.bad.zero_()
+                else:
+                    # one more without progress
+                    self.bad += 1
+                return self.bad > self.patience
+        """,
+        """
+        import torch
+        from torch import nn
+
+        class Plateau(nn.Module):
+            def __init__(self, patience=2):
+                super().__init__()
+                self.patience = patience
+                self.register_buffer("best", torch.tensor(float("inf")))
+                self.register_buffer("bad", torch.tensor(0))
+
+            @torch.no_grad()
+            def forward(self, loss):
+                loss_below_best = loss < self.best
+                self.best = torch.where(loss_below_best, loss.clone(), self.best)
+                self.bad.masked_fill_(loss_below_best, 0)
+                # one more without progress
+                self.bad += torch.where(loss_below_best, 0, 1)
+                return self.bad > self.patience
+        """,
+        at="loss < self.best",
+        facts={"loss": tensor()},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(x):
+            m = x.mean()
+            if m > 1:
+                y = x * 0.5
+            elif m > 0:
+                y = x
+            else:
+                y = -x
+            return y
+        """,
+        """
+        import torch
+
+        def f(x):
+            m = x.mean()
+            y = torch.where(m > 1, x * 0.5, torch.where(m > 0, x, -x))
+            return y
+        """,
+        at="m > 1",
+        facts={"x": tensor(3), "m": tensor()},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(x, limit: float = 1.0, flag=True):
+            norm = x.norm()
+            if flag and norm > limit:
+                x = x / norm
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, limit: float = 1.0, flag=True):
+            norm = x.norm()
+            if flag:
+                norm_above_limit = norm > limit
+                x = torch.where(norm_above_limit, x / torch.where(norm_above_limit, norm, 1), x)
+            return x
+        """,
+        at="norm > limit",
+        facts={"x": tensor(3), "norm": tensor(), "flag": scalar(True), "limit": scalar(1.0)},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(avg, value, fast: float = 0.5, slow: float = 0.99):
+            drift = (value - avg).abs().mean()
+            beta = fast if drift > 1.0 else slow
+            return beta * avg + (1 - beta) * value
+        """,
+        """
+        import torch
+
+        def f(avg, value, fast: float = 0.5, slow: float = 0.99):
+            drift = (value - avg).abs().mean()
+            beta = torch.where(drift > 1.0, torch.full((), fast, dtype=torch.float64), slow)
+            return beta * avg + (1 - beta) * value
+        """,
+        at="drift > 1.0",
+        facts={
+            "avg": tensor(3),
+            "value": tensor(3),
+            "drift": tensor(),
+            "fast": scalar(0.5),
+            "slow": scalar(0.99),
+        },
+    ),
+    Example(
+        """
+        import torch
+
+        def f(x, layers):
+            for layer in layers:
+                h = x * layer
+                if h.abs().mean() < 0.1:
+                    continue
+                x = x + h
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, layers):
+            for layer in layers:
+                h = x * layer
+                x = torch.where(h.abs().mean() < 0.1, x, x + h)
+            return x
+        """,
+        at="h.abs().mean() < 0.1",
+        facts={"x": tensor(3), "h": tensor(3), "layer": tensor(3)},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(img):
+            peak = img.max().item()
+            if peak > 1000:
+                return img.float() / 4095
+            return img.float() / 255
+        """,
+        """
+        import torch
+
+        def f(img):
+            peak = img.max()
+            return torch.where(peak.double() > 1000, img.float() / 4095, img.float() / 255)
+        """,
+        at="peak > 1000",
+        facts={"img": tensor(3, dtype="torch.int64"), "img.max()": tensor(dtype="torch.int64")},
+    ),
+    Example(
+        """
+        from typing import NamedTuple
+
+        import torch
+
+        class Stats(NamedTuple):
+            centre: torch.Tensor
+            spread: torch.Tensor
+
+        def f(x):
+            if x.abs().max() > 10:
+                return Stats(x.median(), x.abs().mean())
+            return Stats(x.mean(), x.std())
+        """,
+        """
+        from typing import NamedTuple
+
+        import torch
+
+        class Stats(NamedTuple):
+            centre: torch.Tensor
+            spread: torch.Tensor
+
+        def f(x):
+            x_abs_max_above_10 = x.abs().max() > 10
+            return Stats(
+                torch.where(x_abs_max_above_10, x.median(), x.mean()),
+                torch.where(x_abs_max_above_10, x.abs().mean(), x.std()),
+            )
+        """,
+        at="x.abs().max() > 10",
+        facts={"x": tensor(3)},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(img, k):
+            steps = [lambda t: t * k.mean() if (k != 1).any() else t]
+            for step in steps:
+                img = step(img)
+            return img
+        """,
+        """
+        import torch
+
+        def f(img, k):
+            steps = [lambda t: torch.where((k != 1).any(), t * k.mean(), t)]
+            for step in steps:
+                img = step(img)
+            return img
+        """,
+        at="(k != 1).any()",
+        facts={"k": tensor(2), "t": tensor(2, 3)},
+    ),
+    Example(
+        """
+        import torch
+
+        def f(grads, limit: float = 1.0):
+            if any(g.isnan().any() for g in grads):
+                grads = [torch.zeros_like(g) for g in grads]
+            return grads
+        """,
+        """
+        import torch
+
+        def f(grads, limit: float = 1.0):
+            stack_any = torch.stack([g.isnan().any() for g in grads]).any()
+            grads = [torch.where(stack_any, torch.zeros_like(g), g) for g in grads]
+            return grads
+        """,
+        at="any(g.isnan().any() for g in grads)",
+        facts={"g": tensor(2), "grads": Fact("list", "list")},
+    ),
+    Example(
+        """
+        import torch
+
+        def bias(x, mask):
+            if mask.any():
+                return mask.float() * -1e9
+            return None
+        """,
+        """
+        import torch
+
+        def bias(x, mask):
+            return mask.float() * -1e9
+        """,
+        at="mask.any()",
+        facts={"mask": tensor(2, dtype="torch.bool")},
+    ),
+)
+
+NEAR_MISSES = (
+    NearMiss(
+        """
+        import torch
+
+        def f(x):
+            if x.sum() > 0:
+                x = torch.nn.functional.dropout(x)
+            return x
+        """,
+        at="x.sum() > 0",
+        why="random numbers would be drawn in vain",
+        facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        import torch
+
+        def f(x):
+            if x.sum() > 0:
+                return x.to(torch.int8)
+            return x.to(torch.float16)
+        """,
+        at="x.sum() > 0",
+        why="the dtype depends on data",
+        facts={
+            "x": tensor(3),
+            "x.to(torch.int8)": tensor(3, dtype="torch.int8"),
+            "x.to(torch.float16)": tensor(3, dtype="torch.float16"),
+        },
+    ),
+    NearMiss(
+        """
+        import torch
+
+        def f(x, y):
+            if x.sum() > 0:
+                y = x
+            y += 1
+            return x
+        """,
+        at="x.sum() > 0",
+        why="the tensor that was handed on is changed afterwards",
+        facts={"x": tensor(3), "y": tensor(3)},
+    ),
+    NearMiss(
+        """
+        class Block:
+            def transform(self, h):
+                return h.tanh()
+
+            def forward(self, x):
+                if x.abs().max() > 1:
+                    x = self.transform(x)
+                return x
+        """,
+        at="x.abs().max() > 1",
+        why="a subclass may override the method",
+        facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        class Scaler:
+            def forward(self, loss, grads):
+                if grads.isfinite().all():
+                    self.good += 1
+                return loss
+        """,
+        at="grads.isfinite().all()",
+        why="a Python counter would become a tensor",
+        facts={"grads": tensor(3), "self.good": scalar(0), "loss": tensor()},
+    ),
+    NearMiss(
+        """
+        import torch
+
+        def f(x):
+            if x.min() > 0:
+                x = torch.linalg.cholesky(x)
+            return x
+        """,
+        at="x.min() > 0",
+        why="it may fail where it is not taken",
+        facts={"x": tensor(3, 3)},
+    ),
+    NearMiss(
+        """
+        def f(x, out):
+            if x.sum() > 0:
+                out.append(x)
+            return x
+        """,
+        at="x.sum() > 0",
+        why="how long the list is depends on data",
+        facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, names):
+            return "high" if x.sum() > 0 else "low"
+        """,
+        at="x.sum() > 0",
+        why="the branches give strings",
+        facts={"x": tensor(3)},
+    ),
+)

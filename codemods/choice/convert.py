@@ -1,0 +1,485 @@
+"""If-conversion: a block with choices becomes a block without, arm by arm.
+
+Each arm becomes a *prelude* (statements that run whatever the test says) and *values* (what it
+leaves in names, and what it returns).  The values of both arms meet in one ``torch.where`` each.
+Stores to attributes, elements and in place stand in the prelude, under the arm's path: they keep
+what is there where the path is not taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.exits import exits
+from gbfix.analysis.liveness import live_after, maybe_bound_before
+from gbfix.analysis.names import telling_name
+from gbfix.analysis.tree import code, walk
+
+from .aliases import check_alias
+from .context import Context, Declined
+from .expressions import Expressions
+from .inline import finish
+from .numbers import dtype_for
+from .selects import Selects
+from .tests import Test, lower, primary, split
+from .vain import Vain
+
+_DUPLICATED = 8  # statements that may stand twice rather than not be converted
+Block = Sequence[cst.BaseStatement]
+
+
+@dataclasses.dataclass
+class Arm:
+    """What an arm does whatever the test says, and what it leaves."""
+
+    prelude: list[cst.BaseStatement] = dataclasses.field(default_factory=list)
+    values: dict[str, cst.BaseExpression] = dataclasses.field(default_factory=dict)
+    result: cst.BaseExpression | None = None
+    ends: str = ""  # "return", "continue" or ""
+    comments: list[cst.EmptyLine] = dataclasses.field(default_factory=list)
+    renames: dict[str, str] = dataclasses.field(default_factory=dict)
+    local: set[str] = dataclasses.field(default_factory=set)
+
+
+class Converter:
+    """Converts the blocks of one function; ``chosen`` says which choices are to go."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        chosen: Callable[[cst.CSTNode], bool],
+        *,
+        modules: bool = False,
+    ) -> None:
+        self.ctx = ctx
+        self.chosen = chosen
+        self.vain = Vain(ctx, modules=modules)
+        self.path: list[tuple[Test, bool]] = []
+        self.tests: list[str] = []  # names of tests that this conversion made
+        self.converted = 0
+        self.takes_reads = True
+        self.quiet = 0  # blocks around that turn gradients off
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def block(self, statements: Block) -> list[cst.BaseStatement]:
+        """The statements with every chosen choice converted; the same nodes where none is."""
+        result: list[cst.BaseStatement] = []
+        for at, statement in enumerate(statements):
+            if isinstance(statement, cst.If) and self._is_choice(statement):
+                leaves = _leaves(statement)
+                rest = list(statements[at + 1 :]) if leaves else []
+                result += self._emitted(statement, rest)
+                if leaves:
+                    return result
+            else:
+                result += self._statement(statement)
+        return result
+
+    def _is_choice(self, node: cst.If) -> bool:
+        """Whether the ``if``, or one in its arms that leaves the block, is to be converted."""
+        if self.chosen(node):
+            return True
+        inner = [it for it in walk(node) if isinstance(it, cst.If) and self.chosen(it)]
+        return any(_leaves(it) for it in inner)
+
+    def _statement(self, statement: cst.BaseStatement) -> list[cst.BaseStatement]:
+        match statement:
+            case cst.SimpleStatementLine():
+                return self._line(statement)
+            case cst.If():
+                test = self._whole(statement.test)
+                body = self._inner(statement.body)
+                orelse = statement.orelse
+                if orelse is not None:
+                    inner = [orelse] if isinstance(orelse, cst.If) else _statements(orelse.body)
+                    new = self.block(inner)
+                    if new != list(inner):
+                        orelse = _else(new)
+                if test is statement.test and body is statement.body and orelse is statement.orelse:
+                    return [statement]
+                return [statement.with_changes(test=test, body=body, orelse=orelse)]
+            case cst.For() | cst.With() | cst.While():
+                body = self._inner(statement.body)
+                if body is statement.body:
+                    return [statement]
+                return [statement.with_changes(body=body)]
+            case cst.Try():
+                body = self._inner(statement.body)
+                return [statement if body is statement.body else statement.with_changes(body=body)]
+        return [statement]
+
+    def _inner(self, body: cst.BaseSuite) -> cst.BaseSuite:
+        old = _statements(body)
+        new = self.block(old)
+        return body if new == old else cst.IndentedBlock(new)
+
+    def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """An expression whose choices are converted where they stand."""
+        return Expressions(self.ctx, self.chosen, self._gradients(node)).lowered(node, self)
+
+    def _line(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+        read = self._read(line)
+        if read is not None:
+            return [read]
+        if not any(self.chosen(node) for node in walk(line)):
+            return [line]
+        if len(line.body) != 1:
+            raise Declined("several statements share a line with a choice")
+        maker = Expressions(self.ctx, self.chosen, self._gradients(line))
+        maker.hoisting = True
+        maker.dtype = dtype_for(self.ctx, line)
+        new = line.visit(maker.transformer(self))
+        assert isinstance(new, cst.SimpleStatementLine)
+        self.tests += maker.names
+        if not maker.hoisted:
+            return [new]
+        head, *others = [*maker.hoisted, new.with_changes(leading_lines=())]
+        return finish([head.with_changes(leading_lines=line.leading_lines), *others], maker.names)
+
+    def _read(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
+        """``n = t.item()`` where only choices ask for ``n``: the tensor itself."""
+        match line.body:
+            case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]) as small]:
+                value = self.ctx.reads.get(name)
+                if value is None or not self.takes_reads:
+                    return None
+                text = code(value)
+                if self._gradients(line) and not self.ctx.only_compared(name):
+                    text = f"{primary(text)}.detach()"
+                new = small.with_changes(value=cst.parse_expression(text))
+                return line.with_changes(body=[new])
+        return None
+
+    def _gradients(self, node: cst.CSTNode) -> bool:
+        return not self.quiet and not self.ctx.without_gradients(node)
+
+    def _gradients_at(self, statement: cst.CSTNode) -> bool:
+        try:
+            return self._gradients(self.ctx.original(statement))
+        except KeyError:
+            return True
+
+    # -- one choice --------------------------------------------------------------------------
+
+    def _emitted(self, node: cst.If, rest: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """A choice of this block, with what follows it where an arm leaves the block."""
+        parts = self._parts(node)
+        if parts is not None:
+            return self._beside_python(node, rest, *parts)
+        before = len(self.tests)
+        arm = self.choice(node, rest)
+        new = [*arm.prelude, *self._assigned(arm)]
+        if arm.ends == "return":
+            new.append(cst.SimpleStatementLine([cst.Return(arm.result)]))
+        if not new:
+            new = [cst.SimpleStatementLine([cst.Pass()])]
+        above = [*_leading(node), *arm.comments]
+        head = new[0]
+        new[0] = head.with_changes(leading_lines=[*above, *_commented(_leading(head))])
+        return finish(new, self.tests[before:])
+
+    def _assigned(self, arm: Arm) -> list[cst.BaseStatement]:
+        """What the arms left, given to the names."""
+        items = [(name, value) for name, value in arm.values.items() if code(value) != name]
+        names = {name for name, _ in items}
+        crossed = any(
+            names - {name} & _names(value) and (names - {name}) & _names(value)
+            for name, value in items
+        )
+        if crossed and not any(name.startswith(APPEND) for name, _ in items):
+            left = cst.Tuple([cst.Element(cst.Name(name)) for name, _ in items], lpar=(), rpar=())
+            right = cst.Tuple([cst.Element(value) for _, value in items], lpar=(), rpar=())
+            return [cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(left)], right)])]
+        return [given(name, value) for name, value in items]
+
+    def _parts(self, node: cst.If) -> tuple[cst.BaseExpression, str, cst.BaseExpression] | None:
+        if not self.chosen(node):
+            return (node.test, "", node.test)
+        parts = split(node.test, self.ctx)
+        if parts.python is None or parts.tensor is None:
+            return None
+        return parts.python, parts.joint, parts.tensor
+
+    def _beside_python(
+        self,
+        node: cst.If,
+        rest: list[cst.BaseStatement],
+        python: cst.BaseExpression,
+        joint: str,
+        tensor: cst.BaseExpression,
+    ) -> list[cst.BaseStatement]:
+        """``if P and t`` becomes an ``if P`` with the choice inside, ``if P or t`` one beside."""
+        body, orelse = _statements(node.body), _else_of(node)
+        inner = node.with_changes(test=tensor, leading_lines=())
+        if joint == "and":
+            yes = self._tail([inner], rest, node)
+            no = self._tail(orelse, rest)
+        elif joint == "or":
+            yes = self._tail(body, rest)
+            no = self._tail([inner], rest, node)
+        else:
+            yes, no = self._tail(body, rest), self._tail(orelse, rest)
+        if rest and _size(rest) > _DUPLICATED and not (_ends(yes) and not _ends(rest)):
+            raise Declined("what follows the branch would have to stand twice")
+        new = node.with_changes(
+            test=python,
+            body=cst.IndentedBlock(_unspaced(yes)),
+            orelse=_else(no) if no and not (_ends(yes) and rest) else None,
+        )
+        if no and _ends(yes) and rest:
+            return [new, *no]
+        return [new]
+
+    def _tail(
+        self,
+        statements: list[cst.BaseStatement],
+        rest: list[cst.BaseStatement],
+        origin: cst.If | None = None,
+    ) -> list[cst.BaseStatement]:
+        """An arm of Python's with what follows it, converted."""
+        whole = statements if _ends(statements) else [*statements, *rest]
+        if origin is None:
+            return self.block(whole)
+        inner, *others = whole
+        assert isinstance(inner, cst.If)
+        chosen = self.chosen
+        self.chosen = lambda it: it is inner or chosen(it)
+        self.ctx.origins[inner] = origin
+        try:
+            if _leaves(inner):
+                return self._emitted(inner, others)
+            return [*self._emitted(inner, []), *self.block(others)]
+        finally:
+            self.chosen = chosen
+
+    # -- arms --------------------------------------------------------------------------------
+
+    def choice(self, node: cst.If, rest: list[cst.BaseStatement]) -> Arm:
+        """Both arms of a tensor's test as one."""
+        self.converted += 1
+        function = self.ctx.function
+        if function is None:
+            raise Declined("the branch stands in no function")
+        whole = Arm()
+        body, orelse = _statements(node.body), _else_of(node)
+        if _leaves(node):
+            if not _ends(body):
+                body = [*body, *rest]
+            if not _ends(orelse):
+                orelse = [*orelse, *rest]
+            if body[-len(rest) :] == orelse[-len(rest) :] != [] and _size(rest) > _DUPLICATED:
+                raise Declined("what follows the branch would have to stand twice")
+        whole.prelude += self._walruses(node.test)
+        test = self._named(node, whole)
+        origin = self.ctx.original(node)
+        live = set(live_after(function, origin))
+        if exits(node).continues:
+            live |= self._carried(origin)
+        yes = self._arm(body, orelse, live, test, True)
+        no = self._arm(orelse, body, live, test, False)
+        whole.prelude += [*yes.prelude, *no.prelude]
+        whole.comments = [*yes.comments, *no.comments]
+        self._meet(whole, yes, no, test, origin, live)
+        return whole
+
+    def _carried(self, node: cst.CSTNode) -> set[str]:
+        """Names whose values go on into the next round, or on after the loop."""
+        assert self.ctx.function is not None
+        for parent in self.ctx.site.ancestors(node):
+            if isinstance(parent, cst.For | cst.While):
+                last = _statements(parent.body)[-1]
+                return set(live_after(self.ctx.function, last))
+        return set()
+
+    def _walruses(self, test: cst.BaseExpression) -> list[cst.BaseStatement]:
+        found = [node for node in walk(test) if isinstance(node, cst.NamedExpr)]
+        return [_assign(code(node.target), _bare(node.value)) for node in found]
+
+    def _named(self, node: cst.If, whole: Arm) -> Test:
+        """The test under a name of its own; it is written out later where it is used once."""
+        test = lower(_without_walrus(node.test), self.ctx)
+        done = activity([node.body, *([node.orelse] if node.orelse else [])])
+        parsed = cst.parse_expression(test.text)
+        base = telling_name(parsed)
+        own = isinstance(parsed, cst.Name | cst.Attribute | cst.Subscript)
+        if own and (done.mutates or any(call.startswith("self.") for call in done.calls)):
+            test = dataclasses.replace(test, text=f"{test.text}.clone()")
+            base = f"was_{base}"
+        elif test.text.isidentifier() and test.text not in done.writes:
+            return test
+        name = self.ctx.fresh(_short(base))
+        self.tests.append(name)
+        whole.prelude.append(_assign(name, cst.parse_expression(test.text)))
+        return Test(name, test.negated)
+
+    def _arm(
+        self,
+        statements: list[cst.BaseStatement],
+        others: Block,
+        live: set[str],
+        test: Test,
+        holds: bool,
+    ) -> Arm:
+        from .arms import ArmMaker
+
+        self.path.append((test, holds))
+        try:
+            return ArmMaker(self, statements, live | _all_names(others), holds).made()
+        finally:
+            self.path.pop()
+
+    def _meet(
+        self, whole: Arm, yes: Arm, no: Arm, test: Test, node: cst.CSTNode, live: set[str]
+    ) -> None:
+        assert self.ctx.function is not None
+        selects = Selects(self.ctx, gradients=self._gradients(node))
+        local = frozenset(yes.local | no.local)
+        bound = maybe_bound_before(self.ctx.function, node) | set(self.ctx.bound)
+        if "return" in (yes.ends, no.ends):
+            if yes.ends != no.ends:
+                raise Declined("one branch returns where the other does not")
+            none = cst.Name("None")
+            selects.dtype = dtype_for(self.ctx, node)
+            whole.result = selects.select(test, yes.result or none, no.result or none, local)
+            whole.ends = "return"
+            return
+        for name in [*yes.values, *(it for it in no.values if it not in yes.values)]:
+            if name not in live and not name.startswith(APPEND):
+                continue
+            one, other = yes.values.get(name), no.values.get(name)
+            if name.startswith(APPEND):
+                if one is None or other is None:
+                    raise Declined(f"one branch appends to `{name.removeprefix(APPEND)}`")
+                whole.values[name] = selects.select(test, one, other, local)
+                continue
+            if one is None or other is None:
+                given = one if one is not None else other
+                assert given is not None
+                if name not in bound:
+                    whole.values[name] = given  # unbound on the other path
+                    continue
+                one, other = one or cst.Name(name), other or cst.Name(name)
+            selects.dtype = dtype_for(self.ctx, node, name, node.test)
+            check_alias(self.ctx, node, name, (one, other))
+            whole.values[name] = selects.select(test, one, other, local)
+
+
+#: The name of a value that is appended to a list: this, and the list.
+APPEND = "append to "
+
+
+def given(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
+    """The statement that gives a value of an arm to its name."""
+    if not name.startswith(APPEND):
+        return _assign(name, value)
+    listed = cst.Attribute(cst.Name(name.removeprefix(APPEND)), cst.Name("append"))
+    return cst.SimpleStatementLine([cst.Expr(cst.Call(listed, [cst.Arg(value)]))])
+
+
+# -- pieces ------------------------------------------------------------------------------------
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 28 else text[:28].rpartition("_")[0] or text[:28]
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.with_changes(lpar=(), rpar=()) if node.lpar else node
+
+
+def _without_walrus(test: cst.BaseExpression) -> cst.BaseExpression:
+    """The test with the names in the places of its assignments, for facts the old node."""
+    if not any(isinstance(node, cst.NamedExpr) for node in walk(test)):
+        return test
+
+    class Names(cst.CSTTransformer):
+        def leave_NamedExpr(
+            self, original_node: cst.NamedExpr, updated_node: cst.NamedExpr
+        ) -> cst.BaseExpression:
+            return updated_node.target
+
+    new = test.visit(Names())
+    assert isinstance(new, cst.BaseExpression)
+    return new
+
+
+def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:
+    if isinstance(body, cst.IndentedBlock):
+        return list(body.body)
+    assert isinstance(body, cst.SimpleStatementSuite)
+    return [cst.SimpleStatementLine([small]) for small in body.body]
+
+
+def _else_of(node: cst.If) -> list[cst.BaseStatement]:
+    if node.orelse is None:
+        return []
+    if isinstance(node.orelse, cst.If):
+        return [node.orelse]
+    return _statements(node.orelse.body)
+
+
+def _else(statements: Block) -> cst.Else:
+    return cst.Else(cst.IndentedBlock(_unspaced(statements)))
+
+
+def _unspaced(statements: Block) -> list[cst.BaseStatement]:
+    """The statements of a block without blank lines before the first."""
+    if not statements:
+        return [cst.SimpleStatementLine([cst.Pass()])]
+    head, *others = statements
+    lines = list(_leading(head))
+    while lines and lines[0].comment is None:
+        lines.pop(0)
+    return [head.with_changes(leading_lines=lines), *others]
+
+
+def _leading(node: cst.CSTNode) -> list[cst.EmptyLine]:
+    return list(getattr(node, "leading_lines", ()))
+
+
+def _commented(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    return [line for line in lines if line.comment is not None]
+
+
+def _assign(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    return {inner.value for inner in walk(node) if isinstance(inner, cst.Name)}
+
+
+def _all_names(statements: Block) -> set[str]:
+    return set().union(*(_names(statement) for statement in statements), set())
+
+
+def _leaves(node: cst.CSTNode) -> bool:
+    """Whether control may leave the block: a ``return``, or a ``continue`` of a loop outside."""
+    found = exits(node)
+    if found.breaks:
+        raise Declined("`break` leaves a loop")
+    return bool(found.returns or found.continues)
+
+
+def _ends(statements: Block) -> bool:
+    """Whether control never gets to the end of the statements."""
+    if not statements:
+        return False
+    last = statements[-1]
+    match last:
+        case cst.SimpleStatementLine():
+            return isinstance(last.body[-1], cst.Return | cst.Continue | cst.Raise)
+        case cst.If():
+            return _ends(_statements(last.body)) and _ends(_else_of(last))
+        case cst.With():
+            return _ends(_statements(last.body))
+    return False
+
+
+def _size(statements: Block) -> int:
+    return sum(1 for it in statements for node in walk(it) if isinstance(node, cst.BaseStatement))

@@ -1,0 +1,193 @@
+"""Gradients of the arm not taken: zero times infinity is NaN, unless a gate stands before it.
+
+``torch.where`` hands a gradient of zero to the arm not taken.  An operation there whose derivative
+is infinite or NaN makes NaN of it.  A gate, ``torch.where(test, x, 1)`` around the operand of such
+an operation, keeps the arm's values where the test holds and lets nothing back where it does not.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.analysis.torch_names import CASTS, INDEX_REDUCTIONS, UNARY_PREDICATES
+from gbfix.analysis.tree import children, code, walk, words
+
+from .context import Context
+from .tests import Test
+
+#: Linear in the tensor, or with a derivative that masks instead of multiplying.
+_HARMLESS = words(
+    """sum mean reshape view flatten unflatten squeeze unsqueeze transpose permute t movedim
+        expand expand_as broadcast_to repeat tile clone contiguous to type_as cat stack concat
+        hstack vstack roll flip narrow select chunk split unbind neg clamp clip clamp_min clamp_max
+        relu max min amax amin diff cumsum masked_fill nan_to_num where tril triu pad sub add
+        float double half bfloat16 cpu cuda diagonal trace tuple list zip enumerate len range
+        dict isinstance sorted reversed"""
+) | frozenset(CASTS)
+#: With a finite derivative wherever the tensor is finite.
+_TAME = words(
+    """mul multiply matmul mm bmm einsum tanh sigmoid softplus softmax log_softmax abs gelu silu
+    elu selu leaky_relu sin cos erf hardtanh logsigmoid linear conv1d conv2d cross_entropy
+    mse_loss l1_loss smooth_l1_loss huber_loss square median logsumexp layer_norm dot outer
+    lerp maximum minimum std var norm vector_norm sort topk interpolate avg_pool2d max_pool2d atan"""
+)
+#: Nothing flows back through these.
+_CUT = (
+    words(
+        """detach item argmax argmin argsort size dim numel zeros_like ones_like full_like
+        new_zeros new_ones new_full new_tensor empty_like isnan isinf isfinite sign round floor
+        ceil eq ne lt le gt ge any all nonzero bincount zeros ones full arange tensor tolist"""
+    )
+    | UNARY_PREDICATES
+    | INDEX_REDUCTIONS
+)
+_WHOLE_DTYPES = words("torch.bool torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64")
+_PYTHON = ("shape", "dtype", "device", "ndim")
+
+
+def carries(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> bool:
+    """Whether a gradient may flow back into the expression."""
+    match node:
+        case cst.Name() | cst.Attribute():
+            fact = ctx.kind_of(node)
+            if fact is not None:
+                return fact.is_tensor and fact.dtype not in _WHOLE_DTYPES
+            if isinstance(node, cst.Name):
+                return node.value in local
+            return node.attr.value not in _PYTHON and carries(node.value, ctx, local)
+        case cst.Comparison() | cst.Lambda():
+            return False
+        case cst.Subscript():
+            return carries(node.value, ctx, local)
+        case cst.Call(func=func):
+            if called(node) in _CUT:
+                return False
+            inside: list[cst.CSTNode] = [arg.value for arg in node.args]
+            if isinstance(func, cst.Attribute):
+                inside.append(func.value)
+            return any(carries(it, ctx, local) for it in inside)
+    return any(carries(child, ctx, local) for child in children(node))
+
+
+def called(node: cst.Call) -> str:
+    return node.func.attr.value if isinstance(node.func, cst.Attribute) else code(node.func)
+
+
+def gated(
+    node: cst.BaseExpression, test: Test, holds: bool, ctx: Context, local: frozenset[str]
+) -> cst.BaseExpression:
+    """The expression of an arm with a gate before every operation that needs one."""
+    new = node.visit(_Gates(test, holds is not test.negated, ctx, local))
+    assert isinstance(new, cst.BaseExpression)
+    return new
+
+
+class _Gates(cst.CSTTransformer):
+    def __init__(self, test: Test, first: bool, ctx: Context, local: frozenset[str]) -> None:
+        super().__init__()
+        self.test, self.first, self.ctx, self.local = test, first, ctx, local
+        self.strict = ctx.gradients_seen
+
+    def visit_Comparison(self, node: cst.Comparison) -> bool:
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return node.attr.value not in _PYTHON
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        return called(node) not in _CUT
+
+    def _carries(self, node: cst.CSTNode) -> bool:
+        return carries(node, self.ctx, self.local)
+
+    def _gate(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        text = code(node.with_changes(lpar=(), rpar=()) if _loose(node) else node)
+        if text.startswith(f"{self.ctx.torch}.where({self.test.text}, "):
+            return node
+        arguments = f"{text}, 1" if self.first else f"1, {text}"
+        return cst.parse_expression(f"{self.ctx.torch}.where({self.test.text}, {arguments})")
+
+    def leave_BinaryOperation(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        left, right = (self._carries(it) for it in (original_node.left, original_node.right))
+        match original_node.operator:
+            case cst.Add() | cst.Subtract():
+                return updated_node
+            case cst.Multiply() | cst.MatrixMultiply():
+                if left and right and self.strict:
+                    return self._one_side(original_node, updated_node)
+                return updated_node
+            case cst.Divide():
+                if right:
+                    return updated_node.with_changes(right=self._gate(updated_node.right))
+                return updated_node
+        if left and not _whole_power(original_node):
+            updated_node = updated_node.with_changes(left=self._gate(updated_node.left))
+        if right:
+            updated_node = updated_node.with_changes(right=self._gate(updated_node.right))
+        return updated_node
+
+    def _one_side(
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BaseExpression:
+        """A product: the shorter side is enough, as the other is linear then."""
+        sides = (code(original_node.left), code(original_node.right))
+        if len(sides[0]) < len(sides[1]) and sides[0] != sides[1]:
+            return updated_node.with_changes(left=self._gate(updated_node.left))
+        return updated_node.with_changes(right=self._gate(updated_node.right))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = called(original_node)
+        if name in _CUT or name in _HARMLESS or (name in _TAME and not self.strict):
+            return updated_node
+        if isinstance(original_node.func, cst.Name) and self._plain(name):
+            return updated_node
+        args = [
+            new.with_changes(value=self._gate(new.value)) if self._carries(old.value) else new
+            for old, new in zip(original_node.args, updated_node.args, strict=True)
+        ]
+        func, old = updated_node.func, original_node.func
+        if isinstance(old, cst.Attribute) and isinstance(func, cst.Attribute):
+            if self.ctx.is_tensor(old.value) and self._carries(old.value):
+                func = func.with_changes(value=self._gate(func.value))
+        return updated_node.with_changes(args=args, func=func)
+
+    def _plain(self, name: str) -> bool:
+        """Whether a function of the file has no operation that would need a gate."""
+        for statement in self.ctx.site.module.body:
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
+                return not any(_singular(node, self.strict) for node in walk(statement.body))
+        return False
+
+
+def _singular(node: cst.CSTNode, strict: bool) -> bool:
+    match node:
+        case cst.BinaryOperation(operator=cst.Divide() | cst.Power(), right=right):
+            return not isinstance(right, cst.BaseNumber)
+        case cst.BinaryOperation(operator=cst.Multiply() | cst.MatrixMultiply()):
+            return strict
+        case cst.Call():
+            name = called(node)
+            return not (name in _CUT or name in _HARMLESS or (name in _TAME and not strict))
+    return False
+
+
+def _whole_power(node: cst.BinaryOperation) -> bool:
+    match node:
+        case cst.BinaryOperation(operator=cst.Power(), right=cst.Integer() as power):
+            return power.evaluated_value >= 1
+        case cst.BinaryOperation(operator=cst.Power()):
+            return False
+    return True
+
+
+def _loose(node: cst.BaseExpression) -> bool:
+    return (
+        bool(node.lpar)
+        and "\n" not in code(node)
+        and not isinstance(node, cst.GeneratorExp | cst.Tuple)
+    )

@@ -1,0 +1,217 @@
+"""A choice that a tensor decides becomes ``torch.where``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from gbfix.analysis.tree import walk
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Safety
+
+from .cases import EXAMPLES, NEAR_MISSES
+from .context import Context, Declined
+from .convert import Converter
+from .layout import laid_out
+from .tests import decided_by_tensor
+
+_NOTE = "Both branches are evaluated, and one of them is taken."
+
+
+class LowerChoice(Codemod):
+    """Turns choices that a tensor decides into ``torch.where``.
+
+    **What it does**
+
+    Evaluates both branches of an ``if``, a ternary, ``and`` or ``or`` whose test is a tensor, and
+    selects with ``torch.where``: one for each value that the branches leave.  All choices of the
+    function go at once.
+
+    **When it applies**
+
+    Branches that compute: assignments, returns, ``continue``, changes of attributes, buffers and
+    elements in place, and blocks of Python's.  What Python decides (``is None``,
+    ``self.training``, sizes) stays with Python.
+
+    **Fix safety**
+
+    A value that gets no gradient from the branch taken gets none from the other: operations whose
+    derivative may be infinite or NaN stand behind a gate, ``torch.where(test, x, 1)``.  Changes in
+    place keep what is there where the branch is not taken.
+
+    **Refuses**
+
+    Branches that draw random numbers, raise, print, or call what a subclass may override; values
+    that are no tensors.
+    """
+
+    name = "lower-choice"
+    codes = (
+        "GB0170",
+        "GB0033",
+        "GB0124",
+        "GB7000",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+    )
+
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        seen: set[str] = set()
+        for modules, none in ((False, False), (True, False), (False, True)):
+            for everything in (True, False):
+                try:
+                    rewrite = _rewrite(site, everything=everything, modules=modules, none=none)
+                except Declined:
+                    continue
+                text = rewrite.edits[site.path]
+                if text not in seen:
+                    seen.add(text)
+                    yield rewrite
+
+
+def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False) -> Rewrite:
+    ctx = Context(site)
+    ctx.tensor_for_none = none
+    target = choice_at(site, ctx)
+    if target is None:
+        raise Declined("")
+    ctx.with_reads()
+    chosen = _chosen(target, ctx, everything=everything)
+    converter = Converter(ctx, chosen, modules=modules)
+    edit = site.edit()
+    if ctx.function is not None and isinstance(ctx.function.body, cst.IndentedBlock):
+        old = list(ctx.function.body.body)
+        new = converter.block(old)
+        first = next((i for i, it in enumerate(old) if i >= len(new) or new[i] is not it), None)
+        if first is None:
+            raise Declined("")
+        last = 0
+        while last < min(len(old), len(new)) - first and old[-1 - last] is new[-1 - last]:
+            last += 1
+        gone, put = old[first : len(old) - last], new[first : len(new) - last]
+        if not gone:
+            raise Declined("")
+        depth = ctx.site.span(gone[0]).column // max(1, len(site.module.default_indent))
+        kept = {it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)}
+        edit.replace(gone[0], *laid_out(put, site.module, depth, kept))
+        for statement in gone[1:]:
+            edit.remove(statement)
+    else:
+        statement = site.statement
+        (made,) = converter.block([statement])
+        edit.replace(statement, made)
+    if not converter.converted:
+        raise Declined("")
+    if ctx.torch_missing:
+        edit.add_import("torch")
+    rank = 12 if converter.vain.cheap and not modules else 24
+    return edit.rewrite(
+        "select with torch.where instead of branching",
+        notes=[_NOTE, *ctx.notes, *dict.fromkeys(ctx.doubts)],
+        safety=Safety.UNSAFE if ctx.doubts else Safety.SAFE,
+        rank=rank,
+    )
+
+
+def choice_at(site: Site, ctx: Context) -> cst.CSTNode | None:
+    """The choice whose test holds the break."""
+    child: cst.CSTNode = site.node
+    if isinstance(child, cst.If | cst.IfExp):
+        return child
+    found: cst.CSTNode | None = None
+    for parent in site.ancestors(child):
+        if isinstance(parent, cst.If | cst.IfExp | cst.CompIf) and child is parent.test:
+            if isinstance(parent, cst.CompIf):
+                return _filtered(site, parent)
+            return parent
+        if isinstance(parent, cst.BooleanOperation):
+            found = parent
+        if isinstance(parent, cst.BaseStatement | cst.FunctionDef | cst.Lambda):
+            break
+        child = parent
+    if isinstance(site.node, cst.BooleanOperation):
+        found = site.node
+    return found or _asking(site, ctx)
+
+
+def _asking(site: Site, ctx: Context) -> cst.CSTNode | None:
+    """The first choice that asks for the number which the broken statement reads."""
+    match site.statement:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))])]
+        ) if name in ctx.reads:
+            for node in walk(ctx.scope):
+                if isinstance(node, cst.If | cst.IfExp) and _mentions(node.test, name):
+                    return node
+    return None
+
+
+def _mentions(node: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(it, cst.Name) and it.value == name for it in walk(node))
+
+
+def _filtered(site: Site, node: cst.CompIf) -> cst.CSTNode | None:
+    for parent in site.ancestors(node):
+        if isinstance(parent, cst.Call):
+            return parent if _sums(parent) else None
+        if isinstance(parent, cst.BaseStatement):
+            return None
+    return None
+
+
+def _sums(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Call(
+            func=cst.Name("sum"), args=[cst.Arg(value=cst.GeneratorExp() | cst.ListComp()), *_]
+        ):
+            return True
+    return False
+
+
+def _chosen(
+    target: cst.CSTNode, ctx: Context, *, everything: bool
+) -> Callable[[cst.CSTNode], bool]:
+    known: dict[cst.CSTNode, bool] = {target: True}
+
+    def chosen(node: cst.CSTNode) -> bool:
+        if node in known:
+            return known[node]
+        found = False
+        if everything:
+            found = _is_choice(node, ctx)
+        known[node] = found
+        return found
+
+    if not everything and isinstance(target, cst.If):
+        # A chain of ``elif`` is one choice, and so is what stands in its branches.
+        for node in walk(target):
+            known[node] = node is target or _is_choice(node, ctx)
+        for parent in ctx.site.ancestors(target):
+            if not isinstance(parent, cst.If) or parent.orelse is None:
+                break
+            if isinstance(parent.orelse, cst.If) and _is_choice(parent, ctx):
+                known[parent] = True
+    return chosen
+
+
+def _is_choice(node: cst.CSTNode, ctx: Context) -> bool:
+    match node:
+        case cst.If(test=test) | cst.IfExp(test=test):
+            return decided_by_tensor(test, ctx)
+        case cst.BooleanOperation(left=left):
+            parent = ctx.site.parent(node)
+            value = cst.Assign | cst.Return | cst.Arg | cst.BinaryOperation
+            return isinstance(parent, value) and ctx.is_tensor(left)
+        case cst.Call() if _sums(node):
+            each = node.args[0].value
+            assert isinstance(each, cst.GeneratorExp | cst.ListComp)
+            ifs = each.for_in.ifs
+            return len(ifs) == 1 and decided_by_tensor(ifs[0].test, ctx)
+    return False
+
+
+__all__ = ["LowerChoice"]

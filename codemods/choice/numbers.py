@@ -1,0 +1,105 @@
+"""Which dtype a Python number gets that a tensor chooses: that which its users cannot tell."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.analysis.liveness import definitely_bound_before
+from gbfix.analysis.tree import walk
+
+from .context import Context
+
+_WHOLE = ["torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.bool"]
+
+
+def dtype_for(
+    ctx: Context, node: cst.CSTNode, name: str = "", test: cst.CSTNode | None = None
+) -> str:
+    """The text of a dtype for a number, or "" where its users could tell it from a number.
+
+    Beside a tensor with dimensions a number without any never widens the result: float64 keeps all
+    its digits.  Beside one without dimensions it has to have that one's dtype.
+    """
+    users = list(_users(ctx, node, name))
+    if not users:
+        return ""
+    dtypes = set()
+    for other in users:
+        fact = ctx.fact(other)
+        if fact is None or not fact.is_tensor:
+            return ""
+        if fact.dtype in _WHOLE:
+            dtypes.add(f"{ctx.torch}.float32")
+        elif fact.shape == () or fact.shape is None:
+            dtypes.add(_dtype_of(ctx, other, node, test))
+        else:
+            dtypes.add(f"{ctx.torch}.float64")
+    if len(dtypes) != 1 or "?" in dtypes:
+        return ""
+    return dtypes.pop()
+
+
+def _dtype_of(
+    ctx: Context, other: cst.BaseExpression, node: cst.CSTNode, test: cst.CSTNode | None
+) -> str:
+    """The dtype of a tensor without dimensions, by a name that is bound before the choice."""
+    assert ctx.function is not None
+    bound = definitely_bound_before(ctx.function, ctx.original(node))
+    if isinstance(other, cst.Name) and other.value in bound:
+        return f"{other.value}.dtype"
+    for inner in walk(test if test is not None else node):
+        if isinstance(inner, cst.Name) and inner.value in bound:
+            fact = ctx.kind_of(inner)
+            if fact is not None and fact.is_tensor and fact.dtype not in _WHOLE:
+                return f"{inner.value}.dtype"
+    return "?"
+
+
+def _users(ctx: Context, node: cst.CSTNode, name: str) -> list[cst.BaseExpression]:
+    """What stands beside the number wherever it is used; empty where a use is not understood."""
+    places: list[cst.CSTNode]
+    if name:
+        if ctx.function is None:
+            return []
+        places = [
+            place
+            for place in ctx.site.places_of(name, ctx.function.body)
+            if not isinstance(ctx.site.parent(place), cst.AssignTarget)
+        ]
+    else:
+        places = [it for it in walk(node) if isinstance(it, cst.IfExp)]
+        match node:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(bound))], value=value)]
+            ) if places == [value]:
+                return _users(ctx, node, bound)
+    found: list[cst.BaseExpression] = []
+    for place in places:
+        other = _beside(ctx, place)
+        if other is None:
+            return []
+        found += other
+    return found
+
+
+def _beside(ctx: Context, place: cst.CSTNode) -> list[cst.BaseExpression] | None:
+    parent = ctx.site.parent(place)
+    match parent:
+        case cst.BinaryOperation(left=left, right=right):
+            other = right if left is place else left
+            if ctx.is_tensor(other):
+                return [other]
+            if ctx.is_number(other):
+                return _beside(ctx, parent)
+        case cst.UnaryOperation():
+            return _beside(ctx, parent)
+        case cst.AugAssign(target=target) if ctx.is_tensor(target):
+            return [target]
+        case cst.Arg():
+            call = ctx.site.parent(parent)
+            if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+                name = call.func.attr.value.rstrip("_")
+                known = ("mul", "div", "add", "sub", "pow", "lerp", "clamp", "clamp_min")
+                if name in known and ctx.is_tensor(call.func.value):
+                    return [call.func.value]
+    return None

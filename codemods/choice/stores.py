@@ -1,0 +1,168 @@
+"""Stores under a path: what is there stays where the path is not taken."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.analysis.torch_names import RNG_METHODS
+from gbfix.analysis.tree import code
+
+from .context import Context, Declined
+from .gates import gated
+from .tests import Test, invert, primary
+
+_OPERATORS: dict[type[cst.BaseAugOp], str] = {
+    cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/", cst.PowerAssign: "**", cst.BitOrAssign: "|", cst.BitAndAssign: "&",
+    cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.BitXorAssign: "^",
+}  # fmt: skip
+#: In place methods that overwrite, and what they leave; the others are their plain namesakes.
+_OVERWRITING = {"zero_": "0", "fill_": "{0}", "copy_": "{0}"}
+
+
+def in_place_call(node: cst.BaseExpression) -> cst.Call | None:
+    """``place.method_(...)``, perhaps several in a chain; else None."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if _changes(name):
+            return node
+    return None
+
+
+def _changes(name: str) -> bool:
+    plain = name.endswith("_") and not name.endswith("__") and len(name) > 1
+    return plain and name not in RNG_METHODS and name != "requires_grad_"
+
+
+class Stores:
+    """Writes stores under a path of tests."""
+
+    def __init__(self, ctx: Context, path: list[tuple[Test, bool]], *, gradients: bool) -> None:
+        self.ctx = ctx
+        self.path = path
+        self.gradients = gradients
+
+    def predicate(self) -> Test:
+        """The path as one test."""
+        parts = []
+        for test, holds in self.path:
+            positive = test.negated is not holds
+            parts.append(test.text if positive else invert(test.text))
+        if len(self.path) == 1:
+            test, holds = self.path[0]
+            return Test(test.text, test.negated is holds)
+        return Test(" & ".join(primary(it) if it[0] != "~" else it for it in parts))
+
+    def kept(
+        self, value: cst.BaseExpression, place: cst.BaseExpression, *, local: frozenset[str]
+    ) -> cst.BaseExpression:
+        """``value`` on the path, else what stands in the place."""
+        test = self.predicate()
+        if self.gradients:
+            value = gated(value, test, True, self.ctx, local)
+        one, other = (place, value) if test.negated else (value, place)
+        return cst.parse_expression(
+            f"{self.ctx.torch}.where({test.text}, {_argument(one)}, {_argument(other)})"
+        )
+
+    def bound(
+        self, place: cst.BaseExpression, value: cst.BaseExpression, local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        """``place = value`` under the path."""
+        self._check(value)
+        there = self.ctx.fact(place)
+        if there is not None and there.is_python_scalar:
+            raise Declined(f"`{code(place)}` is no tensor, and depends on data")
+        if isinstance(place, cst.Subscript):
+            masked = self._masked(place, value)
+            if masked is not None:
+                return masked
+        kept = self.kept(value, place, local=local)
+        return cst.Assign([cst.AssignTarget(place)], kept)  # type: ignore[arg-type]
+
+    def augmented(
+        self, node: cst.AugAssign, value: cst.BaseExpression, local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        """``place += value`` under the path, in place as it was."""
+        place = node.target
+        sign = _OPERATORS.get(type(node.operator))
+        if sign is None:
+            raise Declined(f"what `{code(node)}` does is not known")
+        fact = self.ctx.fact(place)
+        if fact is not None and not fact.is_tensor:
+            raise Declined(f"`{code(place)}` is no tensor, and depends on data")
+        neutral = {"+": "0", "-": "0"}.get(sign)
+        whole = isinstance(value, cst.Integer)
+        if neutral is not None and whole:
+            chosen = self.kept(value, cst.parse_expression(neutral), local=local)
+            return node.with_changes(value=chosen)
+        new = cst.parse_expression(f"{code(place)} {sign} {_operand(value)}")
+        return self._copied(place, new, local)
+
+    def called(self, node: cst.Call, local: frozenset[str]) -> cst.BaseSmallStatement:
+        """``place.method_(...)`` under the path."""
+        func = node.func
+        assert isinstance(func, cst.Attribute)
+        place, name = func.value, func.attr.value
+        if name in ("fill_", "zero_") and in_place_call(place) is None:
+            value = code(node.args[0].value) if node.args else "0"
+            test = self.predicate()
+            text = invert(test.text) if test.negated else test.text
+            return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {value})"))
+        place, value = self._unchained(node)
+        return self._copied(place, value, local)
+
+    def _unchained(self, node: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+        """The tensor that a chain of methods changes, and what it leaves there."""
+        func = node.func
+        assert isinstance(func, cst.Attribute)
+        name, place = func.attr.value, func.value
+        inner = in_place_call(place)
+        value = place
+        if inner is not None:
+            place, value = self._unchained(inner)
+        if name in _OVERWRITING:
+            given = code(node.args[0].value) if node.args else ""
+            return place, cst.parse_expression(_OVERWRITING[name].format(given))
+        plain = func.with_changes(value=value, attr=cst.Name(name[:-1]))
+        return place, node.with_changes(func=plain)
+
+    def _copied(
+        self, place: cst.BaseExpression, value: cst.BaseExpression, local: frozenset[str]
+    ) -> cst.BaseSmallStatement:
+        kept = self.kept(value, place, local=local)
+        return cst.Expr(cst.parse_expression(f"{primary(code(place))}.copy_({code(kept)})"))
+
+    def _check(self, value: cst.BaseExpression) -> None:
+        fact = self.ctx.fact(value)
+        if fact is not None and not fact.is_tensor and fact.kind not in ("int", "float", "bool"):
+            raise Declined(f"a branch stores `{code(value)}`, which is no tensor ({fact.kind})")
+
+    def _masked(
+        self, place: cst.Subscript, value: cst.BaseExpression
+    ) -> cst.BaseSmallStatement | None:
+        """``x[mask] = c``: the mask holds on the path only."""
+        if len(place.slice) != 1 or not isinstance(place.slice[0].slice, cst.Index):
+            return None
+        mask = place.slice[0].slice.value
+        fact = self.ctx.fact(mask)
+        if fact is None or not fact.is_tensor or fact.dtype != "torch.bool":
+            return None
+        if not self.ctx.is_number(value):
+            raise Declined("a branch gives the elements of a mask other values than one number")
+        test = self.predicate()
+        text = invert(test.text) if test.negated else test.text
+        index = cst.parse_expression(f"{primary(code(mask))} & {primary(text)}")
+        element = place.slice[0].with_changes(slice=cst.Index(index))
+        target = place.with_changes(slice=[element])
+        return cst.Assign([cst.AssignTarget(target)], value)
+
+
+def _operand(node: cst.BaseExpression) -> str:
+    tight = cst.Name | cst.Call | cst.Attribute | cst.Subscript | cst.BaseNumber
+    return code(node) if node.lpar or isinstance(node, tight) else f"({code(node)})"
+
+
+def _argument(node: cst.BaseExpression) -> str:
+    if node.lpar and "\n" not in code(node) and not isinstance(node, cst.GeneratorExp | cst.Tuple):
+        return code(node.with_changes(lpar=(), rpar=()))
+    return code(node)
