@@ -73,6 +73,8 @@ class Judgement:
     whole: bool = True
     #: Whether less is compiled than before: parts of a function, or none of another.
     split: bool = False
+    #: Which graph holds several control-flow operators where gradients are computed.
+    crowded: str = ""
     #: By region: operators in the graphs of its first call, and frames left to Python.
     operators: Mapping[str, int] = dataclasses.field(default_factory=dict)
     fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -198,6 +200,7 @@ def judge(
         fresh,
         later_graphs(user),
         split=bool(fresh) or keeps_out,
+        crowded=_crowded(user, baseline),
         operators=operators,
         fallbacks=fallbacks,
     )
@@ -372,6 +375,17 @@ def one_backend(
     return rung
 
 
+def crowded(judgement: Judgement) -> Rung | None:
+    """A word on several control-flow operators in one graph, unless inductor was seen to do well."""
+    if not judgement.crowded:
+        return None
+    rung = judgement.verdict.rung("inductor")
+    fault = "torch 2.13's inductor can compute wrong gradients there (fine without gradients)"
+    if rung is not None and rung.passed:
+        return None
+    return Rung("operators", True, "", (f"{judgement.crowded}: {fault}",))
+
+
 def not_tried(backend: str, why: str) -> Rung:
     """The rung of a backend that was not tried to the end: no verdict, and no ground for "safe"."""
     caveat = f"not tried under {backend}, where such patches went wrong before: the check {why}"
@@ -418,20 +432,20 @@ def _user_rungs(
         program = dataclasses.replace(program, caveats=tuple(caveats))
         if problem:
             program = Rung("program", False, problem)
-    crowded = {
-        event.key.rpartition("::")[2]: event.conditionals
-        for event in user_traces(user)
-        if event.conditionals > max(1, baseline.conditionals.get(event.key, 0))
-    }
-    if crowded and program.passed:
-        ((name, count), *_) = crowded.items()
-        caveat = (
-            f"{name} has {count} torch.cond in one graph: torch 2.13's inductor can compute wrong "
-            "gradients there (fine without gradients)"
-        )
-        program = dataclasses.replace(program, caveats=(*program.caveats, caveat))
     several = any(event.index > 0 for event in user.of(Traced))
     return [program, _recompiles(user, baseline)] if several else [program]
+
+
+def _crowded(user: Outcome, baseline: Baseline) -> str:
+    """Which graph holds several control-flow operators where gradients are computed.
+
+    Torch 2.13's inductor can compute wrong gradients there; fine without gradients.
+    """
+    for event in user_traces(user):
+        if event.conditionals > max(1, baseline.conditionals.get(event.key, 0)):
+            name = event.key.rpartition("::")[2]
+            return f"{name} has {event.conditionals} torch.cond in one graph"
+    return ""
 
 
 def _recompiles(user: Outcome, baseline: Baseline) -> Rung:

@@ -242,6 +242,9 @@ class Trials:
         if passed and self._wants_inductor(before, rewrite.edits):
             with self._clock.phase("inductor"):
                 self._inductor(judgement, overlay, where, rewrite)
+        crowded = ladder.crowded(judgement)
+        if judgement.verdict.passed and crowded is not None:
+            judgement.verdict = judgement.verdict.with_rung(crowded)
         if judgement.verdict.passed:
             with self._clock.phase("branches"):
                 self._branches(judgement, rewrite, site, observed, accepted, overlay)

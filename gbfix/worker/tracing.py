@@ -186,7 +186,8 @@ class GraphCounter:
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
         self.graphs += 1
         self.operators += sum(node.op.startswith("call_") for node in module.graph.nodes)
-        if torch.is_grad_enabled():
+        asks = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs)
+        if torch.is_grad_enabled() and asks:
             self.conditionals = max(self.conditionals, _conditionals(module))
         return module.forward
 
