@@ -376,7 +376,7 @@ def one_backend(
 
 
 def crowded(judgement: Judgement) -> Rung | None:
-    """A word on several control-flow operators in one graph, unless inductor was seen to do well."""
+    """A word on several control-flow operators in one graph, unless inductor did well."""
     if not judgement.crowded:
         return None
     rung = judgement.verdict.rung("inductor")

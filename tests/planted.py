@@ -24,6 +24,8 @@ class Wrong:
     rung: str
     says: str = ""
     caveat: bool = False
+    #: The patch stays safe, with a limit.
+    limit: bool = False
 
 
 class Planted(Codemod):
@@ -61,7 +63,13 @@ def run_planted(case: Wrong, run: Gbfix, monkeypatch: pytest.MonkeyPatch) -> Rep
 
 
 def assert_caught(case: Wrong, report: Report) -> None:
-    """The first attempt failed on the rung that the case names (or passed with its caveat)."""
+    """The first attempt failed on the rung that the case names, or has its caveat or limit."""
+    if case.limit:
+        (patch,) = report.patches
+        rung = patch.verdict.rung(case.rung)
+        assert rung is not None
+        assert any(case.says in text for text in rung.limits), rung
+        return
     assert not report.patches, report.patches[0].diff
     attempts = [attempt for item in report.breaks for attempt in item.attempts]
     assert attempts, report.errors

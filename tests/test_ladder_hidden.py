@@ -88,7 +88,8 @@ CASES = [
         BREAK + "    return x + (n.clamp(max=int(n)))\n",
         "    return x + n\n",
         "outputs",
-        "(inputs: fraction)",
+        "Where a whole number is given as a fraction",
+        caveat=True,
     ),
     Wrong(
         "a private attribute of a module",
@@ -239,7 +240,7 @@ CASES = [
     ),
     Wrong(
         "a list that no longer is the caller's",
-        _f("xs.append(xs[0] * 2)\nreturn xs", "f([torch.ones(3)])", signature="xs"),
+        _f("xs.append(xs[0] * 2)\nreturn xs", "f([torch.ones(3)]).append(1)", signature="xs"),
         BREAK + "    xs.append(xs[0] * 2)\n    return xs",
         "    xs.append(xs[0] * 2)\n    return list(xs)",
         "outputs",
@@ -260,7 +261,8 @@ CASES = [
         BREAK + "    if x.dim() == 1:\n        return x * 2\n    return x * 0.5",
         "    return torch.where(torch.tensor(x.dim() == 1), x * 2, x * 0.5)",
         "outputs",
-        "(inputs: integer)",
+        "For integer inputs, the result has dtype torch.float32 instead of torch.int64.",
+        limit=True,
     ),
     Wrong(
         "a flag that may be a Python bool",
@@ -272,8 +274,8 @@ CASES = [
         BREAK + "    if flag:\n        return x * 2\n    return x * 3",
         "    return torch.where(flag, x * 2, x * 3)",
         "outputs",
-        "(inputs: plain)",
-        caveat=True,
+        "Where a Python number is given for a tensor, the patch raises an error",
+        limit=True,
     ),
     Wrong(
         "an optional argument that was always given",
@@ -286,7 +288,6 @@ CASES = [
         "",
         "outputs",
         "(inputs: defaults)",
-        caveat=True,
     ),
     Wrong(
         "two arguments that may be one tensor",
@@ -294,7 +295,8 @@ CASES = [
         BREAK + "    a.add_(1)\n    return a * b",
         "    result = (a + 1) * b\n    a.add_(1)\n    return result",
         "outputs",
-        "(inputs: aliased)",
+        "Where one tensor is given twice, the result has another value.",
+        limit=True,
     ),
     Wrong(
         "a wrong value that is small",

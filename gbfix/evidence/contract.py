@@ -81,6 +81,8 @@ class Usage:
 _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
 #: Variations that a caller may well bring one day.
 _NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars"})
+#: How the check of custom operators says that one is not as its fake.
+_PROMISE = "BrokenPromise("
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
@@ -111,6 +113,9 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
     where = zone(finding.label, finding.variation, kinds)
     if where is Zone.INSIDE:
         return _inside(finding, key, usage, eager=eager)
+    if finding.detail.startswith(_PROMISE) or finding.after.startswith(_PROMISE):
+        # Compiled code goes by the fake: what it then computes with is not always refused.
+        return Weight.LIMIT if finding.variation == "layout" else Weight.CAVEAT
     if where is Zone.FAR:
         # Another *value*, without a word, for another sort of number: nobody would notice.
         silent = finding.kind is Kind.VALUE and finding.part in (Part.OUTPUT, Part.STATE)
@@ -148,6 +153,9 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
             matters = usage.leaves_autograd
         return Weight.CAVEAT if matters else strict
     if finding.mild:
+        return Weight.CAVEAT
+    if finding.variation == "instance" and finding.kind not in LOUD:
+        # A number that `__init__` reads is right for another instance, and stale once it changes.
         return Weight.CAVEAT
     if finding.part is Part.GRADIENT and finding.label in NO_NUMBERS and eager:
         return Weight.CAVEAT

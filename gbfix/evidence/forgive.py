@@ -7,7 +7,7 @@ import enum
 import re
 from collections.abc import Collection, Sequence
 
-from gbfix.evidence.finding import Finding, Kind, Part
+from gbfix.evidence.finding import LOUD, Finding, Kind, Part
 
 
 class Assumption(enum.StrEnum):
@@ -61,4 +61,6 @@ def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: 
         texts = [f for f in left if f.part is Part.EFFECT and f.place in _TEXTS]
         caveats += texts[:1]
         left = [finding for finding in left if finding not in texts]
+    if {Assumption.READS_ONCE, Assumption.STATE_IS_CONSTANT} & set(assumes):
+        left = [f for f in left if f.variation != "instance" or f.kind in LOUD]
     return Forgiven(tuple(left), tuple(caveats))

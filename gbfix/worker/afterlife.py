@@ -6,6 +6,9 @@ changes the tensor in place afterwards, or steps an optimizer; to others it does
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -16,11 +19,29 @@ from gbfix.worker.values import is_plain, tensors_in, version
 _MOST = 200
 
 
+def _containers(given: object) -> Iterator[Any]:
+    """Lists, dicts and sets among what a call was given and gave back."""
+    if isinstance(given, list | dict | set):
+        yield given
+    if isinstance(given, list | tuple):
+        for item in given:
+            yield from _containers(item)
+    elif type(given) is dict:
+        for item in given.values():
+            yield from _containers(item)
+
+
+def _parts(value: Any) -> list[int]:
+    """Which objects a container holds."""
+    return [id(item) for item in (value.values() if type(value) is dict else list(value))]
+
+
 class Afterlife:
     """Keeps tensors of recorded calls in view until the program ends."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[str, torch.Tensor, int]] = []
+        self._containers: list[tuple[str, Any, list[int]]] = []
         self._steps = False
         register_optimizer_step_pre_hook(self._step)
 
@@ -29,6 +50,9 @@ class Afterlife:
 
     def keep(self, key: str, given: object) -> None:
         """Note what a call of a region was given and gave back, as it is now."""
+        for value in _containers(given):
+            if len(self._containers) < _MOST:
+                self._containers.append((key, value, _parts(value)))
         for _, value in tensors_in(given, "", modules=False):
             if len(self._kept) >= _MOST:
                 return
@@ -39,4 +63,5 @@ class Afterlife:
     def seen(self) -> Afterwards:
         """What became of them."""
         changed = {key for key, value, before in self._kept if version(value) != before}
+        changed |= {key for key, value, before in self._containers if _parts(value) != before}
         return Afterwards(tuple(sorted(changed)), self._steps)
