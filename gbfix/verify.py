@@ -20,6 +20,7 @@ from gbfix import arguments, changes, engine, ladder, matching, recording, regis
 from gbfix.changes import Change
 from gbfix.climbing import Whole, lend
 from gbfix.errors import Stop
+from gbfix.evidence import Assumption, forgive
 from gbfix.loop import Loop
 from gbfix.runner import Runner
 from gbfix.schema import (
@@ -232,6 +233,7 @@ class _Judge:
         )
         self._trials.rename(matched)
         whole = self._whole(candidate, user)
+        self._arguments(candidate)
         for key, region in self._recorded.regions.items():
             if region.status == "error":
                 continue
@@ -279,6 +281,8 @@ class _Judge:
             avoid=frozenset(),
             avoid_path="",
             avoid_code="",
+            # The callers are part of the change: what they pass is theirs to decide.
+            assumes=(Assumption.ARGUMENTS_CHANGE,),
         )
 
     # -- verdicts ----------------------------------------------------------------------------
@@ -403,6 +407,17 @@ class _Judge:
             Verdict(tuple(failing) or ((rung,) if rung else ())),
             witness=Witness("", 0, "", "program", texts[0]) if failing else None,
         )  # fmt: skip
+
+    def _arguments(self, candidate: Outcome) -> None:
+        """Regions whose callers pass a list now where they passed an iterator."""
+        for event in candidate.of(Compared):
+            left = forgive(event.findings, (Assumption.ARGUMENTS_CHANGE,), compiled=False).left
+            if event.index == 0 and event.rung == "eager" and len(left) < len(event.findings):
+                name = event.key.rpartition("::")[2]
+                self._result.limits.append(
+                    f"the callers of {name} pass a list where they passed an iterator: a call with "
+                    "an iterator was not compared"
+                )
 
     def _trusted(self) -> None:
         """What the change asks the compiler to believe: it was seen to hold, and no more."""
