@@ -19,7 +19,7 @@ from gbfix import GbfixError
 from gbfix.patch import display_path
 from gbfix.source import ABSENT, SourceFile
 
-_SKIPPED = frozenset({"__pycache__", ".git", ".hg", ".venv", "node_modules", ".tox"})
+_SKIPPED = frozenset({"__pycache__", ".git", ".hg", "node_modules", ".tox", "site-packages"})
 
 
 class ChangeError(GbfixError):
@@ -83,6 +83,8 @@ def against_revision(revision: str, folder: Path) -> Change:
     names = dict.fromkeys([*_names(diff), *_names(new)])
     files, others = [], []
     for name in names:
+        if _SKIPPED & set(Path(name).parts):
+            continue
         path = os.path.realpath(root / name)
         if not name.endswith((".py", ".pyw")):
             others.append(path)
@@ -95,7 +97,9 @@ def against_revision(revision: str, folder: Path) -> Change:
 def against_folder(folder: Path, root: Path) -> Change:
     """A project next to an older copy of it."""
     files, others = [], []
-    here, there = _tree(root), _tree(folder)
+    # An older copy may lie in the project itself.
+    here = {name for name in _tree(root) if not (root / name).is_relative_to(folder)}
+    there = _tree(folder)
     for name in sorted({*here, *there}):
         before, after = _read(folder / name), _read(root / name)
         if before == after:
@@ -183,6 +187,9 @@ def _tree(root: Path) -> set[str]:
 
 def _walk(root: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(root):
+        if "pyvenv.cfg" in names:
+            folders.clear()  # an environment, and no part of the project
+            continue
         folders[:] = [name for name in folders if name not in _SKIPPED]
         for name in names:
             if not name.endswith((".pyc", ".pyo")):

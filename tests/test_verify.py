@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 import subprocess
@@ -389,3 +391,62 @@ def test_mistakes_are_one_clear_line(
     shown = capsys.readouterr()
     assert says in shown.err and shown.err.count("\n") == 1, shown.err
     assert shown.out == ""
+
+
+def test_an_older_copy_inside_the_project_and_environments_are_no_changes(tmp_path: Path) -> None:
+    _write(
+        tmp_path, {"a.py": "A = 2\n", "old/a.py": "A = 1\n", "venv/pyvenv.cfg": "", "venv/x.py": ""}
+    )
+    change = changes.against_folder(tmp_path / "old", tmp_path)
+    assert [Path(item.path).name for item in change.files] == ["a.py"]
+
+
+# -- texts that are served -------------------------------------------------------------------------
+
+
+def test_files_that_one_version_lacks_are_found_and_hidden(tmp_path: Path) -> None:
+    from gbfix.worker.overlay import Overlay, OverlayFinder
+
+    _write(
+        tmp_path,
+        {"package/__init__.py": "A = 1\n", "package/part.py": "B = 1\n", "gone.py": "C = 1\n"},
+    )
+    root = tmp_path.resolve()
+    absent = ABSENT.encode()
+    served = Overlay(
+        {
+            str(root / "package" / "__init__.py"): absent,
+            str(root / "gone.py"): absent,
+            str(root / "added.py"): b"D = 1\n",
+            str(root / "fresh" / "__init__.py"): b"",
+            str(root / "fresh" / "inner.py"): b"E = 1\n",
+        },
+        (),
+        lambda tree, instruments: tree,
+    )
+    code = textwrap.dedent(
+        f"""
+        import importlib, sys
+        sys.path.insert(0, {str(root)!r})
+        import package.part, added, fresh.inner
+        print(package.part.B, added.D, fresh.inner.E, hasattr(package, "A"))
+        try:
+            import gone
+        except ModuleNotFoundError as error:
+            print(error.name)
+        """
+    )
+    before = list(sys.path), dict(sys.modules)
+
+    finder = OverlayFinder(served)
+    sys.meta_path.insert(0, finder)
+    shown = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(shown):
+            exec(code, {})
+    finally:
+        sys.meta_path.remove(finder)
+        sys.path[:] = before[0]
+        for name in set(sys.modules) - set(before[1]):
+            del sys.modules[name]
+    assert shown.getvalue() == "1 1 1 False\ngone\n"

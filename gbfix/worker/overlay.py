@@ -153,13 +153,25 @@ class OverlayFinder(MetaPathFinder):
         added = self._added(fullname, path)
         if added is not None:
             return added
+        hidden = False
         for finder in sys.meta_path:
             if finder is self:
                 continue
             find = getattr(finder, "find_spec", None)
             spec: Any = find(fullname, path, target) if find else None
-            if spec is not None and not self._overlay.hides(spec.origin or ""):
+            if spec is None:
+                continue
+            if not self._overlay.hides(spec.origin or ""):
                 return self.served(spec)
+            if spec.submodule_search_locations:
+                # Without its __init__.py, the folder is a package all the same.
+                bare = importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+                bare.submodule_search_locations = spec.submodule_search_locations
+                return bare
+            hidden = True
+        if hidden:
+            # Python would ask the same finders again.
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
         return None
 
     def _added(
