@@ -20,7 +20,8 @@ from gbfix.schema import BreakReport, Frame, Patch, Region, Report, Rung, Safety
 from gbfix.source import SourceError, SourceFile
 
 _AROUND = 3  # lines of source on both sides of a break
-_MOST_GAPS = 24  # gaps of a strip that get a label of their own
+_MOST_GAPS = 18  # gaps of a strip that are drawn
+_CROWDED = 6  # with more gaps than this, a gap is named by its number alone
 _MOST_ROWS = 400  # rows of one patch
 
 
@@ -41,6 +42,7 @@ class Strip:
 
     pieces: tuple[Piece, ...]
     words: str
+    crowded: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,7 +258,8 @@ def _strip(graphs: int | None, breaks: Sequence[BreakReport], numbers: Mapping[i
         cause = found.graph_break
         line = cause.site.line if cause.site else 0
         title = f"{cause.code} {cause.gb_type}" + (f", line {line}" if line else "")
-        pieces.append(Piece("gap", cause.code, title, f"break-{number}", found.status))
+        label = str(number) if len(shown) > _CROWDED else cause.code
+        pieces.append(Piece("gap", label, title, f"break-{number}", found.status))
         if made < count:
             pieces.append(Piece("graph", title="a graph"))
             made += 1
@@ -267,7 +270,7 @@ def _strip(graphs: int | None, breaks: Sequence[BreakReport], numbers: Mapping[i
     words = plain.count(count, "graph")
     if breaks:
         words += f", {plain.count(len(breaks), 'break')}"
-    return Strip(tuple(pieces), words)
+    return Strip(tuple(pieces), words, len(shown) > _CROWDED)
 
 
 def _bars(region: Region) -> tuple[Bar, ...]:
