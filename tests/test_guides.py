@@ -191,3 +191,24 @@ def test_the_steps_of_the_action_run_as_written(tmp_path: Path) -> None:
     step = _step("Comment on the pull request")
     subprocess.run(["bash", "-eo", "pipefail", "-c", step], env=environment, check=True)
     assert (tmp_path / "gh").read_text().startswith("pr comment 7 --body-file ")
+
+
+@pytest.mark.slow
+def test_the_readmes_example_is_what_gbfix_prints() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = text[text.index("corpus/GB0170/docs-cond/before.py:6:8 GB0170") :]
+    example = example[: example.index("\n```")]
+    words = [
+        sys.executable,
+        "-m",
+        "gbfix",
+        "--no-cache",
+        "--diff",
+        "corpus/GB0170/docs-cond/before.py",
+    ]
+    done = subprocess.run(
+        words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280
+    )
+    assert done.returncode == 1
+    shown = [line.rstrip() for line in done.stdout.split("\n")]
+    assert [line for line in example.split("\n") if line.rstrip() not in shown] == []
