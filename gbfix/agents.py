@@ -227,6 +227,8 @@ def _summary(report: Report) -> dict[str, Any]:
 
 
 def _break(found: BreakReport) -> dict[str, Any]:
+    from gbfix.report import plain
+
     cause = found.graph_break
     frame = cause.site or (cause.frames[-1] if cause.frames else None)
     return {
@@ -236,7 +238,7 @@ def _break(found: BreakReport) -> dict[str, Any]:
         "function": frame.function if frame else "",
         "source": frame.text.strip() if frame else "",
         "region": cause.region.rpartition("::")[2],
-        "why": " ".join((cause.explanation or cause.message).split()),
+        "why": plain.why(cause.explanation or cause.message),
         "advice": list(found.advice or cause.hints)[:3],
         "tried": [
             f"{item.codemod}: {'passed' if item.passed else item.reason}" for item in found.attempts

@@ -210,5 +210,9 @@ def test_the_readmes_example_is_what_gbfix_prints() -> None:
         words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280
     )
     assert done.returncode == 1
-    shown = [line.rstrip() for line in done.stdout.split("\n")]
-    assert [line for line in example.split("\n") if line.rstrip() not in shown] == []
+
+    def lines(text: str) -> list[str]:
+        # How many comparisons there are changes with what the ladder tries.
+        return [re.sub(r"\d+ (comparisons|further)", r"N \1", x.rstrip()) for x in text.split("\n")]
+
+    assert [line for line in lines(example) if line not in lines(done.stdout)] == []

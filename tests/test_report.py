@@ -16,7 +16,7 @@ import reports
 
 import gbfix.report
 from gbfix.patch import diff_bytes
-from gbfix.report import explain, github, sarif
+from gbfix.report import explain, github, plain, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, closing_line, exit_status
@@ -398,3 +398,12 @@ def test_the_table_of_codes_has_every_code_once_in_all_formats() -> None:
     table = markdown[markdown.index("| --- | --- | --- | --- | --- |") - 1 : -1]
     assert len(table) == len(rows) + 2
     assert all(re.fullmatch(r"\|( .* \|){4}.*\|", line) for line in table)
+
+
+def test_a_reason_goes_without_the_listing_that_torch_puts_behind_it() -> None:
+    text = (
+        "Detected branching (e.g. `if x.sum() > 0:`). Not supported. The condition involves a "
+        'tensor computed as follows: # File "/a/b.py", line 6 in fn: y = x.sum()'
+    )
+    assert plain.why(text) == "Detected branching (e.g. `if x.sum() > 0:`). Not supported."
+    assert plain.why('# File "/a/b.py"') == '# File "/a/b.py"'

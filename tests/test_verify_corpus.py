@@ -1,4 +1,4 @@
-"""`gbfix verify` on what is known: the corpus' after-files hold, the ladder's wrong patches do not."""
+"""`gbfix verify` on what is known: what gbfix wrote holds, wrong patches do not."""
 
 from __future__ import annotations
 

@@ -181,6 +181,8 @@ class ConsoleReport:
             self._excerpt(frame, before)
         self._others(found, others)
         why = _one_line(cause.explanation) or _one_line(cause.message)
+        if not self._verbose:
+            why = plain.why(why)
         self._field("why", why if self._verbose else textwrap.shorten(why, _WHY))
         regions = dict.fromkeys(
             self._relative(item.graph_break.region) for item in (found, *others)

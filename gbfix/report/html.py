@@ -330,7 +330,7 @@ def _break(
         _place(frame.path, frame.line, cwd) if frame else "no source position",
         frame.function if frame else "",
         found.status,
-        " ".join((cause.explanation or cause.message).split()),
+        plain.why(cause.explanation or cause.message),
         _source(frame, texts) if frame else (),
         _of_step(found, report, texts, cwd),
         tried,

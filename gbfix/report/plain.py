@@ -83,6 +83,14 @@ def rung(name: str) -> str:
     return _RUNGS.get(name, name)
 
 
+_LISTING = re.compile(r"\s*[^.]*# File \".*$", re.DOTALL)
+
+
+def why(text: str) -> str:
+    """A reason in one line, without the listing of source lines that torch may put behind it."""
+    return " ".join((_LISTING.sub("", text) or text).split())
+
+
 def difference(text: str) -> str:
     """What differs, and on which inputs, as a reader says it."""
     text = _APART.sub(r"\1 of \2, by up to \3", text)
