@@ -439,7 +439,9 @@ def test_check_reports_without_patches(fake: Engine, capsys: pytest.CaptureFixtu
     assert main(["--check", "model.py"]) == 1
     out, err = capsys.readouterr()
     assert "model.py:5:5 GB0170" in out and err == ""
-    assert out.rstrip().endswith("Found 1 graph break in 1 region.")
+    assert out.rstrip().endswith(
+        "Found 1 graph break in 1 region.\nNext: gbfix model.py  looks for fixes and shows them"
+    )
 
 
 @pytest.mark.parametrize(
