@@ -112,7 +112,7 @@ def _part(part: RegionVerdict) -> dict[str, Any]:
         "path": part.path,
         "line": part.line,
         "status": part.status,
-        "reasons": [plain.difference(text) for text in part.reasons],
+        "reasons": _reasons(part),
         "was": part.was or None,
         "note": part.note,
         "breaks_before": part.breaks_before,
@@ -205,11 +205,12 @@ def _region(console: Console, part: RegionVerdict, cwd: Path, verbose: int) -> N
         _field(console, "was", f"{name} in {display_path(path, cwd)}")
     if part.note:
         _field(console, "note", part.note)
-    shown = part.reasons if verbose else part.reasons[:_MOST]
+    reasons = _reasons(part)
+    shown = reasons if verbose else reasons[:_MOST]
     for reason in shown:
-        _field(console, "because", plain.difference(reason))
-    if len(part.reasons) > len(shown):
-        _field(console, "because", f"and {len(part.reasons) - len(shown)} more (-v shows them)")
+        _field(console, "because", reason)
+    if len(reasons) > len(shown):
+        _field(console, "because", f"and {len(reasons) - len(shown)} more (-v shows them)")
     if part.witness is not None and part.witness.inputs:
         words = f"{plain.inputs(part.witness.inputs)} (call {part.witness.index + 1})"
         _field(console, "input", words)
@@ -225,6 +226,11 @@ def _region(console: Console, part: RegionVerdict, cwd: Path, verbose: int) -> N
         word = {True: "passed", False: "FAILED", None: "not run"}[rung.passed]
         detail = f"  {plain.difference(rung.detail)}" if rung.detail else ""
         _line(console, Text(f"    {word:8} {rung.name}{detail}", "dim"))
+
+
+def _reasons(part: RegionVerdict) -> list[str]:
+    """In plain words, each once."""
+    return list(dict.fromkeys(plain.difference(text) for text in part.reasons))
 
 
 def _field(console: Console, name: str, text: str) -> None:
@@ -267,7 +273,7 @@ def markdown(found: Verification, cwd: Path) -> str:
         lines += ["", "| verdict | region | breaks | graphs | why |", "|---|---|---|---|---|"]
     for part in found.parts:
         place = f" `{display_path(part.path, cwd)}:{part.line}`" if part.path else ""
-        reasons = [plain.difference(text) for text in part.reasons[:_MOST]]
+        reasons = _reasons(part)[:_MOST]
         reasons += [f"still breaks: {item.code} {item.gb_type}" for item in part.breaks[:_MOST]]
         lines.append(
             f"| **{plain.STATUSES[part.status]}** | `{part.name}`{place} "
@@ -299,7 +305,7 @@ def _github(found: Verification, cwd: Path) -> str:
         place: dict[str, str | int] = {}
         if part.path:
             place = {"file": display_path(part.path, cwd), "line": part.line}
-        reasons = [plain.difference(text) for text in part.reasons[:_MOST]]
+        reasons = _reasons(part)[:_MOST]
         reasons += [f"{item.code} {item.gb_type}" for item in part.breaks[:_MOST]]
         text = "; ".join(reasons) or part.note
         title = f"gbfix verify: {part.name} {plain.STATUSES[part.status]}"
@@ -323,7 +329,7 @@ def _sarif(found: Verification, cwd: Path) -> dict[str, Any]:
     for part in found.parts:
         if part.status in ("same", "safe"):
             continue
-        reasons = [plain.difference(text) for text in part.reasons]
+        reasons = _reasons(part)
         reasons += [f"{item.code} {item.gb_type}" for item in part.breaks]
         result: dict[str, Any] = {
             "ruleId": f"verify-{part.status.replace(' ', '-')}",
