@@ -12,7 +12,7 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import gbfix
@@ -20,7 +20,7 @@ from gbfix import arguments, changes, engine, ladder, matching, recording, regis
 from gbfix.changes import Change
 from gbfix.climbing import Whole, lend
 from gbfix.errors import Stop
-from gbfix.evidence import Assumption, forgive
+from gbfix.evidence import Assumption, Finding, Part, forgive
 from gbfix.loop import Loop
 from gbfix.runner import Runner
 from gbfix.schema import (
@@ -232,6 +232,10 @@ class _Judge:
             fresh, [key for key in known if key in called], self._recorded.regions, seen
         )
         self._trials.rename(matched)
+        # What a call of its own inputs prints no more, and the program all the same.
+        moved = _printing(candidate) if self._same_output(candidate, user) else frozenset()
+        candidate, user = (_without_prints(run, moved) for run in (candidate, user))
+        self._moved = moved
         whole = self._whole(candidate, user)
         self._arguments(candidate)
         for key, region in self._recorded.regions.items():
@@ -250,6 +254,16 @@ class _Judge:
         self._program(whole, candidate)
         self._coverage(candidate, user, ran)
         self._trusted()
+
+    def _same_output(self, candidate: Outcome, user: Outcome) -> bool:
+        """Whether both programs, run to their ends, print the same from first to last."""
+        baseline = self._trials.baseline
+        whole = all(
+            run.of(Finished) and not any(event.stopped for event in run.of(Finished))
+            for run in (candidate, user)
+        )
+        known = baseline.stable_output and baseline.ended_by_itself
+        return known and whole and candidate.shown == user.shown == baseline.shown
 
     def _whole(self, candidate: Outcome, user: Outcome) -> ladder.Judgement:
         """The program as a whole: what its regions do not say, and what takes further runs."""
@@ -322,6 +336,12 @@ class _Judge:
         breaks = recording.merged(
             judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
         )
+        if key in self._moved:
+            text = (
+                "the program prints the same, but not in this function any more: whoever calls it "
+                "from elsewhere sees other output"
+            )
+            verdict = verdict.with_rung(Rung("prints", True, "", (text,)))
         status, reasons = _status(verdict, breaks)
         observed = any(item.qualname == region.name for item in
                        self._trials.observers(self._after))  # fmt: skip
@@ -505,6 +525,33 @@ def _witness(run: Outcome, key: str, verdict: Verdict) -> Witness | None:
         if failed.key == key and any(failed.message in text for text in texts):
             return Witness(key, failed.index, "base", "eager", failed.message)
     return None
+
+
+def _printing(run: Outcome) -> frozenset[str]:
+    """Regions whose recorded calls print something else."""
+    return frozenset(
+        event.key
+        for event in run.of(Compared)
+        for finding in event.findings
+        if _is_print(finding) and finding.label == "base"
+    )
+
+
+def _is_print(finding: Finding) -> bool:
+    """Whether a call prints something else, or at another time."""
+    return finding.part is Part.EFFECT and finding.place in ("stdout", "order")
+
+
+def _without_prints(run: Outcome, keys: Collection[str]) -> Outcome:
+    events = [
+        dataclasses.replace(
+            event, findings=tuple(item for item in event.findings if not _is_print(item))
+        )
+        if isinstance(event, Compared) and event.key in keys
+        else event
+        for event in run.events
+    ]
+    return dataclasses.replace(run, events=events)
 
 
 def _only(run: Outcome, keys: set[str]) -> Outcome:

@@ -92,8 +92,9 @@ def judged(tmp_path: Path, runner: Runner) -> Project:
         target: str = "train.py",
         save: bool = False,
     ) -> verify.Verification:
-        _write(tmp_path, before)
-        _commit(tmp_path)
+        if before:
+            _write(tmp_path, before)
+            _commit(tmp_path)
         _write(tmp_path, after)
         wanted = Target("script", target, (), cwd=str(tmp_path))
         change = changes.against_revision("HEAD", tmp_path)
@@ -266,6 +267,28 @@ def test_other_output_of_the_program_is_wrong(judged: Project) -> None:
     assert "prints something else" in found.program.reasons[0]
 
 
+def test_a_print_that_moved_to_the_caller_is_no_wrong_value(judged: Project) -> None:
+    before = """
+    import torch
+
+    @torch.compile
+    def f(x):
+        y = x.relu()
+        print("mean", float(y.mean()))
+        return y
+
+    out = f(torch.arange(5.0) - 2)
+    """
+    after = before.replace('        print("mean", float(y.mean()))\n', "").replace(
+        "- 2)\n", '- 2)\n    print("mean", float(out.mean()))\n'
+    )
+    found = judged({"train.py": before}, {"train.py": after})
+    assert _status(found) == {"f": "unsafe"}
+    assert "the program prints the same" in found.regions[0].reasons[0]
+    lost = before.replace('        print("mean", float(y.mean()))\n', "")
+    assert judged({}, {"train.py": lost}).status == "wrong"
+
+
 def test_nothing_changed_needs_no_run(judged: Project) -> None:
     found = judged({"model.py": NET, "train.py": TRAIN}, {})
     assert (found.status, found.exit_status()) == ("same", 0)
@@ -280,6 +303,13 @@ def test_how_far_values_are_apart_is_said_in_few_words() -> None:
     )
     assert plain.difference(text) == (
         "output: values differ (2 of 3, by up to 1.5) (on the program's inputs, negated)"
+    )
+    text = (
+        "self.n afterwards: values differ (Scalars are not close! Expected 1.0 but got 0.0. "
+        "Absolute difference: 1.0 (up to 1e-05 allowed) R...) (inputs: base)"
+    )
+    assert plain.difference(text) == (
+        "self.n afterwards: values differ (1.0 became 0.0) (on the program's own inputs)"
     )
 
 

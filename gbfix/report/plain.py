@@ -70,6 +70,10 @@ _APART = re.compile(
     r"Mismatched elements: (\d+) / (\d+) \([^()]*\); Greatest absolute difference: (\S+) at index "
     r"\([^()]*\).*allowed\)"
 )
+_SCALARS = re.compile(
+    r"Scalars are not close! Expected (\S+) but got (\S+)\. Absolute difference: \S+ "
+    r"\(up to \S+ allowed\)(?: R[^()]*(?:\([^()]*\))?)?"
+)
 _LABEL = re.compile(r" \(inputs: ([^()]*)\)$")
 
 
@@ -93,6 +97,7 @@ def why(text: str) -> str:
 
 def difference(text: str) -> str:
     """What differs, and on which inputs, as a reader says it."""
+    text = _SCALARS.sub(r"\1 became \2", text)
     text = _APART.sub(r"\1 of \2, by up to \3", text)
     found = _LABEL.search(text)
     if found is None:

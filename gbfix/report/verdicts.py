@@ -218,7 +218,7 @@ def _region(console: Console, part: RegionVerdict, cwd: Path, verbose: int) -> N
         frame = item.site or (item.frames[-1] if item.frames else None)
         where = f"{display_path(frame.path, cwd)}:{frame.line} " if frame else ""
         _field(console, "break", f"{where}{item.code} {item.gb_type}")
-    for text in getattr(part.verdict, "limits", ()):
+    for text in part.verdict.limits if part.status not in ("wrong", "error") else ():
         _field(console, "limit", text)
     if not verbose:
         return

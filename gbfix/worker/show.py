@@ -339,6 +339,8 @@ def _state(function: Any, args: Any) -> dict[str, Any]:
     for name, item in getattr(function, "__globals__", {}).items():
         if not name.startswith("__") and isinstance(item, (*_PLAIN, torch.Tensor)):
             found[name] = item
+        if isinstance(item, torch.nn.Module):
+            found.update({f"{name}.{n}": v for n, v in item.state_dict(keep_vars=True).items()})
     return found
 
 
