@@ -343,14 +343,8 @@ class _Judge:
             )
             verdict = verdict.with_rung(Rung("prints", True, "", (text,)))
         status, reasons = _status(verdict, breaks)
-        observed = any(item.qualname == region.name for item in
-                       self._trials.observers(self._after))  # fmt: skip
-        note = ""
-        if len(mine) > 1 or observed:
-            parts = sorted(name.rpartition("::")[2] for name in mine - {key})
-            note = "no longer compiled as a whole" + (
-                f": {', '.join(parts)} compiled instead" if parts else ""
-            )
+        parts = sorted(name.rpartition("::")[2] for name in mine - {key})
+        note = f"no longer compiled as a whole: {', '.join(parts)} compiled instead"
         before = self._recorded.breaks(key)
         where = seen or region
         new_name = next((new for new, old in matched.items() if old == key), "")
@@ -369,7 +363,7 @@ class _Judge:
             judgement.graphs.get(key),
             was=key if new_name else "",
             old_line=region.line,
-            note=note,
+            note=note if parts else "",
             witness=_witness(own, key, verdict),
         )
 
