@@ -6,17 +6,18 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from gbfix import ladder, matching
 from gbfix.bench import Bench
 from gbfix.codemod import RecordedFacts, Rewrite, Site, SiteError
+from gbfix.evidence import Finding, Part
 from gbfix.schema import Frame, FrameFacts, GraphBreak, Rung, Span, Verdict
 from gbfix.source import ABSENT
 from gbfix.trial import Observed, Trials
-from gbfix.worker.protocol import Instrument, Job, Outcome
+from gbfix.worker.protocol import Compared, Instrument, Job, Outcome
 
 #: A break that nothing answers: the place of a test that a change rewrote.
 _NO_CODE = "GB0291"
@@ -31,16 +32,38 @@ def lend(golden: str, matched: Mapping[str, str]) -> None:
                 os.link(source, target)
 
 
-class _Renaming:
-    """A bench whose candidates call regions by other names than their golden runs."""
+def is_print(finding: Finding) -> bool:
+    """Whether a call prints something else, or at another time."""
+    return finding.part is Part.EFFECT and finding.place in ("stdout", "order")
 
-    def __init__(self, bench: Bench, matched: Mapping[str, str]) -> None:
+
+def without_prints(run: Outcome, keys: Collection[str]) -> Outcome:
+    events = [
+        dataclasses.replace(
+            event, findings=tuple(item for item in event.findings if not is_print(item))
+        )
+        if isinstance(event, Compared) and event.key in keys
+        else event
+        for event in run.events
+    ]
+    return dataclasses.replace(run, events=events)
+
+
+class _Adapted:
+    """A bench whose candidates call regions by other names than their golden runs.
+
+    What the regions in ``moved`` print is not looked at.
+    """
+
+    def __init__(self, bench: Bench, matched: Mapping[str, str], moved: Collection[str]) -> None:
         self._inner = bench
         self._matched = matched
+        self._moved = moved
 
     def once(self, job: Job, limit: float = 0.0) -> Outcome:
         lend(job.golden, self._matched)
-        return matching.renamed(self._inner.once(job, limit), self._matched)
+        outcome = matching.renamed(self._inner.once(job, limit), self._matched)
+        return without_prints(outcome, self._moved)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -49,9 +72,10 @@ class _Renaming:
 class Whole(Trials):
     """The steps of the ladder that take runs of their own, for texts that no codemod wrote."""
 
-    def rename(self, matched: Mapping[str, str]) -> None:
-        if matched:
-            self._bench = cast(Bench, _Renaming(self._bench, matched))
+    def adapt(self, matched: Mapping[str, str], moved: Collection[str]) -> None:
+        """Take regions by their new names, and leave aside what those in ``moved`` print."""
+        if matched or moved:
+            self._bench = cast(Bench, _Adapted(self._bench, matched, moved))
 
     def observers(self, texts: Mapping[str, str]) -> list[Instrument]:
         return self._observers(dict(texts))

@@ -12,15 +12,15 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import gbfix
 from gbfix import arguments, changes, engine, ladder, matching, recording, registry, wording
 from gbfix.changes import Change
-from gbfix.climbing import Whole, lend
+from gbfix.climbing import Whole, is_print, lend, without_prints
 from gbfix.errors import Stop
-from gbfix.evidence import Assumption, Finding, Part, forgive
+from gbfix.evidence import Assumption, forgive
 from gbfix.loop import Loop
 from gbfix.runner import Runner
 from gbfix.schema import (
@@ -231,11 +231,11 @@ class _Judge:
         parents = matching.parents(
             fresh, [key for key in known if key in called], self._recorded.regions, seen
         )
-        self._trials.rename(matched)
         # What a call of its own inputs prints no more, and the program all the same.
         moved = _printing(candidate) if self._same_output(candidate, user) else frozenset()
-        candidate, user = (_without_prints(run, moved) for run in (candidate, user))
+        candidate, user = (without_prints(run, moved) for run in (candidate, user))
         self._moved = moved
+        self._trials.adapt(matched, moved)
         whole = self._whole(candidate, user)
         self._arguments(candidate)
         for key, region in self._recorded.regions.items():
@@ -527,25 +527,8 @@ def _printing(run: Outcome) -> frozenset[str]:
         event.key
         for event in run.of(Compared)
         for finding in event.findings
-        if _is_print(finding) and finding.label == "base"
+        if is_print(finding) and finding.label == "base"
     )
-
-
-def _is_print(finding: Finding) -> bool:
-    """Whether a call prints something else, or at another time."""
-    return finding.part is Part.EFFECT and finding.place in ("stdout", "order")
-
-
-def _without_prints(run: Outcome, keys: Collection[str]) -> Outcome:
-    events = [
-        dataclasses.replace(
-            event, findings=tuple(item for item in event.findings if not _is_print(item))
-        )
-        if isinstance(event, Compared) and event.key in keys
-        else event
-        for event in run.events
-    ]
-    return dataclasses.replace(run, events=events)
 
 
 def _only(run: Outcome, keys: set[str]) -> Outcome:
