@@ -64,8 +64,8 @@ or leaves graph breaks, 2 it could not be judged."""
 def verify_command(ctx: click.Context, /, **given: Any) -> int:
     """Judge a change that somebody made by hand: is it safe, unsafe, wrong, does it still break?
 
-    The working tree is compared with the last commit, on every call of every compiled region, by
-    the ladder that gbfix's own patches climb.
+    The working tree is compared with the last commit, on the recorded calls of every compiled
+    region (--calls), by the ladder that gbfix's own patches climb.
     """
     from gbfix import arguments, config, verify
     from gbfix.report import verdicts

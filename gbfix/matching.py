@@ -59,6 +59,28 @@ def changed_functions(
     return tuple(found)
 
 
+def changed_outside(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Files of which statements outside functions changed, imports and definitions aside."""
+    found = []
+    for path, text in after.items():
+        lines = ladder.new_lines(before[path], text)
+        if any(lines & set(range(node.lineno, (node.end_lineno or 0) + 1))
+               for node in _loose(ast.parse(text).body)):  # fmt: skip
+            found.append(path)
+    return tuple(found)
+
+
+def _loose(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when a file is loaded, other than definitions and imports."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _loose(node.body)
+        elif not isinstance(node, ast.Import | ast.ImportFrom | Function) and not (
+            _is_docstring(node)
+        ):
+            yield node
+
+
 def match_regions(
     old: Mapping[str, Region],
     new: Mapping[str, RegionSeen],

@@ -34,7 +34,7 @@ from gbfix.schema import (
     Target,
     Verdict,
 )
-from gbfix.source import SourceError, project_root
+from gbfix.source import ABSENT, SourceError, project_root
 from gbfix.trial import Observed
 from gbfix.verification import RegionVerdict, Verification, Witness
 from gbfix.worker.protocol import (
@@ -254,6 +254,16 @@ class _Judge:
         self._program(whole, candidate)
         self._coverage(candidate, user, ran)
         self._trusted()
+        outside = [
+            os.path.basename(path)
+            for path in matching.changed_outside(self._before, self._after)
+            if ABSENT not in (self._before[path], self._after[path])
+        ]
+        if outside:
+            self._result.limits.append(
+                f"code outside functions changed in {_listed(outside)}: of what it does, only what "
+                "reaches compiled regions and what the program prints was compared"
+            )
 
     def _same_output(self, candidate: Outcome, user: Outcome) -> bool:
         """Whether both programs, run to their ends, print the same from first to last."""

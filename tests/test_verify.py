@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from gbfix import changes, cli, counterexample, verify
+from gbfix import changes, cli, counterexample, matching, verify
 from gbfix.patch import unified_diff
 from gbfix.report import plain, verdicts
 from gbfix.runner import Runner
@@ -311,6 +311,18 @@ def test_how_far_values_are_apart_is_said_in_few_words() -> None:
     assert plain.difference(text) == (
         "self.n afterwards: values differ (1.0 became 0.0) (on the program's own inputs)"
     )
+
+
+def test_code_outside_functions_is_told_from_definitions_and_imports() -> None:
+    before = {
+        "a.py": "import os\n\n\ndef f():\n    return 1\n\n\nLIMIT = 3\n",
+        "b.py": "def g():\n    pass\n",
+    }
+    after = {
+        "a.py": before["a.py"].replace("3", "4"),
+        "b.py": "import os\n" + before["b.py"].replace("pass", "return 2"),
+    }
+    assert matching.changed_outside(before, after) == ("a.py",)
 
 
 # -- changes -------------------------------------------------------------------------------------
