@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gbfix import GbfixError, catalog, registry
+from gbfix import GbfixError, catalog, packages, registry
 from gbfix.config import Config
 from gbfix.schema import Options, Target
 from gbfix.source import SourceError, SourceFile, check_syntax
@@ -62,6 +62,9 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         from_words = given.get(key.replace("-", "_"))
         return configured.get(key, default) if from_words in (None, ()) else from_words
 
+    include = tuple(dict.fromkeys(_items(value("include", ()))))
+    for name in include:
+        packages.find(name)
     return Options(
         calls=value("calls", defaults.calls),
         backends=backends(value("backend", ())),
@@ -78,6 +81,9 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         measure=value("measure", defaults.measure),
         only_if_faster=value("only-if-faster", defaults.only_if_faster),
         exclude=tuple(configured.get("exclude", ())),
+        include=include,
+        # Whoever patches a package does not know all that calls it.
+        callers=value("callers", "any" if include else defaults.callers),
         verbose=given.get("verbose", 0),
     )
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TextIO
 
 from gbfix import arguments, engine, journal, patch
-from gbfix.report import github, sarif
+from gbfix.report import github, markdown, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, exit_status
@@ -32,6 +32,7 @@ def run(
     style: str = "text",
     quiet: bool = False,
     executor: str = "",
+    save: Path | None = None,
     cwd: Path,
 ) -> int:
     """Run the targets, show what came out, write what is to be written; the exit status."""
@@ -39,6 +40,10 @@ def run(
     recovered = journal.recover(folder)
     if recovered is not None:
         print(f"note: {recovered.message}", file=sys.stderr)
+    if save is not None:
+        from gbfix import overlays
+
+        overlays.check_folder(save)
     with Progress(sys.stderr, quiet=quiet, verbose=options.verbose) as progress:
         report = _run(targets, options, executor, cwd, progress)
     console = ConsoleReport(
@@ -56,8 +61,13 @@ def run(
         console.show(report, patches=False)
         shown = len(report.errors)
         _choose(report, console, _ask)
+    if save is not None and report.patches:
+        overlays.save(report, targets, options, save)
+        print(f"note: saved as an overlay in {save}", file=sys.stderr)
     if mode in (Mode.APPLY, Mode.INTERACTIVE):
+        held = _held_back(report, options, saved=save is not None)
         written = _write(report, targets, folder, cwd)
+        report.patches += held
     if style != "text":
         for error in report.errors[shown:]:
             if error.fatal:
@@ -98,6 +108,8 @@ def _rendered(report: Report, style: str, cwd: Path, mode: Mode) -> str:
         return sarif.render(report, cwd)
     if style == "github":
         return github.render(report, cwd)
+    if style == "markdown":
+        return markdown.render(report, cwd)
     return report_json.render(report)
 
 
@@ -157,6 +169,27 @@ def _write(report: Report, targets: Sequence[Target], folder: Path, cwd: Path) -
         for one in report.patches:
             _drop(report, one)
         return ()
+
+
+def _held_back(report: Report, options: Options, *, saved: bool) -> list[Patch]:
+    """Take the patches of installed packages out of the report, which are not written there."""
+    if not options.include:
+        return []
+    from gbfix import overlays
+
+    report.patches[:], held = overlays.split(report.patches, options)
+    if held and not saved:
+        for one in held:
+            _drop(report, one)
+        report.errors.append(
+            ErrorReport(
+                "not-written",
+                f"{held[0].path}: belongs to an installed package, where gbfix does not write; "
+                "--save DIR saves its patch as an overlay (see `gbfix run --help`)",
+                fatal=False,
+            )
+        )
+    return held if saved else []
 
 
 def _choose(report: Report, console: ConsoleReport, ask: Callable[[str], str]) -> None:

@@ -25,6 +25,7 @@ from gbfix.evidence import Finding, Kind, Part
 from gbfix.registry import Registry
 from gbfix.schema import GraphBreak
 from gbfix.worker import (
+    children,
     factlog,
     fakecheck,
     fileguard,
@@ -86,7 +87,7 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.project = Project(job.root, job.exclude)
+        self.project = Project(job.root, job.exclude, job.include)
         self.writer = EventWriter(os.path.join(job.directory, "events"))
         self.effects = EffectRecorder((job.directory, os.path.dirname(job.directory)))
         self.facts = factlog.FactLog(self.project)
@@ -159,6 +160,9 @@ class Worker:
         self.effects.install()
         self.watch.install()
         self.recorder.install()
+        if self.job.mode == "golden":
+            self.recorder.tells_of_children = True
+            children.tell_spawned(os.path.join(self.job.directory, "events"))
         for name in ("__main__", "gbfix.worker.job", "gbfix.worker.program"):
             # The program must not find our modules in place of its own.
             if name == "__main__":

@@ -6,17 +6,20 @@ compile it for real.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from gbfix.worker.protocol import RegionSeen
+from gbfix.worker import children
+from gbfix.worker.protocol import Failed, RegionSeen
 from gbfix.worker.values import Project
 
 real_compile = torch.compile
@@ -58,6 +61,37 @@ def _out_of_its_way(target: Any) -> Iterator[None]:
         own["_compiled_call_impl"] = ours
 
 
+class Turns:
+    """Lets one thread in at a time, in the order in which they came.
+
+    Which call is the first must not depend on the luck of threads.
+    """
+
+    #: Seconds until a thread gives up: the one that is in may wait for what this one will do.
+    PATIENCE = 20.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: collections.deque[threading.Event] = collections.deque()
+
+    @contextlib.contextmanager
+    def mine(self) -> Iterator[bool]:
+        """Wait for one's turn; False where it did not come in time."""
+        turn = threading.Event()
+        with self._lock:
+            self._queue.append(turn)
+            if self._queue[0] is turn:
+                turn.set()
+        came = turn.wait(self.PATIENCE)
+        try:
+            yield came
+        finally:
+            with self._lock:
+                self._queue.remove(turn)
+                if self._queue:
+                    self._queue[0].set()
+
+
 class Recorder:
     """Replaces `torch.compile` and its kin for the rest of the process."""
 
@@ -67,7 +101,7 @@ class Recorder:
         limit: int,
         enough: int,
         handler: Handler,
-        announce: Callable[[RegionSeen], None],
+        announce: Callable[[RegionSeen | Failed], None],
         changed: Callable[[bool], None],
     ) -> None:
         self._project = project
@@ -78,8 +112,17 @@ class Recorder:
         self._changed = changed
         self.regions: dict[str, Region] = {}
         self._codes: dict[object, str] = {}
-        self._depth = 0
-        self._thread = threading.get_ident()
+        #: Per thread: whether a call of a region is on its way there.
+        self._here = threading.local()
+        self._turns = Turns()
+        #: Threads that a call of a region started (as DataParallel does): parts of it.
+        self._started_inside: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        #: The process that records a call at this moment; in its forks, another one's number.
+        self._recording = 0
+        self._process = os.getpid()
+        self._told: set[str] = set()
+        #: Whether to name the regions that processes call which the program forked.
+        self.tells_of_children = False
         #: Set inside a fork that runs an observed (uncompiled) function: inner regions compile.
         self.inner: Callable[[Any, Region], Any] | None = None
 
@@ -94,6 +137,16 @@ class Recorder:
             place = _caller()
             module._compiled_call_impl = recorder.wrap(module, module._call_impl, kwargs, place)
 
+        start = threading.Thread.start
+
+        @functools.wraps(start)
+        def start_noted(thread: threading.Thread) -> None:
+            if recorder._is_inside():
+                recorder._started_inside.add(thread)
+            start(thread)
+
+        thread_class: Any = threading.Thread
+        thread_class.start = start_noted
         module_class: Any = torch.nn.Module
         module_class.compile = module_compile
         torch.compile = compile
@@ -161,29 +214,62 @@ class Recorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        if self._depth or threading.get_ident() != self._thread:
+        if self._is_inside():
             if self.inner is not None and not region.observed_only:
                 with _out_of_its_way(target):
                     return self.inner(target, region)(*args, **kwargs)
             return function(*args, **kwargs)
-        if region.calls >= self._limit:
-            self._changed(self._satisfied())
+        if os.getpid() != self._process:
+            self._tell_of_child(region, target)
             return function(*args, **kwargs)
-        index = region.calls
-        region.calls += 1
-        self._depth += 1
+        # One call at a time, in the order in which they came: they fork, and are counted.
+        with self._turns.mine() as is_mine:
+            if is_mine and region.calls < self._limit:
+                region.calls += 1
+                return self._record(region, region.calls - 1, target, args, kwargs)
+        self._changed(self._satisfied())
+        return function(*args, **kwargs)
+
+    def _tell_of_child(self, region: Region, target: Any) -> None:
+        """A process that the program forked calls a region: said once, not recorded."""
+        if region.key in self._told or not self.tells_of_children:
+            return
+        self._told.add(region.key)
+        code, name = definition(target)
+        path, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+        self._announce(Failed(children.KIND, name, path, line, key=region.key))
+
+    def _is_inside(self) -> bool:
+        """Whether this call is a part of one that is recorded, or of what is tried at one."""
+        if getattr(self._here, "depth", 0):
+            return True
+        if threading.current_thread() in self._started_inside:
+            return True
+        return self._recording not in (0, os.getpid())
+
+    def _record(
+        self,
+        region: Region,
+        index: int,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        self._here.depth = 1
+        self._recording = os.getpid()
         try:
             with _out_of_its_way(target):
                 return self._handler(region, index, target, args, kwargs)
         finally:
-            self._depth -= 1
+            self._here.depth = 0
+            self._recording = 0
             self._changed(self._satisfied())
 
     def _satisfied(self) -> bool:
         return all(region.calls >= self._enough for region in self.regions.values())
 
     def _region(self, target: Any, kwargs: dict[str, Any], place: tuple[str, int]) -> Region | None:
-        code, name = _definition(target)
+        code, name = definition(target)
         path = code.co_filename if code is not None else ""
         if not self._project.owns(place[0]) and not self._project.owns(path):
             return None
@@ -213,8 +299,8 @@ def _shown(value: object) -> str:
     return getattr(value, "__name__", text) if text.startswith("<") else text
 
 
-def _definition(target: Any) -> tuple[Any, str]:
-    """The code object and qualified name of what was compiled."""
+def definition(target: Any) -> tuple[Any, str]:
+    """The code object and qualified name of what is compiled."""
     if isinstance(target, torch.nn.Module):
         forward: Any = vars(target).get("forward", type(target).forward)
         forward = getattr(forward, "__func__", forward)
