@@ -202,7 +202,14 @@ def _word(rung: Rung) -> str:
 
 def _from_manifest(data: dict[str, Any], folder: str) -> Target:
     cwd = os.path.normpath(os.path.join(os.path.abspath(folder), data["cwd"]))
-    return Target(data["kind"], data["value"], tuple(data["args"]), data["inputs"], cwd)
+    return Target(
+        data["kind"],
+        data["value"],
+        tuple(data["args"]),
+        data["inputs"],
+        cwd,
+        tuple((name, value) for name, value in data.get("environment", ())),
+    )
 
 
 def split(patches: Sequence[Patch], options: Options) -> tuple[list[Patch], list[Patch]]:

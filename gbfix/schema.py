@@ -372,6 +372,8 @@ class Target:
     args: tuple[str, ...] = ()
     inputs: str | None = None
     cwd: str = ""
+    #: Variables that are set for the program (what a launcher would tell a single rank).
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def display(self) -> str:

@@ -20,6 +20,7 @@ from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, exit_status
 from gbfix.schema import ErrorReport, Options, Patch, Report, Target
 from gbfix.source import project_root
+from gbfix.words import ArgumentError
 
 __all__ = ["Mode", "run", "show"]
 
@@ -116,6 +117,12 @@ def _rendered(report: Report, style: str, cwd: Path, mode: Mode) -> str:
 def _run(
     targets: Sequence[Target], options: Options, executor: str, cwd: Path, progress: Progress
 ) -> Report:
+    if any(target.value.endswith(".ipynb") for target in targets):
+        from gbfix import notebooks
+
+        if len(targets) > 1 or executor or not notebooks.is_notebook(targets[0]):
+            raise ArgumentError("a notebook goes alone, as `gbfix NOTEBOOK.ipynb`")
+        return notebooks.run(targets[0], options, progress.show)
     if len(targets) == 1 and not executor:
         return engine.run(targets[0], options, progress.show)
     # Imported here: they load process pools, which one target does not need.

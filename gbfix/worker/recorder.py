@@ -131,10 +131,10 @@ class Recorder:
 
         @functools.wraps(real_compile)
         def compile(model: Any = None, **kwargs: Any) -> Any:
-            return recorder.compile(model, kwargs, _caller())
+            return recorder.compile(model, kwargs, recorder._caller(model))
 
         def module_compile(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-            place = _caller()
+            place = recorder._caller(module)
             module._compiled_call_impl = recorder.wrap(module, module._call_impl, kwargs, place)
 
         start = threading.Thread.start
@@ -160,7 +160,7 @@ class Recorder:
         if isinstance(model, torch.nn.Module):
             from torch._dynamo.eval_frame import OptimizedModule
 
-            context: Any = lambda fn: self.wrap(model, fn, kwargs, place)  # noqa: E731
+            context: Any = lambda fn: self._in_context(model, fn, kwargs, place)  # noqa: E731
             context.callback = None
             optimized = OptimizedModule(model, context)
             object.__setattr__(optimized, "_gbfix_region", True)
@@ -176,6 +176,36 @@ class Recorder:
         region = self._region(target, kwargs, place)
         return self._wrapper(region, target, function)
 
+    def _in_context(
+        self, model: torch.nn.Module, function: Any, kwargs: dict[str, Any], place: tuple[str, int]
+    ) -> Any:
+        """What ``OptimizedModule.dynamo_ctx`` makes of a function: torch's own, or a framework's.
+
+        Lightning gives it the steps of a module, of which the program takes some: a region each,
+        once it is called.
+        """
+        by_steps = hasattr(model, "training_step")
+        is_a_step = getattr(function, "__self__", None) is model and not getattr(
+            function, "__name__", ""
+        ).endswith(("__call__", "_call_impl"))
+        if not by_steps:
+            return self.wrap(model, function, kwargs, place)
+        target = function if is_a_step else model
+        made: list[Any] = []
+
+        @functools.wraps(function)
+        def gbfix_step(*args: Any, **kw: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return function(*args, **kw)
+            if not made:
+                made.append(self.wrap(target, function, kwargs, place))
+            return made[0](*args, **kw)
+
+        step: Any = gbfix_step
+        step._torchdynamo_inline = step._torchdynamo_orig_callable = function
+        step._gbfix_region = True
+        return step
+
     def observe(self, qualname: str) -> Callable[[Any], Any]:
         """A decorator that records calls of a function that nothing compiles (any more)."""
 
@@ -189,6 +219,27 @@ class Recorder:
         return decorate
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _caller(self, model: Any) -> tuple[str, int]:
+        """File and line of the frame that compiled, outside gbfix.
+
+        Of a module that a framework compiles (or whose ``torch.compile`` it wraps), the project's
+        own frame that led there; not past an import, as libraries compile their own parts then.
+        """
+        here = os.path.dirname(os.path.realpath(__file__))
+        frame = sys._getframe(2)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+            frame = frame.f_back
+        nearest = frame.f_code.co_filename, frame.f_lineno
+        outer: Any = frame if isinstance(model, torch.nn.Module) else None
+        while outer is not None and not nearest[0].startswith(_TORCH):
+            name = outer.f_code.co_filename
+            if name.startswith("<frozen importlib"):
+                break
+            if self._project.owns(name):
+                return name, outer.f_lineno
+            outer = outer.f_back
+        return nearest
 
     def _wrapper(self, region: Region | None, target: Any, function: Any) -> Any:
         def gbfix_region(*args: Any, **kwargs: Any) -> Any:
@@ -319,12 +370,3 @@ def _unwrapped(function: Any) -> Any:
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
-
-
-def _caller() -> tuple[str, int]:
-    """File and line of the frame that compiled, outside gbfix."""
-    here = os.path.dirname(os.path.realpath(__file__))
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
