@@ -80,6 +80,7 @@ Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2
     help="Whose calls a safe patch must suit: the program's, or any (for packages).",
 )
 @click.option("--save", metavar="DIR", help="Save the patches as an overlay; see `gbfix run`.")
+@click.option("--repro", metavar="DIR", help="Write a small script for each break that stays.")
 @click.option("--format", "style", type=_STYLES, default="text")
 @click.option(
     "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region (2)."
@@ -141,6 +142,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         quiet=given["quiet"],
         executor=given["executor"] or "",
         save=save,
+        repro=Path(cwd, given["repro"]) if given["repro"] else None,
         cwd=Path(cwd),
     )
 

@@ -104,7 +104,7 @@ def _entry(one: Patch, root: Path, options: Options, folder: Path) -> dict[str, 
         "codes": shown["codes"],
         "titles": shown["titles"],
         "safety": shown["safety"],
-        "limits": [*shown.get("limits", ()), *shown["notes"], *shown["verdict"]["caveats"]],
+        "limits": [*one.verdict.limits, *shown["notes"], *shown["verdict"]["caveats"]],
         "verdict": shown["verdict"],
     }
 

@@ -34,6 +34,7 @@ def run(
     quiet: bool = False,
     executor: str = "",
     save: Path | None = None,
+    repro: Path | None = None,
     cwd: Path,
 ) -> int:
     """Run the targets, show what came out, write what is to be written; the exit status."""
@@ -47,6 +48,7 @@ def run(
         overlays.check_folder(save)
     with Progress(sys.stderr, quiet=quiet, verbose=options.verbose) as progress:
         report = _run(targets, options, executor, cwd, progress)
+        reproduced = _reproduce(report, targets, options, repro, progress) if repro else []
     console = ConsoleReport(
         mode,
         out=sys.stdout if style == "text" else sys.stderr,
@@ -62,6 +64,8 @@ def run(
         console.show(report, patches=False)
         shown = len(report.errors)
         _choose(report, console, _ask)
+    for line in reproduced:
+        print(f"note: {line}", file=sys.stderr)
     if save is not None and report.patches:
         overlays.save(report, targets, options, save)
         print(f"note: saved as an overlay in {save}", file=sys.stderr)
@@ -176,6 +180,25 @@ def _write(report: Report, targets: Sequence[Target], folder: Path, cwd: Path) -
         for one in report.patches:
             _drop(report, one)
         return ()
+
+
+def _reproduce(
+    report: Report, targets: Sequence[Target], options: Options, folder: Path, progress: Progress
+) -> list[str]:
+    """Write scripts for what still breaks; a line on each."""
+    from gbfix import notebooks
+    from gbfix import repro as writer
+
+    if len(targets) > 1 or notebooks.is_notebook(targets[0]):
+        raise ArgumentError("--repro goes with one script, module or PATH::QUALNAME")
+    written = writer.write(report, targets[0], options, folder, progress.show)
+    lines = []
+    for one in written:
+        if one.path.endswith(".py"):
+            lines.append(f"wrote {one.path}" + (f" ({one.problem})" if one.problem else ""))
+        else:
+            lines.append(f"no script {one.path}: {one.problem}")
+    return lines
 
 
 def _held_back(report: Report, options: Options, *, saved: bool) -> list[Patch]:

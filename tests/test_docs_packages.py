@@ -41,6 +41,8 @@ ENDS = {
         1,
         "--include toys",
     ),
+    "gbfix --check --repro left main.py": (1, "--include toys"),
+    "python left/gb0170_layer.py": (1, ""),
 }
 
 

@@ -86,7 +86,7 @@ dist.destroy_process_group()
 @pytest.mark.slow
 def test_a_program_with_a_process_group_is_fixed(tmp_path: Path, runner: Any) -> None:
     (tmp_path / "train.py").write_text(RANKS)
-    words = split("torchrun --nproc-per-node 2 train.py".split(), {})
+    words = split(["torchrun", "--nproc-per-node", "2", "train.py"], {})
     target = arguments.target(words, None, str(tmp_path))
     report = engine.run(target, Options(use_cache=False, timeout=120.0), runner=runner)
     assert [found.status for found in report.breaks] == ["fixed"], report

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gbfix import payoff
 from gbfix.patch import display_path
+from gbfix.report import plain
 from gbfix.report.summary import Mode, closing_line
 from gbfix.schema import BreakReport, ErrorReport, Patch, Region, Report, Rung
 
@@ -73,7 +74,7 @@ def _summary(report: Report) -> list[str]:
     for region in report.regions:
         if region.graphs_before is None or region.status in ("clean", "error"):
             continue
-        now = region.graphs_after
+        now = "?" if region.graphs_after is None else region.graphs_after
         breaks = f"{region.breaks_before} → {region.breaks_after}"
         lines.append((region.name, f"{region.graphs_before} → {now}", breaks, region.status))
     if not lines:
@@ -104,9 +105,12 @@ def _patch(one: Patch, report: Report, cwd: Path) -> list[str]:
             rows.append((_ASKS["branches"], "measured", f"{seen} of {total}"))
     if rows:
         parts += ["**Evidence**", _table(("question", "result", "detail"), rows)]
-    limits = list(dict.fromkeys([*getattr(one, "limits", ()), *one.notes, *one.verdict.caveats]))
+    limits = list(dict.fromkeys([*one.verdict.limits, *one.notes, *one.verdict.caveats]))
     if limits:
-        parts += ["**Limits**", "\n".join(f"- {_text(limit)}" for limit in limits)]
+        parts += [
+            "**Limits**",
+            "\n".join(f"- {_text(plain.difference(limit))}" for limit in limits),
+        ]
     if str(one.safety) == "unsafe":
         parts.append("This patch is *unsafe*: read its limits before you take it.")
     return parts
@@ -118,7 +122,8 @@ def _cause(found: BreakReport) -> str:
     line = f", line {site.line}" if site is not None else ""
     code = f"[{cause.code}]({found.url})" if found.url else cause.code
     why = " ".join((cause.explanation or cause.message).split())
-    head = f"**Break:** {code} {_text(cause.gb_type)}{line}."
+    word = "Break (only split: as much is left out of graphs as before)" if found.split else "Break"
+    head = f"**{word}:** {code} {_text(cause.gb_type)}{line}."
     source = site.text.strip() if site is not None else ""
     text = f"{head} {_text(why)}"
     return f"{text}\n\n{_fenced(source, 'python')}" if source else text
@@ -136,7 +141,8 @@ def _diff_path(one: Patch) -> str:
 
 
 def _evidence(rung: Rung) -> tuple[str, str, str]:
-    return _ASKS.get(rung.name, rung.name), _WORDS[rung.passed], rung.detail
+    asks = _ASKS.get(rung.name) or f"{plain.rung(rung.name).capitalize()}."
+    return asks, _WORDS[rung.passed], rung.detail
 
 
 def _cost(regions: Iterable[Region]) -> list[str]:

@@ -30,6 +30,7 @@ from gbfix.worker import (
     fakecheck,
     fileguard,
     instrument,
+    kept_inputs,
     overlay,
     perturb,
     prepare,
@@ -103,6 +104,7 @@ class Worker:
             "candidate": self._candidate,
             "user": self._user,
             "measure": self._measure,
+            "inputs": self._inputs,
         }
         self.recorder = Recorder(
             self.project,
@@ -374,6 +376,13 @@ class Worker:
             return self._as_user.call(region, index, target, args, kwargs, self.writer.write)
         finally:
             self._count()
+
+    def _inputs(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if index == 0:
+            kept_inputs.keep(self.job.directory, region.key, target, args, kwargs)
+        return self._go_on(region, index, target, args, kwargs)
 
     def _measure(
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
