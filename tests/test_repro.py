@@ -125,4 +125,6 @@ def test_a_file_in_the_way_is_one_clear_line(tmp_path: Path) -> None:
 
     (tmp_path / "out").write_text("")
     with pytest.raises(repro.ReproError, match=r"--repro .*out: is a file; name a folder"):
-        repro.write(unfixed(tmp_path / "m.py"), Target("script", "m.py"), Options(), tmp_path / "out")
+        repro.write(
+            unfixed(tmp_path / "m.py"), Target("script", "m.py"), Options(), tmp_path / "out"
+        )
