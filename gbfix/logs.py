@@ -50,8 +50,8 @@ def from_log(path: Path) -> Report:
             f"{path}: no graph breaks in this log; run the job with TORCH_LOGS=graph_breaks, "
             "which also says so where there are none"
         )
-    found = [(item, who) for (who, _), lines in texts.items() for item in _blocks(lines)]
-    return _report(str(path), found)
+    logged = [(item, who) for (who, _), lines in texts.items() for item in _blocks(lines)]
+    return _report(str(path), logged)
 
 
 def from_trace(folder: Path) -> Report:
