@@ -48,6 +48,7 @@ def run(
         overlays.check_folder(save)
     with Progress(sys.stderr, quiet=quiet, verbose=options.verbose) as progress:
         report = _run(targets, options, executor, cwd, progress)
+        report.include, report.callers = options.include, options.callers
         reproduced = _reproduce(report, targets, options, repro, progress) if repro else []
     console = ConsoleReport(
         mode,

@@ -123,8 +123,7 @@ def test_what_a_script_needs_of_a_file(what: str) -> None:
 def test_a_file_in_the_way_is_one_clear_line(tmp_path: Path) -> None:
     from reports import unfixed
 
-    (tmp_path / "out").write_text("")
+    out = tmp_path / "out"
+    out.write_text("")
     with pytest.raises(repro.ReproError, match=r"--repro .*out: is a file; name a folder"):
-        repro.write(
-            unfixed(tmp_path / "m.py"), Target("script", "m.py"), Options(), tmp_path / "out"
-        )
+        repro.write(unfixed(tmp_path / "m.py"), Target("script", "m.py"), Options(), out)
