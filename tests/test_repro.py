@@ -109,7 +109,8 @@ NEEDED = {
     "choices at import": (
         "try:\n    import fast as m\nexcept ImportError:\n    m = None\n\ndef f():\n    return m\n",
         {"f"},
-        "try:\n    import fast as m\nexcept ImportError:\n    m = None\n\n\ndef f():\n    return m\n",
+        "try:\n    import fast as m\nexcept ImportError:\n    m = None\n\n\n"
+        "def f():\n    return m\n",
     ),
 }
 
