@@ -122,3 +122,27 @@ def test_a_notebook_is_fixed_cell_by_cell(
     assert not list(tmp_path.glob("*.gbfix.py")) and not list(tmp_path.glob(".n-*"))
     assert cli.main(["undo"]) == 0
     assert path.read_text(encoding="utf-8") == before
+
+
+def test_the_cell_magic_shows_the_report_and_runs_the_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from types import SimpleNamespace
+
+    from gbfix import magic
+
+    ran: list[str] = []
+    found: dict[str, Any] = {}
+    cells = ["", "import torch", "%load_ext gbfix.magic", "".join(CELLS[2][1]), "%%gbfix\nf(0)"]
+    shell = SimpleNamespace(
+        history_manager=SimpleNamespace(input_hist_raw=cells),
+        register_magic_function=lambda function, kind, name: found.update({name: function}),
+        run_cell=ran.append,
+    )
+    magic.load_ipython_extension(shell)
+    monkeypatch.chdir(tmp_path)
+    found["gbfix"]("--no-cache --check", "f(torch.ones(3))")
+    shown = capsys.readouterr().out
+    assert "(cell 2):3:8 GB0170" in shown and "Found 1 graph break in 1 region." in shown
+    assert ran == ["f(torch.ones(3))"]
+    assert not list(tmp_path.iterdir())
