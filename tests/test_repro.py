@@ -77,11 +77,11 @@ def test_each_break_that_stays_gets_a_script(tmp_path: Path, runner: Runner) -> 
     report = engine.run(target, options, runner=runner)
     folder = tmp_path / "repro"
     written = repro.write(report, target, options, folder)
-    assert [(Path(item.path).name, item.problem) for item in written] == [
-        ("gb0025_net.py", ""),
-        ("gb0025_f.py", ""),
-        ("gb0025_g.py", ""),
-    ]
+    assert {Path(item.path).name: item.problem for item in written} == {
+        "gb0025_net.py": "",
+        "gb0025_f.py": "",
+        "gb0025_g.py": "",
+    }
     text = (folder / "gb0025_net.py").read_text()
     assert "SCALE = 2.0" in text and "# Which way depends on the data." in text
     assert "argparse" not in text and "never" not in text and "import torch.nn as nn" in text
