@@ -88,8 +88,8 @@ def main() -> None:
         row = _run(words, given.timeout)
         lines.append(f"| {what} | {row} |")
         print(f"{name}: {row}", flush=True)
-    if given.write:
-        PAGE.write_text(_page(lines), encoding="utf-8")
+        if given.write:
+            PAGE.write_text(_page(lines), encoding="utf-8")
 
 
 def _run(words: list[str], timeout: float) -> str:
