@@ -258,8 +258,28 @@ def compiled(file: File, path: str) -> CodeType:
     text = importlib.machinery.SourceFileLoader("_", file.text).get_source("_") or ""
     lines = [line + "\n" for line in text.split("\n")]
     # An entry without a time is never compared with the file on disk.
-    linecache.cache[path] = (len(data), None, lines, path)
+    _quoted[path] = (len(data), None, lines, path)
+    linecache.cache[path] = _quoted[path]
+    _keep_quoted(linecache)
     return code
+
+
+#: What `linecache` is to show of patched files.
+_quoted: dict[str, tuple[int, None, list[str], str]] = {}
+
+
+def _keep_quoted(linecache: ModuleType) -> None:
+    """Have them stay when a program empties the cache: it would read the files on disk then."""
+    plain: Callable[[], None] = vars(linecache)["clearcache"]
+    if hasattr(plain, "gbfix"):
+        return
+
+    def clearcache() -> None:
+        plain()
+        vars(linecache)["cache"].update(_quoted)
+
+    vars(clearcache)["gbfix"] = True
+    vars(linecache)["clearcache"] = clearcache
 
 
 def active() -> list[Finder]:
@@ -371,8 +391,18 @@ def _mend_tracebacks() -> None:
 
         traceback.print_exception(kind, error, trace)
 
+    def show_in_thread(given: Any) -> None:
+        if given.exc_type is not SystemExit:
+            name = given.thread.name if given.thread is not None else threading.get_ident()
+            print(f"Exception in thread {name}:", file=sys.stderr)
+            show(given.exc_type, given.exc_value, given.exc_traceback)
+
+    import threading
+
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = show
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = show_in_thread
 
 
 def _read(path: str) -> bytes:

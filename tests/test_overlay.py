@@ -286,3 +286,19 @@ def test_a_folder_with_other_files_is_not_overwritten(site: Path, tmp_path: Path
     with pytest.raises(overlays.SaveError, match="holds other files"):
         saved(site, tmp_path, str(site / "toys" / "inner" / "layer.py"), ORIGINAL, PATCHED)
     assert (tmp_path / "over" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_traceback_in_a_thread_quotes_the_patched_text(
+    site: Path, overlay: Path, tmp_path: Path
+) -> None:
+    script = write(tmp_path / "uses.py", """
+        import linecache, threading
+        from toys.inner.layer import fails
+        linecache.clearcache()
+        thread = threading.Thread(target=fails, name="one")
+        thread.start()
+        thread.join()
+        """)  # fmt: skip
+    lines = with_overlay(site, overlay, script).stderr.splitlines()
+    assert lines[:2] == ["Exception in thread one:", "Traceback (most recent call last):"]
+    assert "    raise ValueError(text)" in lines and lines[-1] == "ValueError: patched"
