@@ -109,7 +109,7 @@ def test_a_notebook_is_fixed_cell_by_cell(
     monkeypatch.setenv("GBFIX_STATE_DIR", str(tmp_path / "state"))
     assert cli.main(["--no-cache", "n.ipynb"]) == 1
     shown = capsys.readouterr()
-    assert "n.ipynb (cell 3):3:8 GB0170" in shown.out
+    assert "n.ipynb (cell 3):3:8 GB0170" in shown.err
     assert "--- a/n.ipynb (cell 3)" in shown.out
     assert "left out what only IPython understands: `%matplotlib inline`" in shown.err
     assert path.read_text(encoding="utf-8") == before
