@@ -30,7 +30,7 @@ ENDS = {
     "gbfix --include toys --save overlay main.py": (1, "+++ b/toys/layer.py"),
     "gbfix run --overlay overlay main.py": (0, "tensor([2., 2., 2.])"),
     "python patched.py": (0, "tensor([2., 2., 2.])"),
-    "gbfix overlay check overlay": (0, "passed  outputs"),
+    "gbfix overlay check overlay": (0, "passed outputs"),
     "gbfix overlay check --quick overlay": (0, "toys/layer.py: fits"),
     "gbfix overlay show overlay": (0, "--- a/toys/layer.py"),
     "gbfix scan .": (0, "0 likely graph breaks in 2 files"),
