@@ -53,7 +53,9 @@ class Notebook:
 
     @property
     def script(self) -> str:
-        preamble = _PREAMBLE if any("display(" in cell.script for cell in self.cells) else ""
+        shows = any("display(" in cell.script for cell in self.cells)
+        # Nothing may stand before an import of the future.
+        preamble = _PREAMBLE if shows and "__future__" not in self.cells[0].script else ""
         return preamble + "".join(f"{_MARK}{cell.number}]\n{cell.script}\n" for cell in self.cells)
 
     @property
@@ -211,7 +213,9 @@ def split(notebook: Notebook, script: str) -> dict[int, str] | None:
     head = [line for line in before if line + "\n" != _PREAMBLE]
     texts = {}
     for at, (number, lines) in enumerate(parts.items()):
-        body = lines[:-1] if lines and not lines[-1] else lines
+        # The script ends with a newline of its own, behind the last cell.
+        is_last = number == notebook.cells[-1].number
+        body = lines[:-1] if is_last and lines and not lines[-1] else lines
         texts[number] = _restored("\n".join([*head, *body] if at == 0 else body))
     return texts
 

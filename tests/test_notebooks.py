@@ -146,3 +146,35 @@ def test_the_cell_magic_shows_the_report_and_runs_the_cell(
     assert "(cell 2):3:8 GB0170" in shown and "Found 1 graph break in 1 region." in shown
     assert ran == ["f(torch.ones(3))"]
     assert not list(tmp_path.iterdir())
+
+
+ROUND = [
+    "x = 1\n",
+    "\n\nx = 1\n\n",
+    "x = 1\n!ls\nif x:\n    %pwd\n",
+    'text = """\n%not magic\n!nor this\n"""',
+    "y = x != 2\nz = x % 2",
+    "%timeit -n 3 f(x)\n%time y = 1\n",
+    "torch.nn?\nhelp??",
+    "%%time\nx = 1",
+    "%%html\n<b>\n",
+    "from __future__ import annotations\ndisplay(1)",
+    "files = [\n    1,\n]\nnames = !ls -l",
+]
+
+
+@pytest.mark.parametrize("text", ROUND)
+@pytest.mark.parametrize("at", [0, 1])
+def test_cells_come_back_as_they_were(text: str, at: int, tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    cells = [("code", "a = 0"), ("code", "b = 0")]
+    cells.insert(at, ("code", text))
+    if "__future__" in text and at:
+        cells = [("code", text)]
+    written(path, cells)
+    notebook = notebooks.read(str(path))
+    compile(notebook.script, "n", "exec")
+    assert notebooks.split(notebook, notebook.script) == {
+        cell.number: cell.text for cell in notebook.cells
+    }
+    assert notebooks.with_cells(notebook, notebook.script) == notebook.text
