@@ -79,17 +79,31 @@ def main() -> None:
     unknown = sorted(set(given.names) - set(ROWS))
     if unknown:
         sys.exit(f"no such program: {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    lines = []
+    # Rows of programs that do not run now stay as they are.
+    rows = _known() if given.write else {}
     for name in given.names or ROWS:
         what, words, package = ROWS[name]
         if package and not _version(package):
             print(f"{name}: {package} is not installed", file=sys.stderr)
             continue
         row = _run(words, given.timeout)
-        lines.append(f"| {what} | {row} |")
+        rows[name] = f"| {what} | {row} |"
         print(f"{name}: {row}", flush=True)
         if given.write:
+            lines = [rows[known] for known in ROWS if known in rows]
             PAGE.write_text(_page(lines), encoding="utf-8")
+
+
+def _known() -> dict[str, str]:
+    """The rows of the page by program."""
+    text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    heads = {f"| {what} | ": name for name, (what, _, _) in ROWS.items()}
+    return {
+        name: line
+        for line in text.splitlines()
+        for head, name in heads.items()
+        if line.startswith(head)
+    }
 
 
 def _run(words: list[str], timeout: float) -> str:
