@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gbfix import GbfixError, catalog, registry
+from gbfix import GbfixError, catalog, launchers, packages, registry
 from gbfix.config import Config
 from gbfix.schema import Options, Target
 from gbfix.source import SourceError, SourceFile, check_syntax
@@ -24,6 +25,10 @@ def target(words: Words, inputs: str | None, cwd: str, commands: Iterable[str] =
 
     Raises `ArgumentError`, or `SourceError` for a file that is missing or does not parse.
     """
+    launched = launchers.behind(words, cwd)
+    if launched is not None:
+        behind = target(launched.words, inputs, cwd, commands)
+        return dataclasses.replace(behind, environment=launched.environment)
     if words.module is not None:
         if not all(part.isidentifier() for part in words.module.split(".")):
             raise ArgumentError(f"-m {words.module}: not the name of a module; use dots, no .py")
@@ -62,6 +67,9 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         from_words = given.get(key.replace("-", "_"))
         return configured.get(key, default) if from_words in (None, ()) else from_words
 
+    include = tuple(dict.fromkeys(_items(value("include", ()))))
+    for name in include:
+        packages.find(name)
     return Options(
         calls=value("calls", defaults.calls),
         backends=backends(value("backend", ())),
@@ -78,6 +86,9 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         measure=value("measure", defaults.measure),
         only_if_faster=value("only-if-faster", defaults.only_if_faster),
         exclude=tuple(configured.get("exclude", ())),
+        include=include,
+        # Whoever patches a package does not know all that calls it.
+        callers=value("callers", "any" if include else defaults.callers),
         verbose=given.get("verbose", 0),
     )
 
@@ -185,5 +196,5 @@ def _check_file(path: str, cwd: str, is_command: bool) -> None:
                 step = f"for a module write `gbfix -m {path}`"
         raise SourceError(path, error.cause, step, line=error.line) from None
     if path.endswith(".ipynb"):
-        raise SourceError(path, "is a notebook", "export it as a script first (nbconvert)")
+        return  # read, cell by cell, by `gbfix.notebooks`
     check_syntax(source.text, path)

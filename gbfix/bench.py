@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gbfix import project_files
+from gbfix import packages, project_files
 from gbfix.runner import Resident, Runner
 from gbfix.schema import Options, Target
 from gbfix.source import SourceFile
@@ -55,6 +55,7 @@ class Bench:
         self._target = target
         self._options = options
         self._root = root
+        self._include = packages.places(options.include)
         self._sources: dict[str, SourceFile] = {}
         self.golden = ""
         self.stop_after = 0
@@ -128,6 +129,7 @@ class Bench:
             memory_limit=self._options.memory_limit,
             stop_after=self.user_stop_after if mode == "user" else self.stop_after,
             exclude=self._options.exclude,
+            include=self._include,
             avoid_path=avoid[0],
             avoid_lines=avoid[1],
             avoid_code=avoid[2],

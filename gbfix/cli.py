@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import gbfix
+from gbfix import subcommands
 from gbfix import words as command_line
 from gbfix.judging import verify_command
 from gbfix.target_command import TargetCommand
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gbfix.config import Config
     from gbfix.schema import Target
 
-_STYLES = click.Choice(["text", "json", "sarif", "github", "html"])
+_STYLES = click.Choice(["text", "json", "sarif", "github", "html", "markdown"])
 _SECONDS = click.FloatRange(0, min_open=True)
 
 #: Set by a shell that wants a completion, or the script that makes it ask.
@@ -44,6 +45,9 @@ Commands:
   gbfix undo             take back what the last --apply wrote
   gbfix lsp              the language server for editors
   gbfix mcp              the same for coding agents
+  gbfix scan PATH...     likely graph breaks of whole trees, without running anything
+  gbfix run --overlay DIR SCRIPT [ARGS]...    a program with patches that --save wrote
+  gbfix overlay check DIR                     whether these still hold
 
 Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2 failure."""
 
@@ -67,6 +71,16 @@ Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2
 @click.option("--unsafe-fixes", is_flag=True, default=None, help="Include unsafe patches.")
 @click.option("--select", multiple=True, metavar="NAMES", help="Only these codes or codemods.")
 @click.option("--ignore", multiple=True, metavar="NAMES", help="Not these codes or codemods.")
+@click.option(
+    "--include", multiple=True, metavar="PACKAGES", help="Patch these installed packages, too."
+)
+@click.option(
+    "--callers",
+    type=click.Choice(["program", "any"]),
+    help="Whose calls a safe patch must suit: the program's, or any (for packages).",
+)
+@click.option("--save", metavar="DIR", help="Save the patches as an overlay; see `gbfix run`.")
+@click.option("--repro", metavar="DIR", help="Write a small script for each break that stays.")
 @click.option("--format", "style", type=_STYLES, default="text")
 @click.option(
     "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region (2)."
@@ -111,6 +125,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         targets = _configured_targets(settings)
     options = arguments.options(given, settings.options)
     mode = Mode(given["mode"])
+    save = Path(cwd, given["save"]) if given["save"] else None
     if mode is Mode.INTERACTIVE and not sys.stdin.isatty():
         raise ArgumentError("--interactive needs a terminal; use --diff and --apply")
     from gbfix import session
@@ -126,6 +141,8 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         style=given["style"],
         quiet=given["quiet"],
         executor=given["executor"] or "",
+        save=save,
+        repro=Path(cwd, given["repro"]) if given["repro"] else None,
         cwd=Path(cwd),
     )
 
@@ -228,6 +245,7 @@ COMMANDS = {
     "undo": undo_command,
     "lsp": lsp_command,
     "mcp": mcp_command,
+    **subcommands.COMMANDS,
 }
 
 

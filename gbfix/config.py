@@ -14,11 +14,12 @@ from typing import Any
 
 from gbfix import GbfixError
 
-_LISTS = ("exclude", "select", "ignore", "backend")
+_LISTS = ("exclude", "include", "select", "ignore", "backend")
 _SECONDS = ("timeout", "inductor-timeout")
 _NUMBERS = ("calls", "jobs", *_SECONDS)
 _FLAGS = ("unsafe-fixes", "cache", "measure", "only-if-faster")
-_KEYS = ("targets", *_LISTS, *_NUMBERS, *_FLAGS, "memory-limit")
+_CALLERS = ("program", "any")
+_KEYS = ("targets", *_LISTS, *_NUMBERS, *_FLAGS, "memory-limit", "callers")
 
 
 class ConfigError(GbfixError):
@@ -96,6 +97,9 @@ def _config(path: Path, table: dict[str, Any]) -> Config:
             right = isinstance(value, str) or type(value) is int
             _require(path, key, right, "a size such as '8G'", value)
             options[key] = str(value)
+        elif key == "callers":
+            _require(path, key, value in _CALLERS, "'program' or 'any'", value)
+            options[key] = value
     items = table.get("targets", [])
     _require(path, "targets", isinstance(items, list), "a list", items)
     return Config(path.parent, tuple(_target(path, item) for item in items), options)

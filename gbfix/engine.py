@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import packaging.version
 
 import gbfix
-from gbfix import cache, registry
+from gbfix import cache, packages, registry
 from gbfix.errors import Stop
 from gbfix.schema import ErrorReport, Options, Report, Rung, Target, Verdict
 from gbfix.source import ABSENT, SourceError, SourceFile, check_syntax
@@ -41,18 +41,26 @@ def run(
     """
     started = time.monotonic()
     version = registry.torch_version()
-    report = Report(target.display, version, gbfix.__version__)
+    report = Report(
+        target.display,
+        version,
+        gbfix.__version__,
+        include=options.include,
+        callers=options.callers,
+    )
     try:
         _check_torch(version)
         _check_target(target)
         if options.use_cache:
             known = cache.load(target, options, version)
             if known is not None:
+                packages.mention(known, options.include)
                 return known
         # Imported here: a cached answer needs neither LibCST nor a worker.
         from gbfix.loop import Loop
 
         Loop(target, options, report, progress, runner).run()
+        packages.mention(report, options.include)
     except Stop as stop:
         report.errors.append(stop.error)
     except SourceError as error:

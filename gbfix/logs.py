@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gbfix import GbfixError, registry
+from gbfix import GbfixError, packages, registry
 from gbfix.schema import BreakReport, ErrorReport, Frame, GraphBreak, Report
 
 _LOGGED = re.compile(
@@ -24,6 +24,9 @@ _HEAD = re.compile(r"^Graph break (?:\(.*?\) )?in user code at (?P<path>.+):(?P<
 _URL = re.compile(r"/gb/gb(\d{4})\.html")
 _FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)$')
 _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
+
+
+_RANK = re.compile(r"rank[_ ]?(\d+)")
 
 
 class LogError(GbfixError):
@@ -47,13 +50,14 @@ def from_log(path: Path) -> Report:
             f"{path}: no graph breaks in this log; run the job with TORCH_LOGS=graph_breaks, "
             "which also says so where there are none"
         )
-    return _report(str(path), [item for lines in texts.values() for item in _blocks(lines)])
+    logged = [(item, who) for (who, _), lines in texts.items() for item in _blocks(lines)]
+    return _report(str(path), logged)
 
 
 def from_trace(folder: Path) -> Report:
     """The breaks in a folder that was written under ``TORCH_TRACE``."""
     files = sorted(folder.glob("*.log")) if folder.is_dir() else [folder]
-    blocks: list[list[str]] = []
+    blocks: list[tuple[str, list[str]]] = []
     for path in files:
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -68,16 +72,19 @@ def from_trace(folder: Path) -> Report:
             payload = None
             if '"name": "dynamo_graph_break_reason"' in line:
                 payload = []
-                blocks.append(payload)
+                blocks.append((path.name, payload))
     if not files:
         raise LogError(f"{folder}: no files of TORCH_TRACE in this folder")
-    return _report(str(folder), [item for lines in blocks for item in _blocks(lines)])
+    found = [(item, name) for name, lines in blocks for item in _blocks(lines)]
+    return _report(str(folder), found)
 
 
-def _report(name: str, found: list[GraphBreak]) -> Report:
+def _report(name: str, logged: list[tuple[GraphBreak, str]]) -> Report:
+    """The breaks, each once, with the ranks that logged them where there were several."""
     from gbfix import __version__
 
     known = registry.Registry.load()
+    found = [item for item, _ in logged]
     # A break that was logged before is logged again without its stack.
     full = {(item.code, *item.key[1:3]) for item in found if item.frames[-1].function}
     found = [
@@ -85,15 +92,31 @@ def _report(name: str, found: list[GraphBreak]) -> Report:
         for item in found
         if item.frames[-1].function or (item.code, *item.key[1:3]) not in full
     ]
-    unique = {item.key if item.site else (item.code, item.message): item for item in found}
+    unique = {_same(item): item for item in found}
+    ranks: dict[tuple[object, ...], set[int]] = {}
+    for item, who in logged:
+        rank = _RANK.search(who)
+        if rank is not None:
+            ranks.setdefault(_same(item), set()).add(int(rank[1]))
+    world = sorted(set().union(*ranks.values()))
     report = Report(name, registry.torch_version(), __version__)
     for item in unique.values():
         status = "unfixed" if item.site is not None else "outside"
-        report.breaks.append(BreakReport(item, status, url=known.url(item.code)))
+        shown = BreakReport(item, status, url=known.url(item.code))
+        on = sorted(ranks.get(_same(item), ()))
+        if len(world) > 1 and on:
+            numbers = ", ".join(map(str, on))
+            shown.advice = (f"Logged by {len(on)} of {len(world)} ranks that broke ({numbers}).",)
+        report.breaks.append(shown)
+    packages.mention(report)
     if not found:
         text = "no graph breaks were logged"
         report.errors.append(ErrorReport("no-breaks", text, name, fatal=False))
     return report
+
+
+def _same(item: GraphBreak) -> tuple[object, ...]:
+    return item.key if item.site else (item.code, item.message)
 
 
 def _blocks(lines: list[str]) -> Iterator[GraphBreak]:

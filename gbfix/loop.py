@@ -19,6 +19,7 @@ from gbfix import (
     catalog,
     ignores,
     ladder,
+    packages,
     payoff,
     recording,
     registry,
@@ -30,7 +31,7 @@ from gbfix.bench import Bench
 from gbfix.clock import Clock
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
-from gbfix.patch import display_path, unified_diff
+from gbfix.patch import unified_diff
 from gbfix.runner import Runner, WorkerError
 from gbfix.schema import (
     Attempt,
@@ -586,7 +587,7 @@ class Loop:
     def _patch(
         self, path: str, before: str, after: str, accepted: Sequence[Accepted], verdict: Verdict
     ) -> Patch:
-        shown = display_path(path, self._target.cwd)
+        shown = packages.diff_path(path, self._target.cwd, self._options.include)
         unsafe = any(item.safety is Safety.UNSAFE for item in accepted)
         return Patch(
             path,

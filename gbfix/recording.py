@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from gbfix import ladder
+from gbfix import endings, ladder
 from gbfix.errors import Stop
 from gbfix.schema import ErrorReport, GraphBreak, Region
 from gbfix.worker.protocol import Failed, Finished, Outcome, RegionCalled, RegionSeen
@@ -73,14 +73,10 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
         )
         for seen in golden.of(RegionSeen)
     }
-    if not regions:
-        raise Stop(
-            ErrorReport(
-                "no-region",
-                "the program compiled nothing: no call of torch.compile or Module.compile was "
-                "reached; compile a function in it, or name one as PATH::QUALNAME",
-            )
-        )
+    if not calls:
+        ended = endings.without_a_call(golden, regions)
+        if ended is not None:
+            raise Stop(ended)
     raising = _region_errors(golden, regions, errors)
     raising |= {(event.key, event.index) for event in ladder.user_traces(user) if event.raised}
     # What ends in an exception of the program's own is never one graph: its breaks tell nothing,
@@ -91,16 +87,7 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
         if not calls.get(key):
             region.status = "error"
             region.note = "never called"
-            errors.append(
-                ErrorReport(
-                    "never-called",
-                    f"{region.name} was compiled but never called on its own; "
-                    "call it in the program (or raise --timeout) to have it checked",
-                    region.path,
-                    region.line,
-                    fatal=False,
-                )
-            )
+            errors.append(endings.never_called(region, golden))
     finished = golden.of(Finished)
     by_itself = bool(finished) and not finished[-1].stopped
     files: Mapping[str, None] = dict.fromkeys(

@@ -354,6 +354,9 @@ class Report:
     timings: Mapping[str, float] = dataclasses.field(default_factory=dict)
     #: One entry for each target where there were several.
     targets: tuple[TargetReport, ...] = ()
+    #: Packages that could be patched, and for whose calls (`Options.include`, `Options.callers`).
+    include: tuple[str, ...] = ()
+    callers: str = "program"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -369,6 +372,8 @@ class Target:
     args: tuple[str, ...] = ()
     inputs: str | None = None
     cwd: str = ""
+    #: Variables that are set for the program (what a launcher would tell a single rank).
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def display(self) -> str:
@@ -398,6 +403,8 @@ class Options:
     measure: bool = False
     only_if_faster: bool = False
     exclude: tuple[str, ...] = ()
-    #: Who calls the regions: ``program`` (this one and its like) or ``any``.
+    #: Installed packages whose files may be patched, too, by the name that an import has.
+    include: tuple[str, ...] = ()
+    #: Who calls the regions: the ``program`` that runs, or ``any`` (as in a package of others).
     callers: str = "program"
     verbose: int = 0

@@ -14,12 +14,13 @@ from types import TracebackType
 from typing import TextIO
 
 from gbfix import arguments, engine, journal, patch
-from gbfix.report import github, sarif
+from gbfix.report import github, markdown, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, exit_status
 from gbfix.schema import ErrorReport, Options, Patch, Report, Target
 from gbfix.source import project_root
+from gbfix.words import ArgumentError
 
 __all__ = ["Mode", "run", "show"]
 
@@ -32,6 +33,8 @@ def run(
     style: str = "text",
     quiet: bool = False,
     executor: str = "",
+    save: Path | None = None,
+    repro: Path | None = None,
     cwd: Path,
 ) -> int:
     """Run the targets, show what came out, write what is to be written; the exit status."""
@@ -39,8 +42,14 @@ def run(
     recovered = journal.recover(folder)
     if recovered is not None:
         print(f"note: {recovered.message}", file=sys.stderr)
+    if save is not None:
+        from gbfix import overlays
+
+        overlays.check_folder(save)
     with Progress(sys.stderr, quiet=quiet, verbose=options.verbose) as progress:
         report = _run(targets, options, executor, cwd, progress)
+        report.include, report.callers = options.include, options.callers
+        reproduced = _reproduce(report, targets, options, repro, progress) if repro else []
     console = ConsoleReport(
         mode,
         out=sys.stdout if style == "text" else sys.stderr,
@@ -56,8 +65,15 @@ def run(
         console.show(report, patches=False)
         shown = len(report.errors)
         _choose(report, console, _ask)
+    for line in reproduced:
+        print(f"note: {line}", file=sys.stderr)
+    if save is not None and report.patches:
+        overlays.save(report, targets, options, save)
+        print(f"note: saved as an overlay in {save}", file=sys.stderr)
     if mode in (Mode.APPLY, Mode.INTERACTIVE):
+        held = _held_back(report, options, saved=save is not None)
         written = _write(report, targets, folder, cwd)
+        report.patches += held
     if style != "text":
         for error in report.errors[shown:]:
             if error.fatal:
@@ -98,12 +114,20 @@ def _rendered(report: Report, style: str, cwd: Path, mode: Mode) -> str:
         return sarif.render(report, cwd)
     if style == "github":
         return github.render(report, cwd)
+    if style == "markdown":
+        return markdown.render(report, cwd)
     return report_json.render(report)
 
 
 def _run(
     targets: Sequence[Target], options: Options, executor: str, cwd: Path, progress: Progress
 ) -> Report:
+    if any(target.value.endswith(".ipynb") for target in targets):
+        from gbfix import notebooks
+
+        if len(targets) > 1 or executor or not notebooks.is_notebook(targets[0]):
+            raise ArgumentError("a notebook goes alone, as `gbfix NOTEBOOK.ipynb`")
+        return notebooks.run(targets[0], options, progress.show)
     if len(targets) == 1 and not executor:
         return engine.run(targets[0], options, progress.show)
     # Imported here: they load process pools, which one target does not need.
@@ -157,6 +181,46 @@ def _write(report: Report, targets: Sequence[Target], folder: Path, cwd: Path) -
         for one in report.patches:
             _drop(report, one)
         return ()
+
+
+def _reproduce(
+    report: Report, targets: Sequence[Target], options: Options, folder: Path, progress: Progress
+) -> list[str]:
+    """Write scripts for what still breaks; a line on each."""
+    from gbfix import notebooks
+    from gbfix import repro as writer
+
+    if len(targets) > 1 or notebooks.is_notebook(targets[0]):
+        raise ArgumentError("--repro goes with one script, module or PATH::QUALNAME")
+    written = writer.write(report, targets[0], options, folder, progress.show)
+    lines = []
+    for one in written:
+        if one.path.endswith(".py"):
+            lines.append(f"wrote {one.path}" + (f" ({one.problem})" if one.problem else ""))
+        else:
+            lines.append(f"no script {one.path}: {one.problem}")
+    return lines
+
+
+def _held_back(report: Report, options: Options, *, saved: bool) -> list[Patch]:
+    """Take the patches of installed packages out of the report, which are not written there."""
+    if not options.include:
+        return []
+    from gbfix import overlays
+
+    report.patches[:], held = overlays.split(report.patches, options)
+    if held and not saved:
+        for one in held:
+            _drop(report, one)
+        report.errors.append(
+            ErrorReport(
+                "not-written",
+                f"{held[0].path}: belongs to an installed package, where gbfix does not write; "
+                "--save DIR saves its patch as an overlay (see `gbfix run --help`)",
+                fatal=False,
+            )
+        )
+    return held if saved else []
 
 
 def _choose(report: Report, console: ConsoleReport, ask: Callable[[str], str]) -> None:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from gbfix import patch, tasks
+from gbfix import packages, patch, tasks
 from gbfix.schema import (
     ErrorReport,
     Options,
@@ -196,7 +196,7 @@ class _Merging:
             same = [p for number in self._taken for p in self._reports[number].patches
                     if p.path == path]  # fmt: skip
             first = same[0]
-            shown = patch.display_path(path, self._cwd)
+            shown = packages.diff_path(path, str(self._cwd), self._options.include)
             count = sum(self._relevant(number, texts) != {} for number in range(len(self._reports)))
             rung = Rung("targets", True, f"all patches together, on {count} targets")
             unsafe = any(one.safety is Safety.UNSAFE for one in same)

@@ -192,7 +192,7 @@ def test_a_notebook_is_refused_with_a_way_out(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "n.ipynb").write_text("{}")
-    assert "export it as a script" in errors_of(["n.ipynb"], capsys)
+    assert "is no notebook" in errors_of(["n.ipynb"], capsys)
 
 
 # -- options -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ GOOD = [
     'targets = ["train.py --epochs 1", {target = "m.py::Net", inputs = "(1,)"}]',
     'select = ["GB0170"]\nignore = []\nexclude = ["vendored"]\nbackend = ["inductor"]',
     'calls = 3\njobs = 0\ntimeout = 1.5\nmemory-limit = "8G"\nunsafe-fixes = true\ncache = false',
+    'include = ["transformers"]\ncallers = "any"',
     "memory-limit = 1000\ninductor-timeout = 2.5",
 ]
 BAD = [
@@ -34,6 +35,8 @@ BAD = [
     'targets = [{inputs = "x"}]',
     'targets = [{target = "a.py", input = "x"}]',
     "memory-limit = 1.5",
+    'include = "transformers"',
+    'callers = "all"',
 ]
 
 

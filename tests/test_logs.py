@@ -172,3 +172,12 @@ def test_mistakes_are_one_line(
     assert main(words) == 2
     err = capsys.readouterr().err
     assert why in err and err.count("\n") == 1
+
+
+def test_ranks_that_logged_a_break_are_counted(program: Path, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    ranks = [logged(ITEM.format(path=program), rank, 10 + rank) for rank in (0, 2)]
+    ranks.append(logged(OUTSIDE, 1, 11))
+    log.write_text("\n".join(line for lines in ranks for line in lines))
+    said = {item.graph_break.code: item.advice for item in logs.from_log(log).breaks}
+    assert said["GB0124"] == ("Logged by 2 of 3 ranks that broke (0, 2).",)

@@ -114,6 +114,13 @@ class Index:
             self._reached = None
         return seen
 
+    def add_candidates(self, root: str) -> None:
+        """Look through one folder more, as `scan` does through the roots."""
+        found = itertools.islice(python_files(root), MAX_FILES)
+        with self._lock:
+            self._candidates |= {path for path in found if _names_compile(path)}
+            self._reached = None
+
     # -- questions ---------------------------------------------------------------------------
 
     def summary(self, path: str) -> Summary | None:

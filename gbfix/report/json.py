@@ -41,6 +41,8 @@ def as_dict(report: Report) -> dict[str, Any]:
         "gbfix": report.gbfix_version,
         "torch": report.torch_version,
         "target": report.target,
+        "include": list(report.include),
+        "callers": report.callers,
         "seconds": round(report.seconds, 3),
         "cached": report.cached,
         "timings": {name: round(value, 3) for name, value in report.timings.items()},

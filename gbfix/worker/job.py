@@ -25,10 +25,12 @@ from gbfix.evidence import Finding, Kind, Part
 from gbfix.registry import Registry
 from gbfix.schema import GraphBreak
 from gbfix.worker import (
+    children,
     factlog,
     fakecheck,
     fileguard,
     instrument,
+    kept_inputs,
     overlay,
     perturb,
     prepare,
@@ -86,7 +88,7 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.project = Project(job.root, job.exclude)
+        self.project = Project(job.root, job.exclude, job.include)
         self.writer = EventWriter(os.path.join(job.directory, "events"))
         self.effects = EffectRecorder((job.directory, os.path.dirname(job.directory)))
         self.facts = factlog.FactLog(self.project)
@@ -102,6 +104,7 @@ class Worker:
             "candidate": self._candidate,
             "user": self._user,
             "measure": self._measure,
+            "inputs": self._inputs,
         }
         self.recorder = Recorder(
             self.project,
@@ -159,6 +162,9 @@ class Worker:
         self.effects.install()
         self.watch.install()
         self.recorder.install()
+        if self.job.mode == "golden":
+            self.recorder.tells_of_children = True
+            children.tell_spawned(os.path.join(self.job.directory, "events"))
         for name in ("__main__", "gbfix.worker.job", "gbfix.worker.program"):
             # The program must not find our modules in place of its own.
             if name == "__main__":
@@ -370,6 +376,13 @@ class Worker:
             return self._as_user.call(region, index, target, args, kwargs, self.writer.write)
         finally:
             self._count()
+
+    def _inputs(
+        self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if index == 0:
+            kept_inputs.keep(self.job.directory, region.key, target, args, kwargs)
+        return self._go_on(region, index, target, args, kwargs)
 
     def _measure(
         self, region: Region, index: int, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

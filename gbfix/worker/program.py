@@ -30,6 +30,7 @@ def run_program(target: Target, overlay: Overlay, calls: int) -> int:
     Runs ``atexit`` handlers and joins non-daemon threads, as the interpreter does at its end.
     """
     os.chdir(target.cwd or os.getcwd())
+    os.environ.update(target.environment)
     status = 0
     try:
         if target.kind == "script":

@@ -84,6 +84,8 @@ class Job:
     #: Variations of reachable state are left out: the rewrite's proof covers that it is constant.
     constant_state: bool = False
     exclude: tuple[str, ...] = ()
+    #: Folders and files of installed packages that may be patched as the project's own.
+    include: tuple[str, ...] = ()
     #: Where copies of the user's files go before they change (see `gbfix.worker.fileguard`).
     guard: str = ""
     #: A candidate is pointless once its region breaks again on one of these lines of this file,

@@ -6,17 +6,20 @@ compile it for real.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from gbfix.worker.protocol import RegionSeen
+from gbfix.worker import children
+from gbfix.worker.protocol import Failed, RegionSeen
 from gbfix.worker.values import Project
 
 real_compile = torch.compile
@@ -58,6 +61,37 @@ def _out_of_its_way(target: Any) -> Iterator[None]:
         own["_compiled_call_impl"] = ours
 
 
+class Turns:
+    """Lets one thread in at a time, in the order in which they came.
+
+    Which call is the first must not depend on the luck of threads.
+    """
+
+    #: Seconds until a thread gives up: the one that is in may wait for what this one will do.
+    PATIENCE = 20.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: collections.deque[threading.Event] = collections.deque()
+
+    @contextlib.contextmanager
+    def mine(self) -> Iterator[bool]:
+        """Wait for one's turn; False where it did not come in time."""
+        turn = threading.Event()
+        with self._lock:
+            self._queue.append(turn)
+            if self._queue[0] is turn:
+                turn.set()
+        came = turn.wait(self.PATIENCE)
+        try:
+            yield came
+        finally:
+            with self._lock:
+                self._queue.remove(turn)
+                if self._queue:
+                    self._queue[0].set()
+
+
 class Recorder:
     """Replaces `torch.compile` and its kin for the rest of the process."""
 
@@ -67,7 +101,7 @@ class Recorder:
         limit: int,
         enough: int,
         handler: Handler,
-        announce: Callable[[RegionSeen], None],
+        announce: Callable[[RegionSeen | Failed], None],
         changed: Callable[[bool], None],
     ) -> None:
         self._project = project
@@ -78,8 +112,17 @@ class Recorder:
         self._changed = changed
         self.regions: dict[str, Region] = {}
         self._codes: dict[object, str] = {}
-        self._depth = 0
-        self._thread = threading.get_ident()
+        #: Per thread: whether a call of a region is on its way there.
+        self._here = threading.local()
+        self._turns = Turns()
+        #: Threads that a call of a region started (as DataParallel does): parts of it.
+        self._started_inside: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        #: The process that records a call at this moment; in its forks, another one's number.
+        self._recording = 0
+        self._process = os.getpid()
+        self._told: set[str] = set()
+        #: Whether to name the regions that processes call which the program forked.
+        self.tells_of_children = False
         #: Set inside a fork that runs an observed (uncompiled) function: inner regions compile.
         self.inner: Callable[[Any, Region], Any] | None = None
 
@@ -88,12 +131,22 @@ class Recorder:
 
         @functools.wraps(real_compile)
         def compile(model: Any = None, **kwargs: Any) -> Any:
-            return recorder.compile(model, kwargs, _caller())
+            return recorder.compile(model, kwargs, recorder._caller(model))
 
         def module_compile(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-            place = _caller()
+            place = recorder._caller(module)
             module._compiled_call_impl = recorder.wrap(module, module._call_impl, kwargs, place)
 
+        start = threading.Thread.start
+
+        @functools.wraps(start)
+        def start_noted(thread: threading.Thread) -> None:
+            if recorder._is_inside():
+                recorder._started_inside.add(thread)
+            start(thread)
+
+        thread_class: Any = threading.Thread
+        thread_class.start = start_noted
         module_class: Any = torch.nn.Module
         module_class.compile = module_compile
         torch.compile = compile
@@ -107,7 +160,7 @@ class Recorder:
         if isinstance(model, torch.nn.Module):
             from torch._dynamo.eval_frame import OptimizedModule
 
-            context: Any = lambda fn: self.wrap(model, fn, kwargs, place)  # noqa: E731
+            context: Any = lambda fn: self._in_context(model, fn, kwargs, place)  # noqa: E731
             context.callback = None
             optimized = OptimizedModule(model, context)
             object.__setattr__(optimized, "_gbfix_region", True)
@@ -123,6 +176,36 @@ class Recorder:
         region = self._region(target, kwargs, place)
         return self._wrapper(region, target, function)
 
+    def _in_context(
+        self, model: torch.nn.Module, function: Any, kwargs: dict[str, Any], place: tuple[str, int]
+    ) -> Any:
+        """What ``OptimizedModule.dynamo_ctx`` makes of a function: torch's own, or a framework's.
+
+        Lightning gives it the steps of a module, of which the program takes some: a region each,
+        once it is called.
+        """
+        by_steps = hasattr(model, "training_step")
+        is_a_step = getattr(function, "__self__", None) is model and not getattr(
+            function, "__name__", ""
+        ).endswith(("__call__", "_call_impl"))
+        if not by_steps:
+            return self.wrap(model, function, kwargs, place)
+        target = function if is_a_step else model
+        made: list[Any] = []
+
+        @functools.wraps(function)
+        def gbfix_step(*args: Any, **kw: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return function(*args, **kw)
+            if not made:
+                made.append(self.wrap(target, function, kwargs, place))
+            return made[0](*args, **kw)
+
+        step: Any = gbfix_step
+        step._torchdynamo_inline = step._torchdynamo_orig_callable = function
+        step._gbfix_region = True
+        return step
+
     def observe(self, qualname: str) -> Callable[[Any], Any]:
         """A decorator that records calls of a function that nothing compiles (any more)."""
 
@@ -136,6 +219,27 @@ class Recorder:
         return decorate
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _caller(self, model: Any) -> tuple[str, int]:
+        """File and line of the frame that compiled, outside gbfix.
+
+        Of a module that a framework compiles (or whose ``torch.compile`` it wraps), the project's
+        own frame that led there; not past an import, as libraries compile their own parts then.
+        """
+        here = os.path.dirname(os.path.realpath(__file__))
+        frame = sys._getframe(2)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+            frame = frame.f_back
+        nearest = frame.f_code.co_filename, frame.f_lineno
+        outer: Any = frame if isinstance(model, torch.nn.Module) else None
+        while outer is not None and not nearest[0].startswith(_TORCH):
+            name = outer.f_code.co_filename
+            if name.startswith("<frozen importlib"):
+                break
+            if self._project.owns(name):
+                return name, outer.f_lineno
+            outer = outer.f_back
+        return nearest
 
     def _wrapper(self, region: Region | None, target: Any, function: Any) -> Any:
         def gbfix_region(*args: Any, **kwargs: Any) -> Any:
@@ -161,29 +265,62 @@ class Recorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        if self._depth or threading.get_ident() != self._thread:
+        if self._is_inside():
             if self.inner is not None and not region.observed_only:
                 with _out_of_its_way(target):
                     return self.inner(target, region)(*args, **kwargs)
             return function(*args, **kwargs)
-        if region.calls >= self._limit:
-            self._changed(self._satisfied())
+        if os.getpid() != self._process:
+            self._tell_of_child(region, target)
             return function(*args, **kwargs)
-        index = region.calls
-        region.calls += 1
-        self._depth += 1
+        # One call at a time, in the order in which they came: they fork, and are counted.
+        with self._turns.mine() as is_mine:
+            if is_mine and region.calls < self._limit:
+                region.calls += 1
+                return self._record(region, region.calls - 1, target, args, kwargs)
+        self._changed(self._satisfied())
+        return function(*args, **kwargs)
+
+    def _tell_of_child(self, region: Region, target: Any) -> None:
+        """A process that the program forked calls a region: said once, not recorded."""
+        if region.key in self._told or not self.tells_of_children:
+            return
+        self._told.add(region.key)
+        code, name = definition(target)
+        path, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+        self._announce(Failed(children.KIND, name, path, line, key=region.key))
+
+    def _is_inside(self) -> bool:
+        """Whether this call is a part of one that is recorded, or of what is tried at one."""
+        if getattr(self._here, "depth", 0):
+            return True
+        if threading.current_thread() in self._started_inside:
+            return True
+        return self._recording not in (0, os.getpid())
+
+    def _record(
+        self,
+        region: Region,
+        index: int,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        self._here.depth = 1
+        self._recording = os.getpid()
         try:
             with _out_of_its_way(target):
                 return self._handler(region, index, target, args, kwargs)
         finally:
-            self._depth -= 1
+            self._here.depth = 0
+            self._recording = 0
             self._changed(self._satisfied())
 
     def _satisfied(self) -> bool:
         return all(region.calls >= self._enough for region in self.regions.values())
 
     def _region(self, target: Any, kwargs: dict[str, Any], place: tuple[str, int]) -> Region | None:
-        code, name = _definition(target)
+        code, name = definition(target)
         path = code.co_filename if code is not None else ""
         if not self._project.owns(place[0]) and not self._project.owns(path):
             return None
@@ -213,8 +350,8 @@ def _shown(value: object) -> str:
     return getattr(value, "__name__", text) if text.startswith("<") else text
 
 
-def _definition(target: Any) -> tuple[Any, str]:
-    """The code object and qualified name of what was compiled."""
+def definition(target: Any) -> tuple[Any, str]:
+    """The code object and qualified name of what is compiled."""
     if isinstance(target, torch.nn.Module):
         forward: Any = vars(target).get("forward", type(target).forward)
         forward = getattr(forward, "__func__", forward)
@@ -233,12 +370,3 @@ def _unwrapped(function: Any) -> Any:
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
-
-
-def _caller() -> tuple[str, int]:
-    """File and line of the frame that compiled, outside gbfix."""
-    here = os.path.dirname(os.path.realpath(__file__))
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno

@@ -49,10 +49,16 @@ def qualified(kind: type) -> str:
 
 
 class Project:
-    """Decides which files are the user's own: under the root, in no installed package."""
+    """Decides which files are the user's own: under the root, in no installed package.
 
-    def __init__(self, root: str, exclude: tuple[str, ...] = ()) -> None:
+    Those of ``include`` (folders and files) may be patched as well.
+    """
+
+    def __init__(
+        self, root: str, exclude: tuple[str, ...] = (), include: tuple[str, ...] = ()
+    ) -> None:
         self.root = os.path.realpath(root)
+        self._include = tuple(os.path.realpath(path) for path in include)
         self._exclude = tuple(os.path.realpath(os.path.join(root, path)) for path in exclude)
         self._outside = {os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)} | {
             os.path.dirname(os.path.realpath(torch.__file__)),
@@ -66,9 +72,11 @@ class Project:
         if not path or path.startswith("<"):
             return False
         real = os.path.realpath(path)
-        if not real.startswith(self.root + os.sep):
-            return False
         if any(real == item or real.startswith(item + os.sep) for item in self._exclude):
+            return False
+        if any(real == item or real.startswith(item + os.sep) for item in self._include):
+            return True
+        if not real.startswith(self.root + os.sep):
             return False
         parts = real[len(self.root) :].split(os.sep)
         if "site-packages" in parts or "dist-packages" in parts:
