@@ -55,7 +55,7 @@ class TryShapes(Codemod):
     """
 
     name = "try-shapes"
-    codes = ("torch-runtime-error",)
+    codes = ("torch-runtime-error", "GB4315")
     examples = (
         Example(
             _tried("z = x + y  # as it comes", "z = x + y.t()"),

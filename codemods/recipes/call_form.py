@@ -10,6 +10,8 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
+from gbfix.schema import Fact
+
 from ..api.splice import Splice
 from .api_table import TABLE, Form
 
@@ -19,12 +21,14 @@ _FACTS = {
     "x": tensor(3, 3),
     "x.data": tensor(3, 3),
     "k": scalar(2.0),
+    "flag": scalar(True),
+    "axes": Fact("list", "list", items=(scalar(2), scalar(3))),
 }
 _WARNS = "the original warns that it is called in an outdated way; the patch does not"
 
 
 def _source(body: str) -> str:
-    return f"import torch\nfrom torch import nn\n\n\ndef f(a, m, x, k, xs):\n    {body}\n"
+    return f"import numpy as np\nimport torch\nfrom torch import nn\n\n\ndef f(a, m, x, k, xs, flag, axes):\n    {body}\n"
 
 
 class CallForm(Codemod):
@@ -35,6 +39,8 @@ class CallForm(Codemod):
       so do ``sub``, ``addcmul``, ``addcdiv``, ``addmm`` and the like;
     - ``nn.MSELoss(size_average=False)`` becomes ``nn.MSELoss(reduction="sum")``;
     - ``x.new().resize_(2, 3)`` becomes ``x.new_empty((2, 3))``;
+    - ``np.finfo(x.numpy().dtype)`` becomes ``torch.finfo(x.dtype)``, and ``np.unique`` of a list of
+      ints that is only gone through ``sorted(set(...))``;
     - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``.
 
@@ -48,7 +54,7 @@ class CallForm(Codemod):
     """
 
     name = "call-form"
-    codes = ("GB0007", "GB0117", "GB0126", "GB0127", "GB0193", "GB0208", "GB0225")
+    codes = ("GB0007", "GB0059", "GB0117", "GB0126", "GB0127", "GB0157", "GB0193", "GB0208", "GB0225")
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
         for title, code, before, after in (
@@ -80,6 +86,19 @@ class CallForm(Codemod):
                 "torch.LongTensor().resize_(3)",
                 "torch.empty(3, dtype=torch.int64)",
             ),
+            (
+                "a loss, by a flag",
+                "GB0208",
+                "nn.MSELoss(flag)",
+                'nn.MSELoss(reduction="sum" if flag is False else "mean")',
+            ),
+            (
+                "limits of a type",
+                "GB0157",
+                "np.finfo(torch.tensor(0, dtype=a.dtype).numpy().dtype)",
+                "torch.finfo(a.dtype)",
+            ),
+            ("axes", "GB0059", "sorted(np.unique(axes).astype(int))", "sorted(sorted(set(axes)))"),
             (
                 "a leaf",
                 "GB0225",
