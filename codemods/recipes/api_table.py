@@ -234,8 +234,7 @@ def _gone_through(site: Site, call: cst.Call) -> bool:
         case _:
             return False
     return all(
-        place is target or place in set(walk(call)) or _is_iterated(site, place)
-        for place in places
+        place is target or place in set(walk(call)) or _is_iterated(site, place) for place in places
     )
 
 

@@ -9,7 +9,6 @@ import libcst as cst
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-
 from gbfix.schema import Fact
 
 from ..api.splice import Splice
@@ -28,7 +27,8 @@ _WARNS = "the original warns that it is called in an outdated way; the patch doe
 
 
 def _source(body: str) -> str:
-    return f"import numpy as np\nimport torch\nfrom torch import nn\n\n\ndef f(a, m, x, k, xs, flag, axes):\n    {body}\n"
+    imports = "import numpy as np\nimport torch\nfrom torch import nn\n"
+    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes):\n    {body}\n"
 
 
 class CallForm(Codemod):
@@ -54,7 +54,9 @@ class CallForm(Codemod):
     """
 
     name = "call-form"
-    codes = ("GB0007", "GB0059", "GB0117", "GB0126", "GB0127", "GB0157", "GB0193", "GB0208", "GB0225")
+    codes = (
+        "GB0007", "GB0059", "GB0117", "GB0126", "GB0127", "GB0157", "GB0193", "GB0208", "GB0225",
+    )  # fmt: skip
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
         for title, code, before, after in (
@@ -128,7 +130,7 @@ class CallForm(Codemod):
         splice = Splice(site)
         forms = dict(_forms(site, site.function or site.statement, splice))
         near = {site.node, *site.ancestors(site.node), *walk(site.statement)}
-        if not any(call in near for call in forms):
+        if not any(call in near or _is_read(site, call) for call in forms):
             return
         for call, form in forms.items():
             if not any(call is not other and call in set(walk(other)) for other in forms):
@@ -142,6 +144,15 @@ class CallForm(Codemod):
             rank=10,
             notes=tuple(dict.fromkeys(notes)),
         )
+
+
+def _is_read(site: Site, call: cst.Call) -> bool:
+    """Whether the call's value has a name, of which the break's statement speaks."""
+    holder = site.parent(call)
+    if not isinstance(holder, cst.Assign):
+        return False
+    names = {part.target.value for part in holder.targets if isinstance(part.target, cst.Name)}
+    return any(isinstance(n, cst.Name) and n.value in names for n in walk(site.statement))
 
 
 def _forms(site: Site, block: cst.CSTNode, splice: Splice) -> Iterator[tuple[cst.Call, Form]]:

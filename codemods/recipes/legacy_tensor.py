@@ -27,8 +27,8 @@ def _source(*lines: str) -> str:
 
 class LegacyTensor(Codemod):
     """*What it does.*  Writes ``torch.FloatTensor(x.size())`` as
-    ``torch.empty(x.size(), dtype=torch.float32)``, and the like of the other legacy types; also where
-    a local name stands for the type (``Float = torch.cuda.FloatTensor if x.is_cuda else
+    ``torch.empty(x.size(), dtype=torch.float32)``, and the like of the other legacy types; also
+    where a local name stands for the type (``Float = torch.cuda.FloatTensor if x.is_cuda else
     torch.FloatTensor``).
 
     Dynamo takes the size for a list of numbers, and traces a tensor that holds them.
@@ -77,7 +77,10 @@ class LegacyTensor(Codemod):
             why="numbers",
         ),
         NearMiss(
-            _source(_ALIAS, "y = Float(x)", "return y + x"), at="y + x", facts=_FACTS, why="a tensor"
+            _source(_ALIAS, "y = Float(x)", "return y + x"),
+            at="y + x",
+            facts=_FACTS,
+            why="a tensor",
         ),
     )
 

@@ -91,7 +91,7 @@ class ProbeAtImport(Codemod):
             why="an argument of the call",
         ),
         NearMiss(
-            _source("shutil.which('nvcc') is not None") + "\n\nimport os\nos.environ['PATH'] = ''\n",
+            _source("shutil.which('nvcc') is not None") + "\n\nimport os\nos.environ['P'] = ''\n",
             at="shutil.which('nvcc')",
             facts=_FACTS,
             why="the search path changes",
@@ -195,7 +195,10 @@ def _takes(site: Site, node: cst.CSTNode) -> bool:
         ):
             return _takes(site, value)
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            return all(_takes(site, element.value) for element in elements)
+            return all(
+                isinstance(element, cst.Element) and _takes(site, element.value)
+                for element in elements
+            )
     return False
 
 

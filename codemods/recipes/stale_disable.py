@@ -22,7 +22,7 @@ _DISABLE = frozenset(
     }
 )
 _DISALLOW = frozenset({"torch._dynamo.disallow_in_graph", "torch.compiler.disallow_in_graph"})
-_SKIPPED = re.compile(r"<(?:function|bound method) ([\w.<>]+)")
+_SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 
 
 def _source(above: str, body: str = "return norm(x) + 1") -> str:
@@ -46,8 +46,8 @@ class StaleDisable(Codemod):
 
     Most of these were put there against an error of an older torch.
 
-    *When it applies.*  Dynamo skipped a function of the project for that reason, and the place where
-    it was disabled is in the project.
+    *When it applies.*  Dynamo skipped a function of the project for that reason, and the place
+    where it was disabled is in the project.
 
     *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
     that. Where the function breaks for a reason of its own, other rewrites have to mend it, or the
@@ -127,10 +127,9 @@ def _undo(site: Site, view: Site, splice: Splice) -> bool:
                 if _is(view, func, _DISABLE) and _is_meant(site, view, node, what, skipped):
                     splice.replace(node, splice.source_of(what))
                     found = True
-                elif _is(view, func, _DISALLOW) and isinstance(view.parent(node), cst.Expr):
-                    if site.code == "GB0007" and (dotted(what) or "").rpartition(".")[2] in skipped:
-                        splice.delete_lines(view.statement_of(node))
-                        found = True
+                elif _is(view, func, _DISALLOW) and _disallows(site, view, node, what, skipped):
+                    splice.delete_lines(view.statement_of(node))
+                    found = True
     return found
 
 
@@ -143,6 +142,14 @@ def _skipped(site: Site) -> frozenset[str]:
     if called is not None and dotted(called):
         names.add((dotted(called) or "").rpartition(".")[2])
     return frozenset(names)
+
+
+def _disallows(
+    site: Site, view: Site, call: cst.Call, what: cst.BaseExpression, skipped: frozenset[str]
+) -> bool:
+    """Whether a statement keeps the skipped function out of graphs, and does nothing else."""
+    named = (dotted(what) or "").rpartition(".")[2]
+    return site.code == "GB0007" and isinstance(view.parent(call), cst.Expr) and named in skipped
 
 
 def _is_meant(
@@ -167,4 +174,3 @@ def _disables(view: Site, decorator: cst.BaseExpression) -> bool:
 
 def _is(view: Site, func: cst.BaseExpression, names: frozenset[str]) -> bool:
     return resolve(view.module, func) in names
-

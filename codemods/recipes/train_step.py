@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -13,7 +14,7 @@ from gbfix.analysis.build import as_tuple
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import dotted, walk, words
-from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError
+from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError, Statement
 
 from ..hoist.compiled import Compiled, compiled
 from ..hoist.halves import CannotSplit
@@ -100,8 +101,8 @@ class TrainStep(Codemod):
         if found is None or whole.decorator is None:
             return
         first, last = found
-        half = function.body.body[first:last]
-        after = function.body.body[last:]
+        lines = [cast(Statement, line) for line in function.body.body]
+        half, after = lines[first:last], lines[last:]
         made, read = _interface(half, after)
         if not made or not set(made) <= states(function).definitely_before(after[0]):
             return
@@ -120,7 +121,7 @@ class _Half:
     name: str
     given: tuple[str, ...]
     made: tuple[str, ...]
-    lines: Sequence[cst.BaseStatement]
+    lines: Sequence[Statement]
     me: str | None
 
 
@@ -246,8 +247,8 @@ def _is_docstring(line: cst.CSTNode) -> bool:
 
 
 def _interface(
-    half: Sequence[cst.BaseStatement],
-    after: Sequence[cst.BaseStatement],
+    half: Sequence[Statement],
+    after: Sequence[Statement],
 ) -> tuple[tuple[str, ...] | None, frozenset[str]]:
     """What the half makes that is read afterwards (None: not plain to see), and what it reads."""
     what = activity(cst.Module(half))
@@ -264,4 +265,3 @@ def _me(site: Site, function: cst.FunctionDef) -> str | None:
     if site.class_of(function) is None or not function.params.params:
         return None
     return function.params.params[0].name.value
-
