@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from typing import cast
 
 import libcst as cst
 
@@ -266,7 +265,7 @@ class ClassAtModule(Codemod):
             line = others[0]
             inside = {made: new.pop(made) for made in list(new) if made in set(walk(others[0]))}
             for old, made in inside.items():
-                line = cast(cst.CSTNode, line.deep_replace(old, made))
+                line = line.deep_replace(old, made)
             edit.replace(others[0], _without_blank_lines(line))
         edit.insert_before(top, given.node.with_changes(leading_lines=[*space, *comments]))
         for old, made in new.items():

@@ -182,8 +182,9 @@ def _takes(site: Site, node: cst.CSTNode) -> bool:
                 return False
             if answers_alike(site, resolve(site.module, func) or ""):
                 return True
-            is_method = isinstance(func, cst.Attribute) and func.attr.value in _METHODS
-            return is_method and _asks(func) and _takes(site, func.value)
+            if not isinstance(func, cst.Attribute) or func.attr.value not in _METHODS:
+                return False
+            return _asks(func) and _takes(site, func.value)
         case cst.Comparison(left=left, comparisons=parts):
             return all(_takes(site, item) for item in (left, *(part.comparator for part in parts)))
         case cst.BooleanOperation(left=left, right=right):
