@@ -164,33 +164,7 @@ def best_by_key(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     )
 
 
-def sized_by_shape(site: Site, call: cst.Call, splice: Splice) -> Form | None:
-    """``x.new().resize_(2, 3)`` and ``torch.FloatTensor().resize_(2, 3)`` are new tensors."""
-    match call.func:
-        case cst.Attribute(
-            value=cst.Call(func=made, args=[]), attr=cst.Name("resize_" | "resize_as_" as how)
-        ):
-            pass
-        case _:
-            return None
-    if any(arg.keyword or arg.star for arg in call.args) or not call.args:
-        return None
-    sizes = [splice.source_of(arg.value) for arg in call.args]
-    if how == "resize_as_":
-        if len(sizes) != 1:
-            return None
-        sizes = [f"{sizes[0]}.shape"]
-    size = sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
-    match made:
-        case cst.Attribute(value=owner, attr=cst.Name("new")) if _is_tensor(site, owner):
-            return Form(f"{splice.source_of(owner)}.new_empty({size})")
-        case cst.Attribute(value=torch, attr=cst.Name(kind)):
-            if resolve(site.module, made) == f"torch.{kind}" and kind in LEGACY_DTYPES:
-                home = splice.source_of(torch)
-                return Form(f"{home}.empty({size}, dtype={home}.{LEGACY_DTYPES[kind]})")
-    return None
-
-
+#: The types of the legacy constructors.
 LEGACY_DTYPES = {
     "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
     "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "ByteTensor": "uint8",
@@ -249,7 +223,7 @@ def _is_iterated(site: Site, node: cst.CSTNode) -> bool:
 
 
 def limits_of_dtype(site: Site, call: cst.Call, splice: Splice) -> Form | None:
-    """``np.finfo(x.numpy().dtype)`` is ``torch.finfo(x.dtype)``."""
+    """``np.finfo(torch.tensor(0, dtype=d).numpy().dtype)`` is ``torch.finfo(d)``."""
     name = resolve(site.module, call.func) or ""
     match call:
         case cst.Call(
@@ -270,13 +244,13 @@ def limits_of_dtype(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     torch = next((n for n, home in import_map(site.module).items() if home == "torch"), None)
     if torch is None:
         return None
-    dtype = f"{splice.source_of(whole)}.dtype"
     match whole:
         case cst.Call(
             func=func, args=[cst.Arg(), cst.Arg(keyword=cst.Name("dtype"), value=given)]
         ) if resolve(site.module, func) == "torch.tensor":
             dtype = splice.source_of(given)
-    return Form(f"{torch}.{name.partition('.')[2]}({dtype})")
+            return Form(f"{torch}.{name.partition('.')[2]}({dtype})")
+    return None
 
 
 _FACTORIES = words(
@@ -308,8 +282,6 @@ def leaf(site: Site, call: cst.Call, splice: Splice) -> Form | None:
 #: The rows by the codes under which their calls break.
 TABLE: dict[str, tuple[Row, ...]] = {
     "GB0117": (number_first,),
-    "GB0126": (sized_by_shape,),
-    "GB0127": (sized_by_shape,),
     "GB0059": (numbers_in_order,),
     "GB0157": (limits_of_dtype,),
     "GB0193": (best_by_key,),

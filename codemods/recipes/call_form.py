@@ -38,9 +38,8 @@ class CallForm(Codemod):
     - ``x.add_(0.5, y)`` (the number first, as until torch 1.0) becomes ``x.add_(y, alpha=0.5)``;
       so do ``sub``, ``addcmul``, ``addcdiv``, ``addmm`` and the like;
     - ``nn.MSELoss(size_average=False)`` becomes ``nn.MSELoss(reduction="sum")``;
-    - ``x.new().resize_(2, 3)`` becomes ``x.new_empty((2, 3))``;
-    - ``np.finfo(x.numpy().dtype)`` becomes ``torch.finfo(x.dtype)``, and ``np.unique`` of a list of
-      ints that is only gone through ``sorted(set(...))``;
+    - ``np.finfo`` of the dtype that an array of a tensor would have becomes ``torch.finfo``, and
+      ``np.unique`` of a list of ints that is only gone through ``sorted(set(...))``;
     - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``.
 
@@ -55,7 +54,7 @@ class CallForm(Codemod):
 
     name = "call-form"
     codes = (
-        "GB0007", "GB0059", "GB0117", "GB0126", "GB0127", "GB0157", "GB0193", "GB0208", "GB0225",
+        "GB0007", "GB0059", "GB0117", "GB0157", "GB0193", "GB0208", "GB0225",
     )  # fmt: skip
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
@@ -80,13 +79,6 @@ class CallForm(Codemod):
                 "GB0208",
                 "nn.functional.l1_loss(a, m, reduce=False)",
                 'nn.functional.l1_loss(a, m, reduction="none")',
-            ),
-            ("a new tensor", "GB0126", "x.data.new().resize_(3, 2)", "x.data.new_empty((3, 2))"),
-            (
-                "a new tensor of a type",
-                "GB0126",
-                "torch.LongTensor().resize_(3)",
-                "torch.empty(3, dtype=torch.int64)",
             ),
             (
                 "a loss, by a flag",
@@ -121,7 +113,6 @@ class CallForm(Codemod):
             ("a.add_(m)", "GB0117", "as it should be"),
             ("a.add_(k, xs)", "GB0117", "not seen to be a tensor"),
             ("nn.MSELoss(size_average=k)", "GB0208", "a flag that is no literal"),
-            ("x.resize_(3, 2)", "GB0126", "a tensor that others have"),
             ("min(xs, key=len, default=3)", "GB0193", "nothing at all has an answer"),
         )
     )

@@ -42,7 +42,7 @@ class LegacyTensor(Codemod):
     """
 
     name = "legacy-tensor"
-    codes = ("GB4315", "torch-runtime-error", "GB0007", "GB0088")
+    codes = ("GB4315", "torch-runtime-error")
     examples = (
         Example(
             _source("y = torch.FloatTensor(x.size())", "y[..., 0] = x[..., 0]", "return y"),

@@ -63,8 +63,8 @@ class TrainStep(Codemod):
     instead of the whole.
 
     *When it applies.*  The function that is compiled (by its decorator, by one call of
-    ``torch.compile``, or as ``self.step = torch.compile(self._step)``) calls ``backward()`` in its
-    own body. Dynamo breaks at the optimizer by design.
+    ``torch.compile``, or as ``self.step = torch.compile(self._step)``) calls ``backward()`` and an
+    optimizer's ``step()`` in its own body. Dynamo breaks at the optimizer by design.
 
     *Fix safety.*  Safe: the same statements run in the same order.
 
@@ -213,8 +213,8 @@ def _bound_call(site: Site, function: cst.FunctionDef) -> Compiled | None:
 def _forward(lines: Sequence[cst.BaseStatement]) -> tuple[int, int] | None:
     """Where the forward half begins and ends among the statements of the step."""
     backward = [i for i, line in enumerate(lines) if _calls(line) == "backward"]
-    if len(backward) != 1:
-        return None
+    if len(backward) != 1 or not any(_calls(line) == "step" for line in lines):
+        return None  # without an optimizer, the backward pass can be traced, too
     last = backward[0]
     first = 0
     while first < last and (_calls(lines[first]) in _EAGER or _is_docstring(lines[first])):
