@@ -111,7 +111,9 @@ def reduction(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     for position, arg in enumerate(call.args):
         keyword = arg.keyword.value if arg.keyword is not None else ""
         if not keyword and position >= inputs and loss in _AVERAGE_FIRST:
-            keyword = ("size_average", "reduce", "reduction", "")[min(position - inputs, 3)]
+            if position - inputs > 2:
+                return None
+            keyword = ("size_average", "reduce", "reduction")[position - inputs]
         if keyword in ("size_average", "reduce"):
             legacy[keyword] = arg.value
         elif keyword != "reduction":

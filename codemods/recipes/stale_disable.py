@@ -22,6 +22,10 @@ _DISABLE = frozenset(
     }
 )
 _DISALLOW = frozenset({"torch._dynamo.disallow_in_graph", "torch.compiler.disallow_in_graph"})
+_BREAKS = re.compile(
+    r"\.(?:numpy|tolist|item|backward|step|save|nonzero)\(|\b(?:print|open|input)\("
+    r"|\b(?:np|numpy|time|logging|logger|log|warnings|subprocess|requests)\."
+)
 _SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 
 
@@ -50,8 +54,8 @@ class StaleDisable(Codemod):
     where it was disabled is in the project.
 
     *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
-    that. Where the function breaks for a reason of its own, other rewrites have to mend it, or the
-    rewrite is rejected.
+    that. Where the function does what breaks graphs by itself (``print``, ``.item()``, numpy), other
+    rewrites are tried first.
 
     *Refuses.*  Names that the file binds to something else.
     """
@@ -102,8 +106,21 @@ class StaleDisable(Codemod):
                 continue
             splice = Splice(view)
             if _undo(site, view, splice):
-                yield splice.rewrite("compile what was kept from it", rank=8)
+                rank = 95 if _breaks_anyway(site, view) else 8
+                yield splice.rewrite("compile what was kept from it", rank=rank)
                 return
+
+
+def _breaks_anyway(site: Site, view: Site) -> bool:
+    """Whether the function does what Dynamo leaves graphs for: then it was kept out for a reason."""
+    skipped = _skipped(site)
+    return any(
+        isinstance(node, cst.FunctionDef)
+        and node.name.value in skipped
+        and any(_disables(view, item.decorator) for item in node.decorators)
+        and _BREAKS.search(view.text(node.body)) is not None
+        for node in walk(view.module)
+    )
 
 
 def _speaks_of_it(site: Site) -> bool:
