@@ -54,8 +54,8 @@ class StaleDisable(Codemod):
     where it was disabled is in the project.
 
     *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
-    that. Where the function does what breaks graphs by itself (``print``, ``.item()``, numpy), other
-    rewrites are tried first.
+    that. Where the function does what breaks graphs by itself (``print``, ``.item()``, numpy),
+    other rewrites are tried first.
 
     *Refuses.*  Names that the file binds to something else.
     """
@@ -112,7 +112,7 @@ class StaleDisable(Codemod):
 
 
 def _breaks_anyway(site: Site, view: Site) -> bool:
-    """Whether the function does what Dynamo leaves graphs for: then it was kept out for a reason."""
+    """Whether the function breaks graphs by itself: then it was kept out for a reason."""
     skipped = _skipped(site)
     return any(
         isinstance(node, cst.FunctionDef)
