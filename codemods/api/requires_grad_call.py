@@ -105,6 +105,8 @@ def gives_no_history(site: Site) -> bool:
     returned = [node.value for node in walk(site.function.body) if isinstance(node, cst.Return)]
     facts = [site.fact(value) for value in returned if value is not None]
     return all(
-        fact is not None and not any(part.requires_grad for part in (fact, *(fact.items or ())))
+        fact is not None
+        and fact.kind not in ("dict", "object")
+        and not any(part.requires_grad for part in (fact, *(fact.items or ())))
         for fact in facts
     )

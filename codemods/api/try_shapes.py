@@ -10,7 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.scopes import function_scope, resolve
+from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Span
@@ -20,11 +20,23 @@ from .splice import Splice
 _CAUGHT = frozenset({"builtins.RuntimeError", "builtins.Exception"})
 _OPERATORS = (cst.Add, cst.Multiply, cst.Divide)
 _FACTS = {"x": tensor(2, 3), "y": tensor(3, 2), "x.T": tensor(3, 2)}
+_FIT = '''def {name}(x, y):
+    """Whether an operator takes both: tensors on one device, of shapes that broadcast."""
+    if not (isinstance(x, {torch}.Tensor) and isinstance(y, {torch}.Tensor)):
+{others}
+    if x.device != y.device and x.dim() > 0 and y.dim() > 0:
+        return False
+    return all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1]))
+
+'''
+_NUMBERS = """        numbers = ({torch}.Tensor, int, float)
+        return isinstance(x, numbers) and isinstance(y, numbers)"""
 
 
-def _source(*lines: str) -> str:
+def _source(*lines: str, fit: str = "") -> str:
     body = "".join(f"    {line}\n" for line in lines)
-    return f"import torch\n\n\ndef f(x, y):\n{body}"
+    above = f"{_FIT.format(name='fit', torch='torch', others=fit)}\n" if fit else ""
+    return f"import torch\n\n\n{above}def f(x, y):\n{body}"
 
 
 def _tried(tried: str, instead: str, head: str = "except RuntimeError:") -> str:
@@ -40,8 +52,9 @@ class TryShapes(Codemod):
     except RuntimeError:
         z = x + y.t()
     ```
-    becomes ``if all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1])):``.  While
-    Dynamo traces, such an error ends the trace; shapes it knows.  ``view`` with ``reshape`` for
+    becomes ``if fit(x, y):``, with a function ``fit`` above that compares the shapes (and lets
+    through what is no tensor where the handler would not have caught its error).  While Dynamo
+    traces, such an error ends the trace; shapes it knows.  ``view`` with ``reshape`` for
     when it fails becomes ``reshape``, which views wherever that is possible.
 
     *When it applies.*  The ``try`` holds nothing but a sum, product or quotient of two tensors that
@@ -55,20 +68,35 @@ class TryShapes(Codemod):
     """
 
     name = "try-shapes"
-    codes = ("torch-runtime-error",)
+    codes = ("torch-runtime-error", "GB4315")
     examples = (
         Example(
             _tried("z = x + y  # as it comes", "z = x + y.t()"),
             _source(
-                "if all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1])):",
+                "if fit(x, y):",
                 "    z = x + y  # as it comes",
                 "else:",
                 "    z = x + y.t()",
                 "return z",
+                fit="        return True",
             ),
             at="x + y",
             facts=_FACTS,
             title="a sum",
+        ),
+        Example(
+            _tried("z = x + y", "z = x", "except Exception:"),
+            _source(
+                "if fit(x, y):",
+                "    z = x + y",
+                "else:",
+                "    z = x",
+                "return z",
+                fit=_NUMBERS.format(torch="torch"),
+            ),
+            at="x + y",
+            facts=_FACTS,
+            title="None and lists are caught, too",
         ),
         Example(
             _tried("z = x.T.view(6)", "z = x.T.reshape(6)", "except Exception:"),
@@ -150,7 +178,12 @@ class TryShapes(Codemod):
             case cst.BinaryOperation(left=left, operator=operator, right=right) if isinstance(
                 operator, _OPERATORS
             ) and _is_tensor(site, left, right):
-                test = _broadcast(site, left, right)
+                torch = next((n for n, of in import_map(site.module).items() if of == "torch"), "")
+                if not torch:
+                    return
+                name = fresh("fit", names_in(site.module))
+                test = f"{name}({code(left)}, {code(right)})"
+                _define(site, splice, name, torch, everything=_catches_all(site, handler))
                 start, head = site.span(tried), site.span(handler)
                 # Between `except` and its colon stands the class alone.
                 end = head.column + len("except" if handler.type is None else "except ")
@@ -188,7 +221,8 @@ def _is_tensor(site: Site, *nodes: cst.BaseExpression) -> bool:
     """Whether they are named tensors: reading them again does nothing else."""
     for node in nodes:
         fact = site.fact(node)
-        if dotted(node) is None or fact is None or fact.type != "torch.Tensor":
+        kinds = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.Parameter")
+        if dotted(node) is None or fact is None or fact.type not in kinds:
             return False
     return True
 
@@ -206,16 +240,19 @@ def _has_sizes(site: Site, call: cst.Call) -> bool:
     return not activity(call).mutates
 
 
-def _broadcast(site: Site, left: cst.BaseExpression, right: cst.BaseExpression) -> str:
-    taken = names_in(site.module)
-    if site.function is not None:
-        taken |= function_scope(site.function).locals
-    one = fresh("m", taken)
-    other = fresh("n", taken | {one})
-    return (
-        f"all({one} == {other} or 1 in ({one}, {other}) for {one}, {other} in"
-        f" zip({code(left)}.shape[::-1], {code(right)}.shape[::-1]))"
-    )
+def _catches_all(site: Site, handler: cst.ExceptHandler) -> bool:
+    """Whether the handler also catches what comes of values that are no tensors."""
+    caught = None if handler.type is None else resolve(site.module, handler.type)
+    return caught != "builtins.RuntimeError"
+
+
+def _define(site: Site, splice: Splice, name: str, torch: str, *, everything: bool) -> None:
+    """Put the function that asks above the statement of the module that holds the ``try``."""
+    others = _NUMBERS.format(torch=torch) if everything else "        return True"
+    text = _FIT.format(name=name, torch=torch, others=others)
+    text = text.replace("    ", site.module.default_indent)
+    top = site.top_level_statement(site.node)
+    splice.insert_line_before(top, text.replace("\n", site.module.default_newline))
 
 
 def _one_line(handler: cst.ExceptHandler) -> cst.SimpleStatementLine | None:

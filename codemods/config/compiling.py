@@ -46,7 +46,7 @@ class Compiling:
                 splice.insert(line + 1, 0, f"{newline}{setting}{newline}")
 
     def _last_import(self) -> int | None:
-        """The line of the last import at the head of the file, if the statement is in a function."""
+        """The line of the last import above everything else, if the statement is in a function."""
         if self.statement is None or self.view.function_of(self.statement) is None:
             return None
         last = None

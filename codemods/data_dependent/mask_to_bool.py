@@ -36,7 +36,7 @@ class MaskToBool(Codemod):
     """
 
     name = "mask-to-bool"
-    codes = ("torch-runtime-error", "GB0036")
+    codes = ("torch-runtime-error", "GB4315", "GB0036")
     examples = (
         Example(
             _source("x = x[m.byte()]"),

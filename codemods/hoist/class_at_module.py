@@ -251,9 +251,7 @@ class ClassAtModule(Codemod):
                 return
             if isinstance(holder, cst.Call) and holder.func is place:
                 objects.append(holder)
-            elif not _is_asked_of(site, place) and not _is_asked_for(site, place):
-                return
-            elif isinstance(holder, cst.Attribute) and holder.attr.value in given.of_objects:
+            elif _is_of_objects(holder, given) or not _is_known_use(site, place):
                 return
         top = site.top_level_statement(node)
         edit = site.edit()
@@ -267,7 +265,7 @@ class ClassAtModule(Codemod):
             line = others[0]
             inside = {made: new.pop(made) for made in list(new) if made in set(walk(others[0]))}
             for old, made in inside.items():
-                line = cst.ensure_type(line.deep_replace(old, made), cst.CSTNode)
+                line = line.deep_replace(old, made)
             edit.replace(others[0], _without_blank_lines(line))
         edit.insert_before(top, given.node.with_changes(leading_lines=[*space, *comments]))
         for old, made in new.items():
@@ -280,6 +278,14 @@ class ClassAtModule(Codemod):
             notes=() if safe else (_INSTANCE_NOTE,),
             rank=20,
         )
+
+
+def _is_of_objects(holder: cst.CSTNode | None, given: Closed) -> bool:
+    return isinstance(holder, cst.Attribute) and holder.attr.value in given.of_objects
+
+
+def _is_known_use(site: Site, place: cst.CSTNode) -> bool:
+    return _is_asked_of(site, place) or _is_asked_for(site, place)
 
 
 def _given(made: cst.Call, given: Closed) -> cst.Call:
@@ -305,9 +311,7 @@ def _without_blank_lines(line: cst.CSTNode) -> cst.CSTNode:
     return line.with_changes(leading_lines=above)
 
 
-def _bound_before(
-    site: Site, function: cst.FunctionDef, local: str, node: cst.ClassDef
-) -> bool:
+def _bound_before(site: Site, function: cst.FunctionDef, local: str, node: cst.ClassDef) -> bool:
     """Whether a local has one value in the whole function: a parameter, or bound once, above."""
     stores = [place for place in site.places_of(local, function.body) if _is_stored(site, place)]
     if local in parameters_of(function.params):
@@ -361,9 +365,9 @@ def _is_plain(site: Site, node: cst.ClassDef, given: Closed) -> bool:
                 return False
             case cst.FunctionDef(decorators=decorators, params=params):
                 names = {resolve(site.module, item.decorator, at=node) for item in decorators}
-                given = [param.default for param in params_of(params) if param.default is not None]
+                defaults = [p.default for p in params_of(params) if p.default is not None]
                 told = [param.annotation for param in params_of(params)] + [line.returns]
-                if not names <= _OF_METHODS or not all(map(_is_constant, given)):
+                if not names <= _OF_METHODS or not all(map(_is_constant, defaults)):
                     return False
                 if not all(_is_known(site, part) for part in told) or _sets_on_class(line):
                     return False

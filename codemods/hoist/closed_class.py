@@ -133,9 +133,7 @@ def _attributes(node: cst.ClassDef) -> set[str]:
     """Attributes that the class speaks of, and what its body binds."""
     spoken = {part.attr.value for part in walk(node) if isinstance(part, cst.Attribute)}
     bound = {
-        line.name.value
-        for line in walk(node)
-        if isinstance(line, cst.FunctionDef | cst.ClassDef)
+        line.name.value for line in walk(node) if isinstance(line, cst.FunctionDef | cst.ClassDef)
     }
     return spoken | bound
 

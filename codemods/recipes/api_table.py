@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import words
+from gbfix.analysis.scopes import import_map, resolve
+from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Site
 
 from ..api.requires_grad_call import gives_no_history
@@ -92,31 +92,55 @@ _LOSSES = words(
 )
 
 
+#: Losses whose first argument (of functions: the third) says whether they average.
+_AVERAGE_FIRST = words(
+    "L1Loss MSELoss KLDivLoss SmoothL1Loss SoftMarginLoss MultiLabelMarginLoss l1_loss mse_loss"
+    " kl_div smooth_l1_loss soft_margin_loss multilabel_margin_loss"
+)
+
+
 def reduction(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     """``nn.MSELoss(size_average=False)`` is ``nn.MSELoss(reduction="sum")``."""
     name = resolve(site.module, call.func) or ""
-    if not name.startswith("torch.nn.") or name.rpartition(".")[2] not in _LOSSES:
+    loss = name.rpartition(".")[2]
+    if not name.startswith("torch.nn.") or loss not in _LOSSES:
         return None
-    legacy: dict[str, bool | None] = {}
+    legacy: dict[str, cst.BaseExpression] = {}
     kept = []
-    for arg in call.args:
+    inputs = 2 if loss.islower() else 0
+    for position, arg in enumerate(call.args):
         keyword = arg.keyword.value if arg.keyword is not None else ""
-        if keyword not in ("size_average", "reduce"):
-            if keyword != "reduction":
-                kept.append(arg)
-            continue
-        match arg.value:
-            case cst.Name(value="True" | "False" | "None" as value):
-                legacy[keyword] = {"True": True, "False": False, "None": None}[value]
-            case _:
+        if not keyword and position >= inputs and loss in _AVERAGE_FIRST:
+            if position - inputs > 2:
                 return None
-    if all(value is None for value in legacy.values()):
+            keyword = ("size_average", "reduce", "reduction")[position - inputs]
+        if keyword in ("size_average", "reduce"):
+            legacy[keyword] = arg.value
+        elif keyword != "reduction":
+            kept.append(_argument(arg, splice))
+    word = _reduction(site, splice, legacy)
+    if word is None:
         return None
-    mean, reduces = (legacy.get(key) is not False for key in ("size_average", "reduce"))
-    word = "none" if not reduces else "mean" if mean else "sum"
-    given = [_argument(arg, splice) for arg in kept]
-    inside = ", ".join([*given, f'reduction="{word}"'])
+    inside = ", ".join([*kept, f"reduction={word}"])
     return Form(f"{splice.source_of(call.func)}({inside})", quiet=True)
+
+
+def _reduction(site: Site, splice: Splice, legacy: dict[str, cst.BaseExpression]) -> str | None:
+    """What the two flags of old mean; None without any, or where that is not plain to see."""
+    average, reduces = (
+        splice.source_of(legacy[key]) if key in legacy else "None"
+        for key in ("size_average", "reduce")
+    )
+    if reduces == "False":
+        return '"none"'
+    if reduces not in ("True", "None") or (average, reduces) == ("None", "None"):
+        return None
+    if average in ("True", "False", "None"):
+        return '"sum"' if average == "False" else '"mean"'
+    fact = site.fact(legacy["size_average"])
+    if fact is None or fact.kind not in ("bool", "none"):
+        return None
+    return f'"sum" if {average} is False else "mean"'
 
 
 def _argument(arg: cst.Arg, splice: Splice) -> str:
@@ -142,38 +166,93 @@ def best_by_key(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     )
 
 
-def sized_by_shape(site: Site, call: cst.Call, splice: Splice) -> Form | None:
-    """``x.new().resize_(2, 3)`` and ``torch.FloatTensor().resize_(2, 3)`` are new tensors."""
-    match call.func:
-        case cst.Attribute(
-            value=cst.Call(func=made, args=[]), attr=cst.Name("resize_" | "resize_as_" as how)
-        ):
-            pass
-        case _:
-            return None
-    if any(arg.keyword or arg.star for arg in call.args) or not call.args:
-        return None
-    sizes = [splice.source_of(arg.value) for arg in call.args]
-    if how == "resize_as_":
-        if len(sizes) != 1:
-            return None
-        sizes = [f"{sizes[0]}.shape"]
-    size = sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
-    match made:
-        case cst.Attribute(value=owner, attr=cst.Name("new")) if _is_tensor(site, owner):
-            return Form(f"{splice.source_of(owner)}.new_empty({size})")
-        case cst.Attribute(value=torch, attr=cst.Name(kind)):
-            if resolve(site.module, made) == f"torch.{kind}" and kind in LEGACY_DTYPES:
-                home = splice.source_of(torch)
-                return Form(f"{home}.empty({size}, dtype={home}.{LEGACY_DTYPES[kind]})")
-    return None
-
-
+#: The types of the legacy constructors.
 LEGACY_DTYPES = {
     "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
     "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "ByteTensor": "uint8",
     "CharTensor": "int8", "BoolTensor": "bool",
 }  # fmt: skip
+
+
+def numbers_in_order(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``np.unique(axes).astype(int)`` of a list of ints is ``sorted(set(axes))``, where it is only
+    gone through."""
+    inner: cst.CSTNode = call
+    match call:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Call() as made, attr=cst.Name("astype")),
+            args=[cst.Arg(value=cst.Name("int"))],
+        ):
+            inner = made
+    match inner:
+        case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=given)]):
+            pass
+        case _:
+            return None
+    fact = site.fact(given)
+    if resolve(site.module, func) != "numpy.unique" or fact is None or not fact.items:
+        return None
+    if fact.type not in ("list", "tuple", "torch.Size") or not _gone_through(site, call):
+        return None
+    if any(item.kind != "int" for item in fact.items):
+        return None
+    return Form(f"sorted(set({splice.source_of(given)}))")
+
+
+def _gone_through(site: Site, call: cst.Call) -> bool:
+    """Whether the value, or the name that it is bound to, is only iterated over or sorted."""
+    holder = site.parent(call)
+    if not isinstance(holder, cst.Assign):
+        return _is_iterated(site, call)
+    match holder.targets:
+        case [cst.AssignTarget(target=cst.Name(name) as target)] if site.function is not None:
+            places = list(site.places_of(name, site.function.body))
+        case _:
+            return False
+    return all(
+        place is target or place in set(walk(call)) or _is_iterated(site, place) for place in places
+    )
+
+
+def _is_iterated(site: Site, node: cst.CSTNode) -> bool:
+    holder = site.parent(node)
+    if isinstance(holder, cst.For | cst.CompFor):
+        return holder.iter is node
+    called = site.parent(holder) if isinstance(holder, cst.Arg) else None
+    return isinstance(called, cst.Call) and resolve(site.module, called.func) in (
+        "builtins.sorted", "builtins.list", "builtins.tuple", "builtins.len", "builtins.enumerate",
+    )  # fmt: skip
+
+
+def limits_of_dtype(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``np.finfo(torch.tensor(0, dtype=d).numpy().dtype)`` is ``torch.finfo(d)``."""
+    name = resolve(site.module, call.func) or ""
+    match call:
+        case cst.Call(
+            args=[
+                cst.Arg(
+                    value=cst.Attribute(
+                        value=cst.Call(
+                            func=cst.Attribute(value=whole, attr=cst.Name("numpy")), args=[]
+                        ),
+                        attr=cst.Name("dtype"),
+                    )
+                )
+            ]
+        ) if name in ("numpy.finfo", "numpy.iinfo"):
+            pass
+        case _:
+            return None
+    torch = next((n for n, home in import_map(site.module).items() if home == "torch"), None)
+    if torch is None:
+        return None
+    match whole:
+        case cst.Call(
+            func=func, args=[cst.Arg(), cst.Arg(keyword=cst.Name("dtype"), value=given)]
+        ) if resolve(site.module, func) == "torch.tensor":
+            dtype = splice.source_of(given)
+            return Form(f"{torch}.{name.partition('.')[2]}({dtype})")
+    return None
 
 
 _FACTORIES = words(
@@ -205,8 +284,8 @@ def leaf(site: Site, call: cst.Call, splice: Splice) -> Form | None:
 #: The rows by the codes under which their calls break.
 TABLE: dict[str, tuple[Row, ...]] = {
     "GB0117": (number_first,),
-    "GB0126": (sized_by_shape,),
-    "GB0127": (sized_by_shape,),
+    "GB0059": (numbers_in_order,),
+    "GB0157": (limits_of_dtype,),
     "GB0193": (best_by_key,),
     "GB0208": (reduction,),
     "GB0225": (leaf,),

@@ -9,6 +9,7 @@ import libcst as cst
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Fact
 
 from ..api.splice import Splice
 from .api_table import TABLE, Form
@@ -19,12 +20,15 @@ _FACTS = {
     "x": tensor(3, 3),
     "x.data": tensor(3, 3),
     "k": scalar(2.0),
+    "flag": scalar(True),
+    "axes": Fact("list", "list", items=(scalar(2), scalar(3))),
 }
 _WARNS = "the original warns that it is called in an outdated way; the patch does not"
 
 
 def _source(body: str) -> str:
-    return f"import torch\nfrom torch import nn\n\n\ndef f(a, m, x, k, xs):\n    {body}\n"
+    imports = "import numpy as np\nimport torch\nfrom torch import nn\n"
+    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes):\n    {body}\n"
 
 
 class CallForm(Codemod):
@@ -34,7 +38,8 @@ class CallForm(Codemod):
     - ``x.add_(0.5, y)`` (the number first, as until torch 1.0) becomes ``x.add_(y, alpha=0.5)``;
       so do ``sub``, ``addcmul``, ``addcdiv``, ``addmm`` and the like;
     - ``nn.MSELoss(size_average=False)`` becomes ``nn.MSELoss(reduction="sum")``;
-    - ``x.new().resize_(2, 3)`` becomes ``x.new_empty((2, 3))``;
+    - ``np.finfo`` of the dtype that an array of a tensor would have becomes ``torch.finfo``, and
+      ``np.unique`` of a list of ints that is only gone through ``sorted(set(...))``;
     - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``.
 
@@ -48,7 +53,9 @@ class CallForm(Codemod):
     """
 
     name = "call-form"
-    codes = ("GB0007", "GB0117", "GB0126", "GB0127", "GB0193", "GB0208", "GB0225")
+    codes = (
+        "GB0007", "GB0059", "GB0117", "GB0157", "GB0193", "GB0208", "GB0225",
+    )  # fmt: skip
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
         for title, code, before, after in (
@@ -73,13 +80,19 @@ class CallForm(Codemod):
                 "nn.functional.l1_loss(a, m, reduce=False)",
                 'nn.functional.l1_loss(a, m, reduction="none")',
             ),
-            ("a new tensor", "GB0126", "x.data.new().resize_(3, 2)", "x.data.new_empty((3, 2))"),
             (
-                "a new tensor of a type",
-                "GB0126",
-                "torch.LongTensor().resize_(3)",
-                "torch.empty(3, dtype=torch.int64)",
+                "a loss, by a flag",
+                "GB0208",
+                "nn.MSELoss(flag)",
+                'nn.MSELoss(reduction="sum" if flag is False else "mean")',
             ),
+            (
+                "limits of a type",
+                "GB0157",
+                "np.finfo(torch.tensor(0, dtype=a.dtype).numpy().dtype)",
+                "torch.finfo(a.dtype)",
+            ),
+            ("axes", "GB0059", "sorted(np.unique(axes).astype(int))", "sorted(sorted(set(axes)))"),
             (
                 "a leaf",
                 "GB0225",
@@ -100,7 +113,6 @@ class CallForm(Codemod):
             ("a.add_(m)", "GB0117", "as it should be"),
             ("a.add_(k, xs)", "GB0117", "not seen to be a tensor"),
             ("nn.MSELoss(size_average=k)", "GB0208", "a flag that is no literal"),
-            ("x.resize_(3, 2)", "GB0126", "a tensor that others have"),
             ("min(xs, key=len, default=3)", "GB0193", "nothing at all has an answer"),
         )
     )
@@ -109,7 +121,7 @@ class CallForm(Codemod):
         splice = Splice(site)
         forms = dict(_forms(site, site.function or site.statement, splice))
         near = {site.node, *site.ancestors(site.node), *walk(site.statement)}
-        if not any(call in near for call in forms):
+        if not any(call in near or _is_read(site, call) for call in forms):
             return
         for call, form in forms.items():
             if not any(call is not other and call in set(walk(other)) for other in forms):
@@ -123,6 +135,15 @@ class CallForm(Codemod):
             rank=10,
             notes=tuple(dict.fromkeys(notes)),
         )
+
+
+def _is_read(site: Site, call: cst.Call) -> bool:
+    """Whether the call's value has a name, of which the break's statement speaks."""
+    holder = site.parent(call)
+    if not isinstance(holder, cst.Assign):
+        return False
+    names = {part.target.value for part in holder.targets if isinstance(part.target, cst.Name)}
+    return any(isinstance(n, cst.Name) and n.value in names for n in walk(site.statement))
 
 
 def _forms(site: Site, block: cst.CSTNode, splice: Splice) -> Iterator[tuple[cst.Call, Form]]:

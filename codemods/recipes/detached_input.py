@@ -94,9 +94,7 @@ def _switched_off(site: Site, node: cst.CSTNode) -> str | None:
         case cst.Assign(
             targets=[
                 cst.AssignTarget(
-                    target=cst.Attribute(
-                        value=cst.Name() as name, attr=cst.Name("requires_grad")
-                    )
+                    target=cst.Attribute(value=cst.Name() as name, attr=cst.Name("requires_grad"))
                 )
             ],
             value=cst.Name("False"),

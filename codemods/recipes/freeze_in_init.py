@@ -43,8 +43,8 @@ class FreezeInInit(Codemod):
     """*What it does.*  Moves ``self.body.requires_grad_(False)`` (or the loop over its parameters
     that does the same) from a method to ``__init__``, right below where it binds ``self.body``.
 
-    *When it applies.*  The statement stands in the body of the method itself, the flag is a literal,
-    and ``__init__`` of the same class binds the attribute, as the only one in the project.
+    *When it applies.*  The statement stands in the body of the method itself, the flag is a
+    literal, and ``__init__`` of the same class binds the attribute, as the only one in the project.
 
     *Fix safety.*  Safe where nothing else in the project speaks of ``requires_grad``: between the
     making of the object and its first call nothing can then tell. Else unsafe.

@@ -61,15 +61,15 @@ class FrozenCall(Codemod):
     score = self.disc(x)
     self.disc.requires_grad_(True)
     ```
-    becomes ``torch.func.functional_call(self.disc, disc_frozen, (x,))``, where ``disc_frozen`` holds
-    ``p.detach()`` of every parameter.
+    becomes ``torch.func.functional_call(self.disc, disc_frozen, (x,))``, where ``disc_frozen``
+    holds ``p.detach()`` of every parameter.
 
     *When it applies.*  Both switches stand in one block, as ``requires_grad_``, as a loop over
     ``parameters()``, or as a call of a helper that holds nothing but such a loop; in between, the
     module is only called.
 
-    *Fix safety.*  Safe where nothing else in the project sets ``requires_grad``; else unsafe, as the
-    original switches the gradients of all its parameters on at the end.
+    *Fix safety.*  Safe where nothing else in the project sets ``requires_grad``; else unsafe, as
+    the original switches the gradients of all its parameters on at the end.
 
     *Refuses.*  A switch without its counterpart, flags that are no literals, modules of which
     something else is read in between.

@@ -91,7 +91,7 @@ class ProbeAtImport(Codemod):
             why="an argument of the call",
         ),
         NearMiss(
-            _source("shutil.which('nvcc') is not None") + "\n\nimport os\nos.environ['PATH'] = ''\n",
+            _source("shutil.which('nvcc') is not None") + "\n\nimport os\nos.environ['P'] = ''\n",
             at="shutil.which('nvcc')",
             facts=_FACTS,
             why="the search path changes",
@@ -182,8 +182,9 @@ def _takes(site: Site, node: cst.CSTNode) -> bool:
                 return False
             if answers_alike(site, resolve(site.module, func) or ""):
                 return True
-            is_method = isinstance(func, cst.Attribute) and func.attr.value in _METHODS
-            return is_method and _asks(func) and _takes(site, func.value)
+            if not isinstance(func, cst.Attribute) or func.attr.value not in _METHODS:
+                return False
+            return _asks(func) and _takes(site, func.value)
         case cst.Comparison(left=left, comparisons=parts):
             return all(_takes(site, item) for item in (left, *(part.comparator for part in parts)))
         case cst.BooleanOperation(left=left, right=right):
@@ -195,7 +196,10 @@ def _takes(site: Site, node: cst.CSTNode) -> bool:
         ):
             return _takes(site, value)
         case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            return all(_takes(site, element.value) for element in elements)
+            return all(
+                isinstance(element, cst.Element) and _takes(site, element.value)
+                for element in elements
+            )
     return False
 
 

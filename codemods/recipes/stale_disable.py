@@ -22,7 +22,11 @@ _DISABLE = frozenset(
     }
 )
 _DISALLOW = frozenset({"torch._dynamo.disallow_in_graph", "torch.compiler.disallow_in_graph"})
-_SKIPPED = re.compile(r"<(?:function|bound method) ([\w.<>]+)")
+_BREAKS = re.compile(
+    r"\.(?:numpy|tolist|item|backward|step|save|nonzero)\(|\b(?:print|open|input)\("
+    r"|\b(?:np|numpy|time|logging|logger|log|warnings|subprocess|requests)\."
+)
+_SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 
 
 def _source(above: str, body: str = "return norm(x) + 1") -> str:
@@ -46,12 +50,12 @@ class StaleDisable(Codemod):
 
     Most of these were put there against an error of an older torch.
 
-    *When it applies.*  Dynamo skipped a function of the project for that reason, and the place where
-    it was disabled is in the project.
+    *When it applies.*  Dynamo skipped a function of the project for that reason, and the place
+    where it was disabled is in the project.
 
     *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
-    that. Where the function breaks for a reason of its own, other rewrites have to mend it, or the
-    rewrite is rejected.
+    that. Where the function does what breaks graphs by itself (``print``, ``.item()``, numpy),
+    other rewrites are tried first.
 
     *Refuses.*  Names that the file binds to something else.
     """
@@ -102,8 +106,21 @@ class StaleDisable(Codemod):
                 continue
             splice = Splice(view)
             if _undo(site, view, splice):
-                yield splice.rewrite("compile what was kept from it", rank=8)
+                rank = 95 if _breaks_anyway(site, view) else 8
+                yield splice.rewrite("compile what was kept from it", rank=rank)
                 return
+
+
+def _breaks_anyway(site: Site, view: Site) -> bool:
+    """Whether the function breaks graphs by itself: then it was kept out for a reason."""
+    skipped = _skipped(site)
+    return any(
+        isinstance(node, cst.FunctionDef)
+        and node.name.value in skipped
+        and any(_disables(view, item.decorator) for item in node.decorators)
+        and _BREAKS.search(view.text(node.body)) is not None
+        for node in walk(view.module)
+    )
 
 
 def _speaks_of_it(site: Site) -> bool:
@@ -127,10 +144,9 @@ def _undo(site: Site, view: Site, splice: Splice) -> bool:
                 if _is(view, func, _DISABLE) and _is_meant(site, view, node, what, skipped):
                     splice.replace(node, splice.source_of(what))
                     found = True
-                elif _is(view, func, _DISALLOW) and isinstance(view.parent(node), cst.Expr):
-                    if site.code == "GB0007" and (dotted(what) or "").rpartition(".")[2] in skipped:
-                        splice.delete_lines(view.statement_of(node))
-                        found = True
+                elif _is(view, func, _DISALLOW) and _disallows(site, view, node, what, skipped):
+                    splice.delete_lines(view.statement_of(node))
+                    found = True
     return found
 
 
@@ -143,6 +159,14 @@ def _skipped(site: Site) -> frozenset[str]:
     if called is not None and dotted(called):
         names.add((dotted(called) or "").rpartition(".")[2])
     return frozenset(names)
+
+
+def _disallows(
+    site: Site, view: Site, call: cst.Call, what: cst.BaseExpression, skipped: frozenset[str]
+) -> bool:
+    """Whether a statement keeps the skipped function out of graphs, and does nothing else."""
+    named = (dotted(what) or "").rpartition(".")[2]
+    return site.code == "GB0007" and isinstance(view.parent(call), cst.Expr) and named in skipped
 
 
 def _is_meant(
@@ -167,4 +191,3 @@ def _disables(view: Site, decorator: cst.BaseExpression) -> bool:
 
 def _is(view: Site, func: cst.BaseExpression, names: frozenset[str]) -> bool:
     return resolve(view.module, func) in names
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -13,7 +14,7 @@ from gbfix.analysis.build import as_tuple
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import dotted, walk, words
-from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError
+from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError, Statement
 
 from ..hoist.compiled import Compiled, compiled
 from ..hoist.halves import CannotSplit
@@ -62,8 +63,8 @@ class TrainStep(Codemod):
     instead of the whole.
 
     *When it applies.*  The function that is compiled (by its decorator, by one call of
-    ``torch.compile``, or as ``self.step = torch.compile(self._step)``) calls ``backward()`` in its
-    own body. Dynamo breaks at the optimizer by design.
+    ``torch.compile``, or as ``self.step = torch.compile(self._step)``) calls ``backward()`` and an
+    optimizer's ``step()`` in its own body. Dynamo breaks at the optimizer by design.
 
     *Fix safety.*  Safe: the same statements run in the same order.
 
@@ -100,8 +101,8 @@ class TrainStep(Codemod):
         if found is None or whole.decorator is None:
             return
         first, last = found
-        half = function.body.body[first:last]
-        after = function.body.body[last:]
+        lines = [cast(Statement, line) for line in function.body.body]
+        half, after = lines[first:last], lines[last:]
         made, read = _interface(half, after)
         if not made or not set(made) <= states(function).definitely_before(after[0]):
             return
@@ -120,7 +121,7 @@ class _Half:
     name: str
     given: tuple[str, ...]
     made: tuple[str, ...]
-    lines: Sequence[cst.BaseStatement]
+    lines: Sequence[Statement]
     me: str | None
 
 
@@ -212,8 +213,8 @@ def _bound_call(site: Site, function: cst.FunctionDef) -> Compiled | None:
 def _forward(lines: Sequence[cst.BaseStatement]) -> tuple[int, int] | None:
     """Where the forward half begins and ends among the statements of the step."""
     backward = [i for i, line in enumerate(lines) if _calls(line) == "backward"]
-    if len(backward) != 1:
-        return None
+    if len(backward) != 1 or not any(_calls(line) == "step" for line in lines):
+        return None  # without an optimizer, the backward pass can be traced, too
     last = backward[0]
     first = 0
     while first < last and (_calls(lines[first]) in _EAGER or _is_docstring(lines[first])):
@@ -246,8 +247,8 @@ def _is_docstring(line: cst.CSTNode) -> bool:
 
 
 def _interface(
-    half: Sequence[cst.BaseStatement],
-    after: Sequence[cst.BaseStatement],
+    half: Sequence[Statement],
+    after: Sequence[Statement],
 ) -> tuple[tuple[str, ...] | None, frozenset[str]]:
     """What the half makes that is read afterwards (None: not plain to see), and what it reads."""
     what = activity(cst.Module(half))
@@ -264,4 +265,3 @@ def _me(site: Site, function: cst.FunctionDef) -> str | None:
     if site.class_of(function) is None or not function.params.params:
         return None
     return function.params.params[0].name.value
-

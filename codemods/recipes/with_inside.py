@@ -54,8 +54,8 @@ class WithInside(Codemod):
     becomes ``def head(x):`` with ``with Timer():`` around its body.
 
     *When it applies.*  Dynamo cannot enter a context manager that was made outside of the region.
-    The decorator is a call, with literals, of a function under ``contextlib.contextmanager`` or of a
-    ``contextlib.ContextDecorator`` of this file without a state of its own.
+    The decorator is a call, with literals, of a function under ``contextlib.contextmanager`` or of
+    a ``contextlib.ContextDecorator`` of this file without a state of its own.
 
     *Fix safety.*  Safe: as a decorator, it is entered anew in every call, too.
 
@@ -84,7 +84,8 @@ class WithInside(Codemod):
     near_misses = (
         NearMiss(
             _source("@Timer()\n", _LINES).replace(
-                "    def __enter__", "    def __init__(self):\n        self.n = 0\n\n    def __enter__"
+                "    def __enter__",
+                "    def __init__(self):\n        self.n = 0\n\n    def __enter__",
             ),
             at="head(x) + 1",
             why="one object with a state for all calls",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gbfix.analysis.tree import words
 from gbfix.codemod import Site
 from gbfix.rewriting.project import mentions
 
@@ -11,21 +12,21 @@ _PATHS = r"environ|putenv|chdir|addsitedir|sys\.path\b"
 PROBES = {
     **{
         f"platform.{name}": _NOTHING
-        for name in (
+        for name in words(
             "architecture libc_ver mac_ver machine node platform processor python_implementation"
             " python_version python_version_tuple release system uname version"
-        ).split()
+        )
     },
     **{
         f"torch.{name}": _NOTHING
-        for name in (
+        for name in words(
             "backends.cuda.is_built backends.cudnn.is_available backends.cudnn.version"
             " backends.mkl.is_available backends.mkldnn.is_available backends.mps.is_available"
             " backends.mps.is_built backends.openmp.is_available cpu.is_available"
             " cuda.is_available cuda.is_bf16_supported distributed.is_available"
             " distributed.is_nccl_available distributed.is_gloo_available mps.is_available"
-            " xpu.is_available version.cuda.split"
-        ).split()
+            " xpu.is_available"
+        )
     },
     "torch.get_num_threads": r"set_num_threads|threadpool_limits",
     "torch.get_num_interop_threads": r"set_num_interop_threads",

@@ -6,23 +6,12 @@ class Net(torch.nn.Module):
         super().__init__()
         self.fc = torch.nn.Linear(2, 2)
 
-    @torch.compiler.disable
     def helper(self, x):
         return x * 2
 
+    @torch.compile
     def forward(self, x):
-        fc_x = self.forward_before(x)
-        helper_fc_x = self.helper(fc_x)
-        return self.forward_after(helper_fc_x)
-
-    @torch.compile
-    def forward_before(self, x):
-        fc_x = self.fc(x)
-        return fc_x
-
-    @torch.compile
-    def forward_after(self, helper_fc_x):
-        return helper_fc_x.relu() + 1
+        return self.helper(self.fc(x)).relu() + 1
 
 
 torch.manual_seed(0)

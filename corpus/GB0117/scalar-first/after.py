@@ -1,20 +1,9 @@
 import torch
 
 
+@torch.compile
 def step(exp_avg, grad, beta):
-    exp_avg_mul = step_before(exp_avg, beta)
-    exp_avg_mul.add_(1 - beta, grad)
-    return step_after(exp_avg)
-
-
-@torch.compile
-def step_before(exp_avg, beta):
-    exp_avg_mul = exp_avg.mul_(beta)
-    return exp_avg_mul
-
-
-@torch.compile
-def step_after(exp_avg):
+    exp_avg.mul_(beta).add_(grad, alpha=1 - beta)
     return exp_avg * 2
 
 

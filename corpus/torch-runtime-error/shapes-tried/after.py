@@ -1,9 +1,18 @@
 import torch
 
 
+def fit(x, y):
+    """Whether an operator takes both: tensors on one device, of shapes that broadcast."""
+    if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)):
+        return True
+    if x.device != y.device and x.dim() > 0 and y.dim() > 0:
+        return False
+    return all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1]))
+
+
 @torch.compile
 def f(x, bias):
-    if all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], bias.shape[::-1])):
+    if fit(x, bias):
         y = x + bias
     else:
         # one number for each row
