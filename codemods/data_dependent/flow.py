@@ -61,6 +61,8 @@ class Flow:
         self._reads = {read: self._read(read) for read in reads}
         #: Where kept names are bound.
         self.targets: dict[cst.CSTNode, str] = {}
+        #: Python numbers that kept names are bound to as well, made tensors.
+        self.made: dict[cst.CSTNode, Parts] = {}
         self._settle()
 
     # -- what is kept ------------------------------------------------------------------------
@@ -101,7 +103,7 @@ class Flow:
         return any(
             inner in self._reads
             or (isinstance(inner, cst.Name) and inner.value in (self.names | self.lists))
-            for inner in walk(node)
+            for inner in variables(node)
         )
 
     def _settle(self) -> None:
@@ -115,7 +117,43 @@ class Flow:
                 table[name] = number if old is None else _joined(name, old, number)
             if before == (set(self.names), set(self.lists)):
                 break
+        self._bind_numbers()
         self._refuse_other_bindings()
+
+    def _bind_numbers(self) -> None:
+        """``s = 1.0`` where ``s = x.max().item()`` stands elsewhere: a tensor in both places."""
+        for node in walk(self.function.body):
+            match node:
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=name) as target)], value=value
+                ) if name in self.names and target not in self.targets:
+                    number = self.arithmetic.number(value)
+                    kept = self.names[name]
+                    if number is None or number.kept:
+                        continue
+                    if kept.kind == "int" and number.kind != "int":
+                        raise Stopped(f"`{name}` is an int in one place and a float in another")
+                    if kept.kind == "float" and number.kind == "int":
+                        raise Stopped(f"`{name}` is a float in one place and an int in another")
+                    self.need_wide_for(kept)
+                    dtype = "int64" if kept.kind == "int" else "float64"
+                    self.made[value] = (
+                        f"{self.torch}.tensor(",
+                        value,
+                        f", dtype={self.torch}.{dtype})",
+                    )
+                    self.targets[target] = name
+                    exact = kept.exact and number.literal is not None
+                    low = (
+                        None
+                        if number.low is None or kept.low is None
+                        else min(number.low, kept.low)
+                    )
+                    self.names[name] = kept.but(low=low, exact=exact, device="")
+
+    def need_wide_for(self, number: Number) -> None:
+        if not number.wide:
+            self.need_wide()
 
     def _bindings(self) -> Iterator[tuple[str, Number, bool]]:
         for node in walk(self.function.body):
@@ -134,8 +172,22 @@ class Flow:
                         raise Stopped(f"`{name}` is changed in a way that no tensor follows")
                     self.targets[node.target] = name
                     yield name, _plain(number), False
+                case cst.AugAssign(target=cst.Name(value=name), value=value):
+                    number = self.arithmetic.number(value)
+                    if number is not None and number.kept and self._is_number(name):
+                        yield name, _plain(number), False
                 case cst.For(target=target, iter=source) | cst.CompFor(target=target, iter=source):
                     yield from self._looped(target, source)
+
+    def _is_number(self, name: str) -> bool:
+        """Whether a name that is counted up starts as a Python number: ``total = 0.0``."""
+        for node in walk(self.function.body):
+            match node:
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=value
+                ) if bound == name and isinstance(value, cst.Integer | cst.Float):
+                    return True
+        return False
 
     def augmented(self, node: cst.AugAssign) -> Number | None:
         """The number that ``n += 1`` binds, as if it were ``n = n + 1``."""
@@ -217,6 +269,7 @@ class Flow:
             raise Stopped("a single number as a list")
         suffix = self._suffix(value, fact, kind, many=many)
         low = 0.0 if _counts(value) or self._is_largest_position(value) else None
+        low = 0.0 if _is_not_negative(value) else low
         if low is None and kind == "int" and _is_counter(self.site, value):
             low = 0.0
         number = Number(
@@ -395,6 +448,31 @@ def is_tolist(node: cst.CSTNode) -> bool:
     return False
 
 
+def _is_not_negative(node: cst.BaseExpression) -> bool:
+    """Whether no element of a tensor is below zero, by the text: squares, norms, sums of them."""
+    match node:
+        case cst.BinaryOperation(operator=cst.Power(), right=cst.Integer() as power):
+            return power.evaluated_value % 2 == 0
+        case cst.Call(func=cst.Attribute(value=base, attr=attr), args=args):
+            if attr.value in ("pow", "pow_"):
+                given = args[0].value if args else None
+                return isinstance(given, cst.Integer) and given.evaluated_value % 2 == 0
+            if attr.value in (
+                "sum",
+                "mean",
+                "max",
+                "min",
+                "amax",
+                "amin",
+                "sqrt",
+                "detach",
+                "float",
+            ):
+                return _is_not_negative(base)
+            return attr.value in ("abs", "square", "norm", "std", "var", "exp", "sigmoid", "relu")
+    return False
+
+
 def _is_part_of(node: cst.BaseExpression, name: str) -> bool:
     """Whether an expression is the named tensor, in another shape at most."""
     match node:
@@ -557,8 +635,27 @@ def _parameters(function: cst.FunctionDef) -> Iterator[cst.Param]:
     yield from (node for node in walk(function.params) if isinstance(node, cst.Param))
 
 
+def parts_of(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The children of a node, without names that are no variables: ``x.t``, ``f(dim=1)``."""
+    for child in children(node):
+        if isinstance(node, cst.Attribute) and child is node.attr:
+            continue
+        if isinstance(node, cst.Arg) and child is node.keyword:
+            continue
+        yield child
+
+
+def variables(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and all below it, without names that are no variables."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(parts_of(current))
+
+
 def _free_names(node: cst.CSTNode) -> set[str]:
-    return {inner.value for inner in walk(node) if isinstance(inner, cst.Name)}
+    return {inner.value for inner in variables(node) if isinstance(inner, cst.Name)}
 
 
 def _bound_names(node: cst.CSTNode) -> frozenset[str]:

@@ -88,6 +88,7 @@ class Names(Protocol):
     torch: str
 
     def kept(self, node: cst.BaseExpression) -> Number | None: ...
+    def is_kept(self, node: cst.CSTNode) -> bool: ...
     def need_wide(self) -> None: ...
 
 
@@ -197,7 +198,7 @@ class Arithmetic:
         return merged.but(doubts=(*merged.doubts, *doubts), limits=limits, exact=exact)
 
     def _floor(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number | None:
-        if left.kind != "int" or right.kind != "int" or not right.nonzero:
+        if left.kind != "int" or right.kind != "int" or (right.kept and not right.nonzero):
             return None
         return _merged("int", left, right, low=0.0 if _not_negative(left, right) else None)
 
@@ -206,6 +207,9 @@ class Arithmetic:
             low = 0.0 if right.literal % 2 == 0 or _not_negative(left) else None
             doubled = self._doubled(node.left, left, right) if right.kind == "float" else left
             return _merged("float" if right.kind == "float" else left.kind, doubled, right, low=low)
+        if right.literal is not None and right.literal > 0 and _not_negative(left):
+            left = self._doubled(node.left, left, right)
+            return _merged("float", left, right, low=0.0)
         base_is_float = left.kind == "float" and not left.kept
         if not base_is_float or not right.kept:
             return None
@@ -228,6 +232,8 @@ class Arithmetic:
 
     def _choice(self, node: cst.IfExp) -> Number | None:
         """``n if n > 0 else 1``"""
+        if not self.names.is_kept(node.test):
+            return self._chosen_in_python(node)
         test = node.test
         if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
             return None
@@ -263,6 +269,22 @@ class Arithmetic:
             ")",
         )
         return merged.edited(node, *parts)
+
+    def _chosen_in_python(self, node: cst.IfExp) -> Number | None:
+        """``x.max().item() if self.training else 1.0``"""
+        body, orelse = self.number(node.body), self.number(node.orelse)
+        if body is None or orelse is None or not (body.kept or orelse.kept):
+            return None
+        if body.kind != orelse.kind:
+            return None
+        self._widen(body, orelse)
+        low = None if body.low is None or orelse.low is None else min(body.low, orelse.low)
+        merged = _merged(body.kind, body, orelse, low=low)
+        torch, dtype = self.names.torch, "int64" if body.kind == "int" else "float64"
+        for arm, part in ((body, node.body), (orelse, node.orelse)):
+            if not arm.kept:
+                merged = merged.edited(part, f"{torch}.tensor(", part, f", dtype={torch}.{dtype})")
+        return merged
 
     # -- calls -------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ import libcst as cst
 from gbfix.analysis import torch_names
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import children, code, walk, words
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .flow import Flow, Stopped
+from .flow import Flow, Stopped, parts_of
 from .flow_index import assigned_slice, indexed
 from .flow_numbers import Number
 from .nested import Parts
@@ -50,6 +50,7 @@ class Uses:
 
     def run(self) -> None:
         self._visit(self.flow.function.body)
+        self.edits.update(self.flow.made)
 
     # -- walking -----------------------------------------------------------------------------
 
@@ -71,7 +72,7 @@ class Uses:
             return
         if isinstance(node, cst.Assign) and assigned_slice(self, node):
             return
-        for child in children(node):
+        for child in parts_of(node):
             self._visit(child)
 
     def commit(self, number: Number) -> None:
@@ -231,8 +232,13 @@ class Uses:
         in_place: bool = False,
     ) -> str:
         """The cast after which torch chooses dtypes as it did for the Python number."""
-        if fact.shape is None or fact.dtype is None:
+        if fact.dtype is None:
             raise Stopped(f"the dtype of `{code(other)}` is not known")
+        if fact.shape is None:
+            owner = _simple(other)
+            if owner is None or (number.kind == "float") != (fact.dtype in _FLOATS):
+                raise Stopped(f"`{code(other)}` has different numbers of dimensions")
+            return f".to({owner}.dtype)"
         if number.device not in ("", "cpu") and fact.device != number.device:
             raise Stopped("the tensors are on different devices")
         floats = fact.dtype in _FLOATS
@@ -513,8 +519,6 @@ def full_edit(
     where = list(call.args).index(arg)
     place = (0 if receiver is not None else 1) + (1 if name == "new_full" else 0)
     named = arg.keyword is not None and arg.keyword.value == "fill_value"
-    if receiver is None and name == "new_full":
-        place = 2
     if where != place and not named:
         raise Stopped("a size that depends on the data")
     keywords = {a.keyword.value for a in call.args if a.keyword is not None}
@@ -553,7 +557,8 @@ def _where(site: Site, holder: cst.CSTNode | None) -> str:
             return "the number is printed"
         case cst.BooleanOperation():
             return "the number decides in `and` or `or`"
-    return "no tensor can take the place of the number there"
+    around = "" if holder is None else code(holder).strip().splitlines()[0]
+    return f"no tensor can take the place of the number in `{around}`"
 
 
 def names_in(nodes: Sequence[cst.CSTNode]) -> Iterator[str]:

@@ -111,6 +111,23 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a sum that starts as a number",
+            (
+                "total = 0.0",
+                "for y in (x, x):",
+                "    total += y.square().sum().item()",
+                "return x / (total**0.5 + 1e-6)",
+            ),
+            (
+                "total = torch.tensor(0.0, dtype=torch.float64)",
+                "for y in (x, x):",
+                "    total = total + y.square().sum().detach().double()",
+                "return x / (total**0.5 + 1e-6)",
+            ),
+            "y.square().sum().item()",
+            {"y.square().sum()": tensor()},
+        ),
+        (
             "integers and a float",
             ("s = t.item()", "return i * s"),
             ("s = t.detach()", "return i * s.to(torch.get_default_dtype())"),
@@ -124,14 +141,15 @@ NEAR_MISSES = tuple(
     NearMiss(_source(*source), at=at, why=why, facts={**_FACTS, **facts})
     for source, at, why, facts in (
         (("return x, t.item()",), "t.item()", "the number is returned", {}),
+        (("t = t.item()", "return x.t() @ y, t"), "t.item()", "an argument of that name", {}),
         (("return f'{t.item()} {x}'",), "t.item()", "the number is printed", {}),
         (("return torch.zeros(n.item())",), "n.item()", "a size", {}),
         (("return x[: n.item()]",), "n.item()", "a bound of what is read: a size", {}),
         (("s = t.item()", "g = lambda: x * s", "return g()"), "t.item()", "in a closure", {}),
         (
-            ("s = t.item()", "if x is None:", "    s = 2.0", "return x * s"),
+            ("s = t.item()", "if x is None:", "    s = 'none'", "return x * s"),
             "t.item()",
-            "bound to a number as well",
+            "bound to something else as well",
             {},
         ),
         (("s = t.item()", "return x * s, [s]"), "t.item()", "kept in a list", {}),

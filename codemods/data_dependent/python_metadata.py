@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.names import names_in
+from gbfix.analysis.scopes import import_map, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Safety
@@ -30,8 +31,8 @@ class PythonMetadata(Codemod):
     h, w = size.tolist()
     ```
     becomes ``h, w = x.shape[-2:]``.  Where another function loops over such a tensor, the call
-    passes the list: ``attend(value, shapes)`` becomes ``attend(value, shapes_list)``.  A flag that is kept as
-    ``state["mode"] = torch.tensor(1 if x.ndim == 2 else 2)`` and read as
+    passes the list: ``attend(value, shapes)`` becomes ``attend(value, shapes_list)``.  A flag
+    that is kept as ``state["mode"] = torch.tensor(1 if x.ndim == 2 else 2)`` and read as
     ``state["mode"].item()`` is kept as the Python number.
 
     *When it applies.*  The tensor is made of sizes, lengths and literals by the text, is not
@@ -215,6 +216,7 @@ class PythonMetadata(Codemod):
 def _same_function(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     splice = Splice(site)
     names: list[str] = []
+    needs_math = False
     for node in walk(function.body):
         read = _read_back(site, function, node)
         if read is None:
@@ -222,9 +224,29 @@ def _same_function(site: Site, function: cst.FunctionDef) -> Rewrite | None:
         name, text = read
         splice.replace(node, text)
         names.append(name)
+        needs_math = needs_math or "math." in text
     if not names:
         return None
+    if needs_math:
+        if "math" in names_in(site.module) and import_map(site.module).get("math") != "math":
+            return None
+        if "math" not in import_map(site.module):
+            line = _first_import(site)
+            splice.insert(line, 0, "import math\n")
     return splice.rewrite(f"take the numbers of `{names[0]}` from what it was made of", rank=11)
+
+
+def _first_import(site: Site) -> int:
+    """The line of the first import, behind a docstring and ``from __future__``."""
+    for statement in site.module.body:
+        if isinstance(statement, cst.SimpleStatementLine) and isinstance(
+            statement.body[0], cst.Import | cst.ImportFrom
+        ):
+            first = statement.body[0]
+            module = first.module if isinstance(first, cst.ImportFrom) else None
+            if module is None or code(module) != "__future__":
+                return site.span(statement).line
+    return 1
 
 
 def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tuple[str, str] | None:
@@ -233,10 +255,12 @@ def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tupl
         case cst.Call(func=cst.Attribute(value=base, attr=cst.Name("item" | "tolist")), args=[]):
             pass
         case cst.Call(func=cst.Name("int"), args=[cst.Arg(value=base, keyword=None)]):
-            if isinstance(base, cst.Call):
-                return None
+            pass
         case _:
             return None
+    reduced = _reduced_sizes(site, function, base)
+    if reduced is not None:
+        return reduced
     index = ""
     if isinstance(base, cst.Subscript) and len(base.slice) == 1:
         index, base = f"[{code(base.slice[0].slice)}]", base.value
@@ -263,6 +287,43 @@ def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tupl
             return None
         return base.value, code(source.elements[place].value)
     return base.value, f"{text}{index}"
+
+
+_REDUCTIONS = {"prod": "math.prod", "sum": "sum", "max": "max", "min": "min"}
+
+
+def _reduced_sizes(
+    site: Site, function: cst.FunctionDef, node: cst.BaseExpression
+) -> tuple[str, str] | None:
+    """``torch.tensor(x.shape).prod()`` is ``math.prod(x.shape)``."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=attr), args=[only]) if (
+            attr.value in _REDUCTIONS and resolve(site.module, node.func) == f"torch.{attr.value}"
+        ):
+            base = only.value
+        case cst.Call(func=cst.Attribute(value=base, attr=attr), args=[]) if (
+            attr.value in _REDUCTIONS
+        ):
+            pass
+        case _:
+            return None
+    if isinstance(base, cst.Name):
+        made, name = _made(site, function, base), base.value
+    elif isinstance(base, cst.Call):
+        made, name = _made_here(site, base), code(base.args[0].value) if base.args else ""
+    else:
+        return None
+    if made is None:
+        return None
+    if isinstance(made.args[0].value, cst.Integer | cst.Name):
+        return None
+    return name, f"{_REDUCTIONS[attr.value]}({code(made.args[0].value)})"
+
+
+def _made_here(site: Site, made: cst.Call) -> cst.Call | None:
+    if resolve(site.module, made.func) not in _MAKERS or len(made.args) != 1:
+        return None
+    return made if _is_static(site, made.args[0].value) else None
 
 
 def _is_static_index(text: str) -> bool:
