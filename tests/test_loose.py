@@ -6,7 +6,7 @@ import libcst as cst
 import pytest
 
 from codemods.control_flow.same_number import SameNumber
-from codemods.data_dependent.keep_tensor import KeepTensor
+from codemods.data_dependent.follow_number import FollowNumber
 from codemods.data_dependent.lookup_by_tensor import LookupByTensor
 from codemods.data_dependent.number_proof import Proof
 from codemods.data_dependent.static_range import StaticRange
@@ -86,8 +86,8 @@ class Net(nn.Module):
 _LENGTHS = "def f(lp, targets, sizes{note}, lengths{note}):\n    return {call}\n"
 _PLAIN = "torch.nn.functional.ctc_loss(lp, targets, sizes, lengths)"
 _CASES = [
-    (KeepTensor(), "def f(x):\n    return x / x.sum().item()\n", "x.sum().item()", True),
-    (KeepTensor(), "def f(x, t):\n    return x * t.item()\n", "t.item()", False),
+    (FollowNumber(), "def f(x):\n    return x / x.sum().item()\n", "x.sum().item()", True),
+    (FollowNumber(), "def f(x, t):\n    return x * (1 / t.item())\n", "t.item()", False),
     (
         LookupByTensor(),
         "def f(x, table: torch.Tensor, time):\n    return x * table[time]\n",

@@ -107,8 +107,8 @@ def _followed(site: Site, reads: Sequence[cst.CSTNode], *, tensors: bool = False
             break
         except Widen:
             continue
-    if not uses.edits:
-        return None
+    if not uses.edits or (uses.decisions and uses.decisions == uses.met):
+        return None  # what only decides is for those who lower decisions
     nested = Nested(site, uses.edits)
     splice = Splice(site)
     for node in nested.outermost(site.function or site.module):
@@ -118,7 +118,7 @@ def _followed(site: Site, reads: Sequence[cst.CSTNode], *, tensors: bool = False
     few = "numbers" if len(reads) > 1 else "the number"
     return splice.rewrite(
         f"keep {few} in a tensor",
-        rank=14 + (6 if uses.decisions else 0),
+        rank=40 if uses.decisions else 14,
         safety=Safety.UNSAFE if doubts else Safety.SAFE,
         notes=(*doubts, *limits),
     )
