@@ -52,6 +52,23 @@ def indexed(uses: Uses, node: cst.Subscript) -> None:
     assert axis is not None
     if not _is_target(uses, node):
         uses.edits[node] = (node, f".squeeze({axis})")
+        return
+    assign = uses.site.parent(uses.site.parent(node) or node)
+    if isinstance(assign, cst.Assign):
+        _cast_value(uses, node, assign)
+
+
+def _cast_value(uses: Uses, node: cst.Subscript, assign: cst.Assign) -> None:
+    """``x[i] = y`` converts ``y``; with an index that has a dimension it must be converted."""
+    from .flow import Stopped
+
+    number = uses.flow.arithmetic.number(assign.value)
+    if number is not None and not number.kept:
+        return
+    if not isinstance(node.value, cst.Name | cst.Attribute) or len(assign.targets) != 1:
+        raise Stopped("what is written to has no plain name")
+    if number is None:
+        uses.edits[assign.value] = (Atom(assign.value), f".to({code(node.value)}.dtype)")
 
 
 def _closed(parts: Parts, node: cst.CSTNode) -> Parts:

@@ -21,7 +21,7 @@ from gbfix.schema import Fact
 from .flow import Flow, Stopped, parts_of
 from .flow_index import assigned_slice, indexed
 from .flow_numbers import Number
-from .nested import Parts
+from .nested import Atom, Parts
 
 _FLOATS = torch_names.FLOAT_DTYPES
 #: Methods (and functions of torch) of two operands, as the operators are.
@@ -308,8 +308,6 @@ class Uses:
                 self._operand(node, number, other, call, in_place=name.endswith("_"))
             case "add" | "sub" | "add_" | "sub_" if keyword == "alpha":
                 self._alpha(node, number, arg, call, receiver)
-            case "addcmul" | "addcmul_" if keyword == "value":
-                self._alpha(node, number, arg, call, receiver)
             case _ if name in _FILLS and (position == _FILLS[name] or keyword == "value"):
                 self._same_dtype_ok(node, number)
             case "lerp" | "lerp_" if position == 1 or keyword == "weight":
@@ -350,7 +348,7 @@ class Uses:
         call: cst.Call,
         receiver: cst.BaseExpression | None,
     ) -> None:
-        """``p.add_(g, alpha=s)`` is ``p.add_(g * s)``."""
+        """``p.add_(g, alpha=s)`` is ``p.addcmul_(g, s)``, which computes in the same dtype."""
         plain = [a for a in call.args if a.keyword is None]
         first = plain[0 if receiver is not None else 1].value if plain else None
         if first is None or len(call.args) != len(plain) + 1 or call.args[-1] is not arg:
@@ -358,18 +356,20 @@ class Uses:
         fact = self.fact(first)
         if fact is None or not fact.is_tensor or fact.dtype not in _FLOATS:
             raise Stopped("a factor of something else than a float tensor")
-        suffix = self.cast_for(number, first, fact)
-        self.cast(node, number, suffix)
-        from .nested import Atom
-
-        loose = not isinstance(first, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
-        left = Atom(first) if loose else first
-        number_part = Atom(node) if node not in self.edits else node
+        if not isinstance(call.func, cst.Attribute):
+            raise Stopped("a function under another name")
+        held = self.fact(receiver if receiver is not None else plain[0].value)
+        if held is None or held.dtype not in _FLOATS:
+            raise Stopped("added to something else than a float tensor")
+        self.cast(node, number, self.cast_for(number, first, fact))
+        self._visit(first)
+        name = call.func.attr.value
+        in_place = "_" if name.endswith("_") else ""
         args: list[str | cst.CSTNode | Atom] = []
-        for index, other in enumerate(plain):
-            args += [", "] if index else []
-            args += [left, " * ", number_part] if other.value is first else [other.value]
-        self.edits[call] = (call.func, "(", *args, ")")
+        for other in plain:
+            args += [other.value, ", "]
+        sign = ", value=-1" if name.startswith("sub") else ""
+        self.edits[call] = (call.func.value, f".addcmul{in_place}(", *args, node, f"{sign})")
 
     def _where(
         self,

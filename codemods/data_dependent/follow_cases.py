@@ -52,7 +52,7 @@ EXAMPLES = tuple(
         (
             "a factor",
             ("return x.add(y, alpha=1 - t.item())",),
-            ("return x.add(y * (1 - t.detach().double()))",),
+            ("return x.addcmul(y, 1 - t.detach().double())",),
             "t.item()",
             {},
         ),

@@ -62,7 +62,7 @@ EXAMPLES = tuple(
         (
             "a test that only saves work",
             ("if m.any():", "    x = x.clone()", "    x[m] = y[m]", "return x * 2"),
-            ("x = torch.where(m, y, x)", "return x * 2"),
+            ("x = torch.where(m, y, x).to(x.dtype)", "return x * 2"),
             "m.any()",
             {"m.any()": tensor(dtype="torch.bool")},
         ),

@@ -299,7 +299,8 @@ def _guarded(site: Site) -> Rewrite | None:
         mask = _wide_mask(site, update.mask, update.target.value)
         value = f"{torch}.where({mask}, {_dense(site, update.statement.value, update)}, {name})"
         own = name in cloned or _is_own(site, update.target.value)
-        texts.append(f"{name} = {value}" if own else f"{name}.copy_({value})")
+        # Without a hit another dtype does no harm, and must not change that of the result.
+        texts.append(f"{name} = {value}.to({name}.dtype)" if own else f"{name}.copy_({value})")
     if not texts or cloned - {text.partition(" ")[0] for text in texts}:
         return None
     splice = Splice(site)

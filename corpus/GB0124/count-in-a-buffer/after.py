@@ -15,7 +15,7 @@ class Centre(nn.Module):
         self.batches += 1
         n = self.batches.clone().long()
         decay = ((1 + n).double() / (10 + n)).clamp(max=self.decay)  # warm up
-        self.mean.mul_(decay).add_(x.mean(0) * (1 - decay))
+        self.mean.mul_(decay).addcmul_(x.mean(0), 1 - decay)
         return x - self.mean
 
 
