@@ -269,7 +269,7 @@ class Flow:
             raise Stopped("a single number as a list")
         suffix = self._suffix(value, fact, kind, many=many)
         low = 0.0 if _counts(value) or self._is_largest_position(value) else None
-        low = 0.0 if _is_not_negative(value) else low
+        low = 0.0 if _is_not_negative(self.site, value) else low
         if low is None and kind == "int" and _is_counter(self.site, value):
             low = 0.0
         number = Number(
@@ -448,27 +448,24 @@ def is_tolist(node: cst.CSTNode) -> bool:
     return False
 
 
-def _is_not_negative(node: cst.BaseExpression) -> bool:
+def _is_not_negative(site: Site, node: cst.BaseExpression) -> bool:
     """Whether no element of a tensor is below zero, by the text: squares, norms, sums of them."""
     match node:
+        case cst.Name() | cst.Attribute():
+            fact = site.fact(node)
+            return fact is not None and fact.dtype == "torch.bool"
         case cst.BinaryOperation(operator=cst.Power(), right=cst.Integer() as power):
             return power.evaluated_value % 2 == 0
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
+            return _is_not_negative(site, left) and _is_not_negative(site, right)
+        case cst.Comparison():
+            return True
         case cst.Call(func=cst.Attribute(value=base, attr=attr), args=args):
             if attr.value in ("pow", "pow_"):
                 given = args[0].value if args else None
                 return isinstance(given, cst.Integer) and given.evaluated_value % 2 == 0
-            if attr.value in (
-                "sum",
-                "mean",
-                "max",
-                "min",
-                "amax",
-                "amin",
-                "sqrt",
-                "detach",
-                "float",
-            ):
-                return _is_not_negative(base)
+            if attr.value in words("sum mean max min amax amin sqrt detach float double"):
+                return _is_not_negative(site, base)
             return attr.value in ("abs", "square", "norm", "std", "var", "exp", "sigmoid", "relu")
     return False
 

@@ -21,6 +21,9 @@ def indexed(uses: Uses, node: cst.Subscript) -> None:
     """
     from .flow import Stopped
 
+    if node in uses.seen:
+        return  # several numbers in one index
+    uses.seen.add(node)
     held = uses.fact(node.value)
     if held is None or not held.is_tensor or held.shape is None:
         raise Stopped("an index into something else than a tensor")
@@ -143,7 +146,16 @@ def _mask(
     mask: list[str | cst.CSTNode | Atom] = []
     kept_parts: list[str] = []
     place = 0
-    for axis, part in enumerate(target.slice):
+    axis = -1
+    for position, part in enumerate(target.slice):
+        axis += 1
+        if isinstance(part.slice, cst.Index) and isinstance(part.slice.value, cst.Ellipsis):
+            if indices != 1 or position:
+                raise Stopped("a slice beside an ellipsis")
+            axis = width - len(target.slice)
+            place, indices = axis + 1, 0
+            kept_parts += [":"] * (axis + 1)
+            continue
         if isinstance(part.slice, cst.Index):
             fact = uses.fact(part.slice.value)
             if fact is None or fact.kind != "int" or uses.flow.is_kept(part.slice):

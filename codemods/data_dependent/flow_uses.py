@@ -46,6 +46,8 @@ class Uses:
         self.doubts: list[str] = []
         #: Places where a number decides, and goes on to decide as a tensor.
         self.decisions = 0
+        #: Subscripts whose indices have their dimension.
+        self.seen: set[cst.CSTNode] = set()
         self.met = 0
 
     def run(self) -> None:
@@ -145,7 +147,6 @@ class Uses:
             case cst.BinaryOperation():
                 other = holder.right if holder.left is node else holder.left
                 self._operand(node, number, other, holder)
-                self._visit(other)
             case cst.Comparison() | cst.ComparisonTarget():
                 self._compared(node, number)
             case cst.Arg() if isinstance(chain, cst.Call):
@@ -278,7 +279,6 @@ class Uses:
             self.commit(number)
             return
         self._operand(node, number, other, comparison)
-        self._visit(other)
 
     def _decides(self, node: cst.CSTNode) -> bool:
         for parent in self.site.ancestors(node):
@@ -362,7 +362,6 @@ class Uses:
         if held is None or held.dtype not in _FLOATS:
             raise Stopped("added to something else than a float tensor")
         self.cast(node, number, self.cast_for(number, first, fact))
-        self._visit(first)
         name = call.func.attr.value
         in_place = "_" if name.endswith("_") else ""
         args: list[str | cst.CSTNode | Atom] = []
@@ -387,8 +386,6 @@ class Uses:
         if other is None:
             raise Stopped("an unusual `where`")
         self._operand(node, number, other, call)
-        if receiver is None:
-            self._visit(values[0])
 
     def _clamp(
         self,

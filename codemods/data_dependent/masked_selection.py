@@ -27,6 +27,12 @@ from .selections import (
 )
 
 _FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
+_SIGNS: dict[type[cst.BaseAugOp], str] = {
+    cst.AddAssign: "+",
+    cst.SubtractAssign: "-",
+    cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/",
+}
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _FRESH = ("clone", "empty_like", "zeros_like", "ones_like", "full_like", "zeros", "empty", "ones")
 
@@ -79,11 +85,14 @@ class _Update:
 
     def __init__(
         self,
-        statement: cst.Assign,
+        statement: cst.Assign | cst.AugAssign,
         target: cst.Subscript,
         mask: cst.BaseExpression,
         what: Elementwise,
+        sign: str = "",
     ) -> None:
+        #: The operator of ``x[mask] *= y[mask]``.
+        self.sign = sign
         self.statement = statement
         self.target = target
         self.mask = mask
@@ -97,7 +106,11 @@ def _update(site: Site, line: cst.CSTNode) -> _Update | None:
                 cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]) as assign
             ]
         ):
-            pass
+            sign = ""
+        case cst.SimpleStatementLine(
+            body=[cst.AugAssign(target=cst.Subscript() as target, operator=operator) as assign]
+        ) if type(operator) in _SIGNS:
+            sign = _SIGNS[type(operator)]
         case _:
             return None
     mask = mask_of(site, target)
@@ -109,13 +122,15 @@ def _update(site: Site, line: cst.CSTNode) -> _Update | None:
         return None
     held, chosen = tensor_fact(site, target.value), tensor_fact(site, mask)
     what = elementwise(site, assign.value, mask)
-    if what is None or held is None or chosen is None or not what.selections:
+    if what is None or held is None or chosen is None or not (what.selections or sign):
+        return None
+    if sign == "/" and (what.selections or held.dtype not in _FLOATS):
         return None
     if not _fits(site, held, chosen, what):
         return None
     if what.unknown:
         return None
-    return _Update(assign, target, mask, what)
+    return _Update(assign, target, mask, what, sign)
 
 
 def _fits(site: Site, held: Fact, mask: Fact, what: Elementwise) -> bool:
@@ -142,7 +157,12 @@ def _dense(site: Site, node: cst.BaseExpression, update: _Update) -> str:
             edits[chosen] = (f"{torch}.where({mask}, ", chosen.value, ", 1)")
         else:
             edits[chosen] = (chosen.value,)
-    return Nested(site, edits).render(node)
+    text = Nested(site, edits).render(node)
+    if not update.sign:
+        return text
+    loose = not isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Float | cst.Integer)
+    text = f"({text})" if loose and node not in edits and not node.lpar else text
+    return f"{code(update.target.value)} {update.sign} {text}"
 
 
 def _wide_mask(
@@ -175,7 +195,9 @@ def _complementary(site: Site) -> Rewrite | None:
         if first < 0 or second >= len(block):
             continue
         one, other = _update(site, block[first]), _update(site, block[second])
-        if one is None or other is None or not complementary(one.mask, other.mask):
+        if one is None or other is None or one.sign or other.sign:
+            continue
+        if not complementary(one.mask, other.mask):
             continue
         if code(one.target.value) != code(other.target.value):
             continue
@@ -304,8 +326,9 @@ def _guarded(site: Site) -> Rewrite | None:
     if not texts or cloned - {text.partition(" ")[0] for text in texts}:
         return None
     splice = Splice(site)
-    indent = " " * site.span(around).column
-    splice.replace(around, f"\n{indent}".join(texts))
+    span = site.span(around)
+    indent = site.source.splitlines()[span.line - 1][: span.column]
+    splice.replace(around, f"{site.module.default_newline}{indent}".join(texts))
     return splice.rewrite("choose by the mask, whether or not it has a hit", rank=12)
 
 

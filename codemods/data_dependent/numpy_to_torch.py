@@ -140,7 +140,10 @@ class NumpyToTorch(Codemod):
             return
         if helper:
             top = site.top_level_statement(site.node)
-            splice.insert(_first_line(site, top), 0, _INTERPOLATE.format(name=helper, torch=torch))
+            written = _INTERPOLATE.format(name=helper, torch=torch)
+            written = written.replace("    ", site.module.default_indent)
+            written = written.replace("\n", site.module.default_newline)
+            splice.insert(_first_line(site, top), 0, written)
         yield splice.rewrite(
             f"compute `np.{done[0]}` with torch",
             rank=14,
