@@ -15,17 +15,16 @@ from gbfix.analysis import torch_names
 from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import children, code, walk, words
+from gbfix.analysis.tree import children, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .flow_numbers import COUNTS, Arithmetic, Number
+from .flow_numbers import Arithmetic, Number
+from .flow_signs import counts, is_counter, is_fresh, is_long, is_not_negative, is_part_of
 from .nested import Atom, Parts
 
 _FLOATS = torch_names.FLOAT_DTYPES
 _INTS = torch_names.INT_DTYPES
-#: What gives an int64 whatever it is given.
-_LONG = words("argmax argmin count_nonzero argsort nonzero bincount numel long sum prod cumsum")
 #: What fails for a negative position.
 _BY_POSITION = words(
     """gather scatter scatter_ scatter_add scatter_add_ index_select index_add index_add_ one_hot
@@ -268,9 +267,9 @@ class Flow:
         if many and fact.shape is not None and len(fact.shape) == 0:
             raise Stopped("a single number as a list")
         suffix = self._suffix(value, fact, kind, many=many)
-        low = 0.0 if _counts(value) or self._is_largest_position(value) else None
-        low = 0.0 if _is_not_negative(self.site, value) else low
-        if low is None and kind == "int" and _is_counter(self.site, value):
+        low = 0.0 if counts(value) or self._is_largest_position(value) else None
+        low = 0.0 if is_not_negative(self.site, value) else low
+        if low is None and kind == "int" and is_counter(self.site, value):
             low = 0.0
         number = Number(
             kind,
@@ -291,7 +290,7 @@ class Flow:
             raise Stopped("not seen to be a tensor of numbers")
         kind = "float" if fact.dtype in _FLOATS else "int"
         assert isinstance(read, cst.BaseExpression)
-        low = 0.0 if _counts(read) else None
+        low = 0.0 if counts(read) else None
         return Number(kind, kept=True, low=low, exact=kind == "int", device=fact.device or "")
 
     def _is_largest_position(self, value: cst.BaseExpression) -> bool:
@@ -307,7 +306,7 @@ class Flow:
             if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
                 continue
             by_position = node.func.attr.value in _BY_POSITION
-            if by_position and any(_is_part_of(arg.value, name) for arg in node.args):
+            if by_position and any(is_part_of(arg.value, name) for arg in node.args):
                 return True
         return False
 
@@ -318,10 +317,10 @@ class Flow:
             parts += ".reshape(())"
         if floats:
             parts += ".detach()"
-        if not _is_fresh(value) and self._changed_in_place:
+        if not is_fresh(value) and self._changed_in_place:
             parts += ".clone()"
         if kind == "int":
-            parts += "" if _is_long(value) else ".long()"
+            parts += "" if is_long(value) else ".long()"
         elif not floats or self.wide:
             parts += ".double()"
         return f"{parts}.unbind()" if many else parts
@@ -445,139 +444,6 @@ def is_tolist(node: cst.CSTNode) -> bool:
     match node:
         case cst.Call(func=cst.Attribute(attr=cst.Name("tolist")), args=[]):
             return True
-    return False
-
-
-def _is_not_negative(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether no element of a tensor is below zero, by the text: squares, norms, sums of them."""
-    match node:
-        case cst.Name() | cst.Attribute():
-            fact = site.fact(node)
-            return fact is not None and fact.dtype == "torch.bool"
-        case cst.BinaryOperation(operator=cst.Power(), right=cst.Integer() as power):
-            return power.evaluated_value % 2 == 0
-        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Multiply(), right=right):
-            return _is_not_negative(site, left) and _is_not_negative(site, right)
-        case cst.Comparison():
-            return True
-        case cst.Call(func=cst.Attribute(value=base, attr=attr), args=args):
-            if attr.value in ("pow", "pow_"):
-                given = args[0].value if args else None
-                return isinstance(given, cst.Integer) and given.evaluated_value % 2 == 0
-            if attr.value in words("sum mean max min amax amin sqrt detach float double"):
-                return _is_not_negative(site, base)
-            return attr.value in ("abs", "square", "norm", "std", "var", "exp", "sigmoid", "relu")
-    return False
-
-
-def _is_part_of(node: cst.BaseExpression, name: str) -> bool:
-    """Whether an expression is the named tensor, in another shape at most."""
-    match node:
-        case cst.Name(value=value):
-            return value == name
-        case (
-            cst.Subscript(value=base)
-            | cst.Call(
-                func=cst.Attribute(
-                    value=base,
-                    attr=cst.Name("unsqueeze" | "view" | "reshape" | "expand" | "flatten"),
-                )
-            )
-        ):
-            return _is_part_of(base, name)
-    return False
-
-
-def _is_long(value: cst.BaseExpression) -> bool:
-    """Whether the tensor is of int64 whatever its parts are."""
-    match value:
-        case cst.Call(func=cst.Attribute(attr=attr)):
-            return attr.value in _LONG
-        case cst.BinaryOperation(left=left, operator=operator, right=right):
-            plain = isinstance(operator, cst.Add | cst.Subtract | cst.Multiply)
-            return plain and (
-                (_is_long(left) and isinstance(right, cst.Integer))
-                or (_is_long(right) and isinstance(left, cst.Integer))
-            )
-    return False
-
-
-def _counts(value: cst.BaseExpression) -> bool:
-    """Whether the tensor is a count or a position by its text: never negative."""
-    match value:
-        case cst.Call(func=cst.Attribute(value=base, attr=attr)):
-            if attr.value == "sum":
-                return _is_mask(base)
-            return attr.value in COUNTS
-        case cst.Subscript(value=cst.Subscript() | cst.Call() as base):
-            return _counts(base)
-    return False
-
-
-def _is_mask(node: cst.BaseExpression) -> bool:
-    if isinstance(node, cst.Comparison):
-        return True
-    match node:
-        case cst.UnaryOperation(operator=cst.BitInvert(), expression=inner):
-            return _is_mask(inner)
-        case cst.Call(func=cst.Attribute(attr=attr)):
-            return attr.value in torch_names.PREDICATES or attr.value == "bool"
-    return False
-
-
-def _is_counter(site: Site, value: cst.BaseExpression) -> bool:
-    """Whether a buffer of the class begins at a number that is not negative, and only grows."""
-    around = site.class_of(value)
-    if around is None or not isinstance(value, cst.Attribute):
-        return False
-    text = code(value)
-    name = value.attr.value
-    born = False
-    for node in walk(around):
-        match node:
-            case cst.Call(
-                func=cst.Attribute(attr=cst.Name("register_buffer")), args=[first, second, *_]
-            ):
-                if (
-                    isinstance(first.value, cst.SimpleString)
-                    and first.value.evaluated_value == name
-                ):
-                    born = _starts_at_zero(second.value)
-                    if not born:
-                        return False
-            case cst.Assign(targets=targets) if any(code(t.target) == text for t in targets):
-                return False
-            case cst.AugAssign(target=target, operator=operator, value=step):
-                if code(target) == text and not (
-                    isinstance(operator, cst.AddAssign) and isinstance(step, cst.Integer)
-                ):
-                    return False
-            case cst.Call(func=cst.Attribute(value=base, attr=attr), args=args):
-                if code(base) == text and attr.value.endswith("_"):
-                    grows = attr.value == "add_" and args and isinstance(args[0].value, cst.Integer)
-                    if not grows and attr.value != "zero_":
-                        return False
-    return born
-
-
-def _starts_at_zero(node: cst.BaseExpression) -> bool:
-    match node:
-        case cst.Call(func=cst.Attribute(attr=cst.Name("zeros" | "ones"))):
-            return True
-        case cst.Call(func=cst.Attribute(attr=cst.Name("tensor")), args=[first, *_]):
-            return isinstance(first.value, cst.Integer | cst.Float)
-    return False
-
-
-def _is_fresh(value: cst.BaseExpression) -> bool:
-    """Whether the tensor is new memory, that nobody changes between the read and the use."""
-    match value:
-        case cst.BinaryOperation():
-            return True
-        case cst.Call(func=cst.Attribute(attr=attr)):
-            return attr.value in torch_names.FULL_REDUCTIONS | torch_names.ELEMENTWISE | words(
-                "quantile nanquantile std var norm trace bincount"
-            )
     return False
 
 

@@ -18,7 +18,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .flow import Flow, Stopped, parts_of
+from .flow import Flow, Stopped, parts_of, variables
 from .flow_index import assigned_slice, indexed
 from .flow_numbers import Number
 from .nested import Atom, Parts
@@ -253,11 +253,34 @@ class Uses:
                 return ""
             owner = _simple(other)
             if owner is None:
-                raise Stopped("meets a 0-dimensional tensor without a name")
+                return f".to({self._made_of(other, fact)})"
             return f".to({owner}.dtype)"
         if fact.dtype.startswith("torch.complex"):
             raise Stopped("meets complex numbers")
         return f".to({self.flow.torch}.get_default_dtype())"
+
+    def _made_of(self, node: cst.BaseExpression, fact: Fact) -> str:
+        """The dtype of a tensor without a name, by the one or two tensors that it is made of."""
+        names: list[str] = []
+        for inner in variables(node):
+            if not isinstance(inner, cst.Name) or inner.value in names:
+                continue
+            known = self.fact(inner)
+            if known is None or not known.is_tensor or known.dtype not in _FLOATS:
+                continue
+            if not known.shape or known.dtype != fact.dtype:
+                raise Stopped("meets a 0-dimensional tensor without a name")
+            names.append(inner.value)
+        casts = {
+            inner.func.attr.value
+            for inner in walk(node)
+            if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute)
+        }
+        if casts & words("to float double half bfloat16 type type_as") or not 0 < len(names) < 3:
+            raise Stopped("meets a 0-dimensional tensor without a name")
+        if len(names) == 1:
+            return f"{names[0]}.dtype"
+        return f"{self.flow.torch}.promote_types({names[0]}.dtype, {names[1]}.dtype)"
 
     def _compared(self, node: cst.BaseExpression, number: Number) -> None:
         comparison = next(
