@@ -241,7 +241,11 @@ def main() -> int:
         runner.wait_ready()
         for case in cases:
             about = tomllib.loads((case / "case.toml").read_text())
-            if about["outcome"] != "fixed" or about.get("slow") or about.get("target", ["before.py"]) != ["before.py"]:
+            if (
+                about["outcome"] != "fixed"
+                or about.get("slow")
+                or about.get("target", ["before.py"]) != ["before.py"]
+            ):
                 continue
             if done >= given.most:
                 break

@@ -12,7 +12,40 @@ from gbfix.analysis.tree import code, walk
 from .context import Context, Declined
 
 _FRESH = frozenset(
-    ["clone", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "sum", "mean", "matmul", "exp", "log", "sqrt", "abs", "softmax", "sigmoid", "tanh", "relu", "where", "cat", "stack", "clamp", "rand", "randn", "arange", "linspace", "tensor", "eye", "empty"]
+    [
+        "clone",
+        "zeros",
+        "ones",
+        "full",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "sum",
+        "mean",
+        "matmul",
+        "exp",
+        "log",
+        "sqrt",
+        "abs",
+        "softmax",
+        "sigmoid",
+        "tanh",
+        "relu",
+        "where",
+        "cat",
+        "stack",
+        "clamp",
+        "rand",
+        "randn",
+        "arange",
+        "linspace",
+        "tensor",
+        "eye",
+        "empty",
+    ]
 )
 
 
