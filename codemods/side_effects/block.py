@@ -87,17 +87,32 @@ def uses_of(site: Site, name: str) -> list[cst.Name]:
 class Taker:
     """Takes a block out of its function: what it reads becomes parameters."""
 
-    def __init__(self, site: Site, run: Sequence[cst.BaseStatement]) -> None:
+    def __init__(
+        self,
+        site: Site,
+        run: Sequence[cst.BaseStatement],
+        *,
+        at: cst.BaseStatement | None = None,
+        members: Sequence[cst.CSTNode] = (),
+    ) -> None:
+        """``at`` is the statement in whose place a block stands that is not in the text as it is,
+        ``members`` the nodes that it is made of.
+        """
         assert site.function is not None
         self.site = site
         self.function = site.function
         self.run = list(run)
+        self.first = at or run[0]
+        self.last = at or run[-1]
+        self.members = [*(members or run)]
         self.absorbed: list[cst.BaseStatement] = []
         #: Statements that came along, with those that they repeat.
         self.copies: dict[cst.CSTNode, cst.CSTNode] = {}
-        self.locals = local_names(site, run[0])
-        self.own = own_parameters(site, run[0])
-        self.before = dict(site.locals_before(run[0])) or dict(site.locals_before(site.statement))
+        self.locals = local_names(site, self.first)
+        self.own = own_parameters(site, self.first)
+        self.before = dict(site.locals_before(self.first)) or dict(
+            site.locals_before(site.statement)
+        )
         self.parameters: list[Parameter] = []
         self.by_text: dict[str, Parameter] = {}
         self.replaced: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -148,7 +163,7 @@ class Taker:
         if what.dynamic or what.frame_access or what.nonlocals or what.closure_writes:
             raise NoBlock("it looks at the frame in which it runs")
         # `live_after` counts names that are declared global; the operator declares them, too.
-        later = live_after(self.function, self.run[-1]) & what.bound
+        later = live_after(self.function, self.last) & what.bound
         if later:
             raise NoBlock(f"it binds `{min(later)}`, which is read later")
         if what.deletes & self.locals:
@@ -214,6 +229,7 @@ class Taker:
             return False
         if not outside:
             self.absorbed.append(line)
+        self.members.append(line)
         self.run.insert(0, line.with_changes(leading_lines=()))
         self.copies[self.run[0]] = line
         return True
@@ -238,13 +254,11 @@ class Taker:
         return any(part is holder for part in (node, *self.site.ancestors(node)))
 
     def is_inside(self, node: cst.CSTNode) -> bool:
-        lines = [self.copies.get(line, line) for line in self.run]
-        return any(self.is_in(node, line) for line in lines)
+        return any(self.is_in(node, line) for line in self.members)
 
     def between(self, line: cst.BaseStatement) -> list[cst.CSTNode] | None:
         """The statements between a definition and the block; None where one may pass it by."""
-        first = next(item for item in self.run if item not in self.copies)
-        here: cst.CSTNode = first
+        here: cst.CSTNode = self.first
         found: list[cst.CSTNode] = []
         for _ in range(8):
             block = list(self.site.block_of(here))
@@ -346,6 +360,8 @@ class Taker:
         if isinstance(node, cst.Name):
             return self.name(node, hidden)
         if isinstance(node, cst.Attribute):
+            if self.is_moving(node) and self.need(node, hidden):
+                return True
             if isinstance(node.value, cst.Name | cst.Attribute | cst.Subscript | cst.Call):
                 return self.path(node.value, hidden) or self.need(node, hidden)
             self.visit(node.value, hidden)
@@ -382,15 +398,6 @@ class Taker:
 
     def receiver(self, node: cst.BaseExpression) -> bool:
         """Have the operator find the object whose method is called."""
-        fact = self.fact(node)
-        if fact is not None and fact.type == "logging.Logger":
-            name = code(node) + ".name"
-            known = self.by_text.get(name)
-            if known is None:
-                text = Fact("str", "str")
-                known = self.add(cst.parse_expression(name), text, ("str", ""), "logger_name")
-            self.replaced[node] = cst.parse_expression(f"logging.getLogger({known.name})")
-            return True
         root = node
         while isinstance(root, cst.Attribute | cst.Subscript):
             root = root.value
@@ -451,6 +458,16 @@ class Taker:
             for part in walk(self.site.module)
         )
 
+    def is_moving(self, node: cst.Attribute) -> bool:
+        """Whether a number of a class or module is set anew elsewhere: ``Section.depth += 1``."""
+        if not isinstance(node.value, cst.Name) or node.value.value in self.locals:
+            return False
+        text = code(node)
+        return any(
+            isinstance(part, cst.AssignTarget | cst.AugAssign) and code(part.target) == text
+            for part in walk(self.site.module)
+        )
+
     def imported(self, name: str) -> bool:
         """Repeat an import of the function in the operator."""
         for line in walk(self.function.body):
@@ -501,6 +518,15 @@ class Taker:
             isinstance(node, cst.Name) and (node.value in self.own or node.value not in self.locals)
         )
         found = schema_type(fact, may_be_symbolic=not outside)
+        if found is None and fact is not None and self.is_asked(node, fact):
+            # The truth of an object that an operator does not take.
+            found, fact = ("torch.types.Number", ""), Fact("bool", "bool")
+            argument: cst.BaseExpression = cst.Call(cst.Name("bool"), [cst.Arg(node.deep_clone())])
+        elif fact is not None and self.is_exception(node, fact):
+            found, fact = ("str", ""), Fact("str", "str")
+            argument = cst.Call(cst.Name("str"), [cst.Arg(node.deep_clone())])
+        else:
+            argument = node.deep_clone()
         if found is None or fact is None:
             return False
         text = code(node)
@@ -514,7 +540,6 @@ class Taker:
                 base = last.attr.value if isinstance(last, cst.Attribute) else code(last)
                 base = fresh(base if base.isidentifier() else "value", self.taken)
                 self.taken.add(base)
-            argument = node.deep_clone()
             if self.is_loose_text(node, fact):
                 argument = cst.Call(cst.Name("str"), [cst.Arg(argument)])
             known = self.add(argument, fact, found, base, text)
@@ -524,6 +549,36 @@ class Taker:
         if not (isinstance(node, cst.Name) and node.value == new):
             self.replaced[node] = cst.parse_expression(new)
         return True
+
+    def is_asked(self, node: cst.BaseExpression, fact: Fact) -> bool:
+        """Whether a name is only asked for its truth, and is no tensor or number."""
+        if not isinstance(node, cst.Name) or fact.kind not in ("none", "class", "object", "bool"):
+            return False
+        if fact.kind == "bool" and node.value not in self.own:
+            return False
+        uses = [use for use in uses_of(self.site, node.value) if self.is_inside(use)]
+        return all(self.is_test(use) for use in uses)
+
+    def is_test(self, node: cst.CSTNode) -> bool:
+        parent = self.site.parent(node)
+        if isinstance(parent, cst.IfExp | cst.If):
+            return parent.test is node
+        if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
+            return True
+        return isinstance(parent, cst.BooleanOperation) and self.is_test(parent)
+
+    def is_exception(self, node: cst.BaseExpression, fact: Fact) -> bool:
+        """Whether the name of a caught exception is only shown: its text can be passed."""
+        if fact.kind != "object" or not isinstance(node, cst.Name):
+            return False
+        caught = any(
+            isinstance(part, cst.ExceptHandler)
+            and part.name is not None
+            and code(part.name.name) == node.value
+            for part in self.site.ancestors(node)
+        )
+        uses = [use for use in uses_of(self.site, node.value) if self.is_inside(use)]
+        return caught and all(self.is_shown(use) for use in uses)
 
     def is_loose_text(self, node: cst.BaseExpression, fact: Fact) -> bool:
         """Whether a string is only shown, and another caller may give anything for it."""

@@ -26,29 +26,39 @@ _BUILTINS = words(
 )
 _EFFECT_BUILTINS = words("print open")
 #: Library functions by prefix: fine inside an operator, and whether they have an effect.
-_PURE = (
-    "math.", "json.dumps", "json.loads", "pprint.pformat", "textwrap.", "string.", "statistics.",
-    "os.path.", "os.getpid", "os.getenv", "os.environ", "time.strftime", "time.time", "time.perf_counter",
-    "time.monotonic", "time.process_time", "time.gmtime", "time.localtime", "datetime.", "pathlib.",
-    "collections.", "itertools.", "operator.", "io.", "csv.", "logging.getLogger", "sys.stdout", "sys.stderr",
-    "platform.", "re.", "functools.reduce", "dataclasses.asdict", "copy.copy",
-    "numpy.mean", "numpy.std", "numpy.asarray", "numpy.array", "numpy.histogram", "numpy.percentile",
-    "numpy.isnan", "numpy.isfinite", "numpy.round", "numpy.abs", "numpy.max", "numpy.min", "numpy.sum",
-    "traceback.format_stack", "tracemalloc.", "resource.getrusage", "hashlib.",
-    "torch.cuda.memory_allocated", "torch.cuda.max_memory_allocated", "torch.cuda.is_available",
-)  # fmt: skip
-_EFFECTS = (
-    "print", "pprint.pprint", "logging.", "warnings.warn", "json.dump", "pickle.dump", "os.makedirs",
-    "os.mkdir", "os.replace", "os.rename", "os.remove", "os.unlink", "shutil.", "sys.stdout.", "sys.stderr.",
-    "time.sleep", "torch.save", "numpy.save", "numpy.savez", "numpy.savetxt", "numpy.savez_compressed",
-    "torch.cuda.nvtx.", "nvtx.", "torch.cuda.synchronize", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics",
-    "tqdm.tqdm.write", "sys._getframe", "ctypes.", "gc.collect", "atexit.register", "safetensors.torch.save_file",
-)  # fmt: skip
+_PURE = tuple(
+    sorted(
+        words(
+            """math. json.dumps json.loads pprint.pformat textwrap. string. statistics. os.path.
+            os.getpid os.getenv os.environ time.strftime time.time time.perf_counter
+            time.monotonic time.process_time time.gmtime time.localtime datetime.
+            pathlib. collections. itertools. operator. io. csv. logging.getLogger
+            sys.stdout sys.stderr platform. re. functools.reduce dataclasses.asdict
+            copy.copy numpy.mean numpy.std numpy.asarray numpy.array numpy.histogram
+            numpy.percentile numpy.isnan numpy.isfinite numpy.round numpy.abs
+            numpy.max numpy.min numpy.sum traceback.format_stack tracemalloc.
+            resource.getrusage hashlib. torch.cuda.memory_allocated
+            torch.cuda.max_memory_allocated torch.cuda.is_available"""
+        )
+    )
+)
+_EFFECTS = tuple(
+    sorted(
+        words(
+            """print pprint.pprint logging. warnings.warn json.dump pickle.dump os.makedirs
+            os.mkdir os.replace os.rename os.remove os.unlink shutil. sys.stdout.
+            sys.stderr. time.sleep torch.save numpy.save torch.cuda.nvtx. nvtx.
+            torch.cuda.synchronize wandb.log mlflow.log_metric tqdm.tqdm.write
+            ctypes. gc.collect safetensors.torch.save_file"""
+        )
+    )
+)
 #: torch functions that draw, differentiate, or set how torch works.
 _NO_TORCH = words(
     """rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal
     poisson dropout manual_seed seed set_default_dtype set_grad_enabled set_num_threads compile
-    matmul mm bmm addmm einsum linear conv1d conv2d set_rng_state use_deterministic_algorithms set_default_device"""
+    matmul mm bmm addmm einsum linear conv1d conv2d set_rng_state use_deterministic_algorithms
+    set_default_device"""
 )
 _LOG = words(
     """debug info warning warn error exception critical fatal log warning_once info_once log_every_n
@@ -61,9 +71,10 @@ ADDING = words(
 )
 #: Methods of strings, numbers, containers, files and tensors that change nothing but a file.
 _PLAIN = words(
-    """format join items keys values get split rsplit splitlines strip lstrip rstrip upper lower title
-    capitalize replace startswith endswith zfill ljust rjust center count index find encode decode
-    copy write writelines flush close writerow writerows writeheader read readline open mkdir exists
+    """format join items keys values get split rsplit splitlines strip lstrip rstrip upper lower
+    title capitalize replace startswith endswith zfill ljust rjust center count index find encode
+    decode copy write writelines flush close writerow writerows writeheader read readline open
+    mkdir exists
     write_text write_bytes unlink touch is_file is_dir isoformat strftime total_seconds timestamp
     item tolist size dim numel nelement element_size detach cpu float double half int long bool
     abs all any amax amin argmax argmin clamp clone count_nonzero eq ne lt gt le ge exp log log2
@@ -75,7 +86,8 @@ _PLAIN = words(
     elapsed_time"""
 )
 _FILE_METHODS = words(
-    "write writelines flush writerow writerows writeheader write_text write_bytes unlink touch mkdir"
+    """write writelines flush writerow writerows writeheader write_text write_bytes unlink touch
+    mkdir"""
 )
 #: Objects of these types do with a call what they do with it outside an operator.
 _SINKS = (
@@ -87,7 +99,8 @@ _HIDDEN = words("grad grad_fn requires_grad is_leaf data requires_grad_ retain_g
 _SCALARS = words("item tolist size dim numel nelement element_size")
 #: Results that never have a gradient.
 _NO_GRADIENT = words(
-    "detach argmax argmin eq ne lt le gt ge isnan isinf isfinite bool long int nonzero count_nonzero"
+    """detach argmax argmin eq ne lt le gt ge isnan isinf isfinite bool long int nonzero
+    count_nonzero"""
 )
 _SHOWS = re.compile(r"%[^%a-zA-Z]*[sra]")
 _DEPTH = 5
@@ -387,9 +400,9 @@ class _Function:
 
     def show_formatted(self, node: ast.FormattedValue) -> None:
         value = node.value
-        if isinstance(value, ast.Name) and value.id in self.judge.points and not self.depth:
-            if node.conversion == -1:
-                return  # ``f"{loss}"`` formats ``loss.item()``
+        point = isinstance(value, ast.Name) and value.id in self.judge.points
+        if point and not self.depth and node.conversion == -1:
+            return  # ``f"{loss}"`` formats ``loss.item()``
         self.show(value)
 
     def show(self, node: ast.AST) -> None:
@@ -669,6 +682,8 @@ class _Function:
                             case ast.Assign(targets=[ast.Attribute(attr=target)], value=value):
                                 if target == attr:
                                     return self.made(value, other)
+            case ast.Call():
+                return self.made(receiver, self.text)
         return ""
 
     def made(self, value: ast.AST, text: str) -> str:
@@ -782,9 +797,10 @@ def others_change(sources: Sequence[str], names: frozenset[str], start: frozense
     for text in sources:
         tree = parsed(text)
         for node in ast.walk(tree) if tree is not None else ():
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if not any("custom_op" in ast.unparse(item) for item in node.decorator_list):
-                    functions.setdefault(node.name, []).append(node)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+                "custom_op" in ast.unparse(item) for item in node.decorator_list
+            ):
+                functions.setdefault(node.name, []).append(node)
     seen: set[str] = set()
     pending = {*start, "forward", "__call__", "__enter__", "__exit__"}
     while pending:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -12,7 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.names import fresh, identifier
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -26,17 +25,19 @@ from gbfix.schema import Fact
 from ..wrap.capture import Parameter, local_names
 from ..wrap.operator_text import define, namespace, operator_name, place, signature, torch_alias
 from .block import NoBlock, Taken, Taker, is_host_read, runs_at, uses_of
-from .callees import Judge, Unfit, others_change, others_mention
+from .callees import Judge, Unfit, others_change, others_mention, parsed
+from .effect_cases import EXAMPLES, NEAR_MISSES
 from .effect_operator import OPERATOR_NOTE
+from .effects import may_require_grad
 from .owners import find_owners
 from .state_to_op import escapes
 
 _ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
-_FLOATS = ("torch.float", "torch.bfloat", "torch.complex", "torch.half", "torch.double")
+_NO_VERBS = words("item mean float int len str sum any isnan isinf range tolist norm max min")
 
 
 @dataclasses.dataclass
-class _Operator:
+class Operator:
     """A block that has become an operator: the statements, and the call that replaces them."""
 
     run: Sequence[cst.BaseStatement]
@@ -82,12 +83,15 @@ class EffectToOp(Codemod):
         "GB0291", "GB0293", "GB0294", "GB0298", "GB0299", "GB0312", "GB7000",
         "data-dependent-guard", "data-dependent-size", "user-error", "internal-error",
     )  # fmt: skip
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         reasons: list[str] = []
         done = False
         here, *callers = [site, *site.callers()][:4]
-        first = callers[0] if callers and _host_read_in_call(callers[0]) else None
+        outward = callers and (_host_read_in_call(callers[0]) or _warns_of_caller(site))
+        first = callers[0] if outward else None
         order = [first, here, *callers[1:]] if first is not None else [here, *callers]
         for number, view in enumerate(order):
             if view is None or view.function is None:
@@ -105,6 +109,22 @@ def _host_read_in_call(site: Site) -> bool:
     if not isinstance(statement, cst.SimpleStatementLine):
         return False
     return isinstance(statement.body[0], cst.Expr) and is_host_read(statement)
+
+
+def _warns_of_caller(site: Site) -> bool:
+    """Whether a warning is about the line of the call: it is to be issued from a line there."""
+    return any(_caller_level(part) is not None for part in walk(site.statement))
+
+
+def _caller_level(node: cst.CSTNode) -> cst.Arg | None:
+    """The argument by which ``warnings.warn`` speaks of a line further out."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("warn")) | cst.Name("warn")):
+            for number, argument in enumerate(node.args):
+                name = argument.keyword.value if argument.keyword is not None else ""
+                if name == "stacklevel" or (not name and number == 2):
+                    return None if code(argument.value) == "1" else argument
+    return None
 
 
 def _looks_like_effect(site: Site) -> bool:
@@ -125,14 +145,13 @@ def _at(site: Site, reasons: list[str], *, rank: int) -> Iterator[Rewrite]:
     for run in runs_at(site):
         if isinstance(run[0], cst.FunctionDef | cst.ClassDef):
             return
-        try:
-            edit = site.edit()
-            whole = _grown(site, run)
-            operator = _operator(site, edit, whole)
-            yield _rewrite(site, edit, [operator], rank)
-            return
-        except (NoBlock, Unfit) as reason:
-            reasons.append(str(reason))
+        for whole in dict.fromkeys((_grown(site, run), run)):
+            try:
+                edit = site.edit()
+                yield rewritten(site, edit, [define_block(site, edit, whole)], rank)
+                return
+            except (NoBlock, Unfit) as reason:
+                reasons.append(str(reason))
 
 
 def _read_into_name(site: Site) -> str | None:
@@ -157,11 +176,11 @@ def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite |
             runs.append(_block_of(site, use))
         if not runs:
             return None
-        operators = [_operator(site, edit, run) for run in runs]
+        operators = [define_block(site, edit, run) for run in runs]
         absorbed = [line for operator in operators for line in operator.taken.absorbed]
         if site.statement not in absorbed and isinstance(site.statement, cst.BaseStatement):
             edit.moved(site.statement)
-        return _rewrite(site, edit, operators, rank)
+        return rewritten(site, edit, operators, rank)
     except (NoBlock, Unfit) as reason:
         reasons.append(str(reason))
     return None
@@ -177,7 +196,7 @@ def _block_of(site: Site, use: cst.CSTNode) -> tuple[cst.BaseStatement, ...]:
     reason: Exception = NoBlock("it is used in more than effects")
     while isinstance(statement, Statement) and statement is not site.function:
         try:
-            _operator(site, site.edit(), (statement,))
+            define_block(site, site.edit(), (statement,))
             return _grown(site, (statement,))
         except (NoBlock, Unfit) as error:
             reason = error
@@ -204,7 +223,7 @@ def _grown(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStat
                 break
             wider = (*run, beside) if step > 0 else (beside, *run)
             try:
-                _operator(site, site.edit(), wider)
+                define_block(site, site.edit(), wider)
             except (NoBlock, Unfit):
                 break
             run = wider
@@ -221,7 +240,7 @@ def _is_plain_effect(site: Site, statement: Statement) -> bool:
     elif not isinstance(statement, cst.With):
         return False
     try:
-        _operator(site, site.edit(), (statement,))
+        define_block(site, site.edit(), (statement,))
     except (NoBlock, Unfit):
         return False
     return True
@@ -237,9 +256,21 @@ def _stores_entry(small: cst.CSTNode) -> bool:
 # -- the operator --------------------------------------------------------------------------------
 
 
-def _operator(site: Site, edit: Edit, run: Sequence[cst.BaseStatement]) -> _Operator:
-    """Define the operator of a block in the edit; the statement that calls it."""
-    taken = Taker(site, run).take()
+def define_block(
+    site: Site,
+    edit: Edit,
+    run: Sequence[cst.BaseStatement],
+    *,
+    before: cst.BaseStatement | None = None,
+    members: Sequence[cst.CSTNode] = (),
+) -> Operator:
+    """Define the operator of a block in the edit, and call it in the block's place (or before a
+    statement, out of whose ``members`` the block was made).
+    """
+    for part in site.ancestors(before or run[0]):
+        if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
+            raise NoBlock("it is what is done where autograd shows")
+    taken = Taker(site, run, at=before, members=members).take()
     torch = torch_alias(site, edit)
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []
@@ -252,31 +283,33 @@ def _operator(site: Site, edit: Edit, run: Sequence[cst.BaseStatement]) -> _Oper
         lines.append(f"{owner} = {table}[{key}]")
         identity = cst.Call(cst.Name("id"), [cst.Arg(cst.Name(mine))])
         parameters.append(Parameter(key, "int", identity, Fact("int", "int")))
-    if any("logging.getLogger(" in code(item) for item in taken.statements):
-        if any("logging.Logger(" in text for text in site.sources.values()):
-            raise NoBlock("the program makes loggers by hand, which have no name to find them by")
-        edit.add_import("logging")
     if not any(item.annotation.startswith(("torch.Tensor", "list[torch.T")) for item in parameters):
         anchor = fresh("anchor", taken_names)
         empty = cst.parse_expression(f"{torch}.empty(0)")
         parameters.insert(0, Parameter(anchor, "torch.Tensor", empty, Fact("tensor")))
         lines.insert(0, _ANCHOR)
-    body = _body(site, taken, lines)
+    body, note = _at_its_own_line(site, _body(site, taken, lines))
     shown, judge = _judged(site, taken, parameters, body)
     home = site.function.name.value if site.function is not None else "module"
     name = operator_name(site, _verb(run, home))
     definition = _definition(site, torch, name, parameters, body)
     place(site, edit, definition)
-    call = _call(site, run, name, parameters, shown, torch)
-    edit.replace(run[0], call)
+    if before is not None:
+        if shown:
+            raise NoBlock("a tensor's text may show its `grad_fn`")
+        call = _call(site, [before], name, parameters, (), torch).with_changes(leading_lines=())
+        edit.insert_before(before, call)
+    else:
+        call = _call(site, run, name, parameters, shown, torch)
+        edit.replace(run[0], call)
     for line in (*run[1:], *taken.absorbed):
         edit.moved(line)
-    notes = [OPERATOR_NOTE]
+    notes = [OPERATOR_NOTE, *([note] if note else [])]
     if judge.doings.debug and taken.tensors:
         notes.append("debug records, where they are on, show tensors without their `grad_fn`")
     if taken.owners:
         notes.append("it is compiled anew for each object whose method this is")
-    return _Operator(
+    return Operator(
         run,
         taken,
         call,
@@ -297,6 +330,43 @@ def _body(site: Site, taken: Taken, lines: Sequence[str]) -> cst.IndentedBlock:
     trailing = getattr(shell.body.body[-1], "leading_lines", ())
     first = first.with_changes(leading_lines=comment or trailing)
     return shell.body.with_changes(body=[*kept, first, *rest])
+
+
+def _at_its_own_line(site: Site, body: cst.IndentedBlock) -> tuple[cst.IndentedBlock, str]:
+    """The body without levels of warnings, which count frames that an operator does not have."""
+    levels = [found for part in walk(body) if (found := _caller_level(part)) is not None]
+    if not levels:
+        return body, ""
+    function = site.function
+    name = function.name.value if function is not None else ""
+    calls = sum(
+        isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] == name
+        for text in {site.source, *site.sources.values()}
+        for part in ast.walk(parsed(text) or ast.Module([], []))
+    )
+    if calls != 1 or any(code(level.value) != "2" for level in levels):
+        raise NoBlock(
+            "a warning about the line of the caller names another line inside an operator; warn"
+            " where that line is"
+        )
+    new = body.visit(_Without(levels))
+    assert isinstance(new, cst.IndentedBlock)
+    note = "the warning names the line of the operator, where it named that of the one call"
+    return new, note
+
+
+class _Without(cst.CSTTransformer):
+    def __init__(self, gone: Sequence[cst.CSTNode]) -> None:
+        super().__init__()
+        self.gone = gone
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        pairs = zip(original_node.args, updated_node.args, strict=True)
+        kept = [new for old, new in pairs if old not in self.gone]
+        if len(kept) == len(updated_node.args):
+            return updated_node
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return updated_node.with_changes(args=kept)
 
 
 def _definition(
@@ -340,7 +410,7 @@ def _judged(
     shown: list[Parameter] = []
     for parameter in parameters if shows else ():
         fact = taken.tensors.get(parameter.name)
-        if fact is None or not _may_require_grad(site, parameter, fact):
+        if fact is None or not may_require_grad(site, parameter.argument, fact):
             continue
         alone = Judge(judge.sources, taken.types, points)
         if alone.function(function, site.source, frozenset({parameter.name}), owners=owners):
@@ -357,24 +427,6 @@ def _judged(
     return shown, judge
 
 
-def _may_require_grad(site: Site, parameter: Parameter, fact: Fact) -> bool:
-    dtypes = [fact.dtype] if fact.is_tensor else [item.dtype for item in fact.items or ()]
-    if not any((dtype or "torch.float").startswith(_FLOATS) for dtype in dtypes):
-        return False
-    if code(parameter.argument).endswith(".detach()"):
-        return False
-    for part in site.ancestors(site.statement):
-        if isinstance(part, cst.With) and any(
-            re.search(r"\b(no_grad|inference_mode)\(\)", code(item.item)) for item in part.items
-        ):
-            return False
-        if isinstance(part, cst.FunctionDef) and any(
-            re.search(r"\b(no_grad|inference_mode)\b", code(item)) for item in part.decorators
-        ):
-            return False
-    return True
-
-
 def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
     """A name for the operator out of what it calls first."""
     for part in (part for line in run for part in walk(line)):
@@ -384,7 +436,18 @@ def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
         last = func.attr.value if isinstance(func, cst.Attribute) else code(func)
         if last in ("info", "debug", "warning", "error", "critical", "isEnabledFor", "exception"):
             last = "log"
-        if last in ("item", "mean", "float", "int", "len", "str", "sum", "any", "isnan", "range"):
+        if last.startswith(("is_", "get")) or last in (
+            "item",
+            "mean",
+            "float",
+            "int",
+            "len",
+            "str",
+            "sum",
+            "any",
+            "isnan",
+            "range",
+        ):
             continue
         if last in ("append", "add", "update", "extend", "setdefault"):
             last = "keep"
@@ -437,7 +500,7 @@ def _parameters(site: Site) -> set[str]:
     } - written
 
 
-def _rewrite(site: Site, edit: Edit, operators: Sequence[_Operator], rank: int) -> Rewrite:
+def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) -> Rewrite:
     """The rewrite, unless what the operators change is read by what stays compiled."""
     new = edit.apply().code
     texts = [text for path, text in site.sources.items() if path != site.path]

@@ -41,11 +41,11 @@ def find_owners(site: Site, edit: Edit, kind: str) -> str:
     table = _table(site) or _free_name(site)
     if not _table(site):
         edit.add_import("weakref")
-        text = f"{_WHY}\n{table} = weakref.WeakValueDictionary()\n"
+        text = f"{table} = weakref.WeakValueDictionary()\n"
         first, *rest = define(site, text)
         top = site.top_level_statement(root)
         blank = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
-        lines = [*blank, *getattr(first, "leading_lines", ())]
+        lines = [*blank, cst.EmptyLine(indent=False, comment=cst.Comment(_WHY))]
         edit.insert_before(top, first.with_changes(leading_lines=lines), *rest)
     new = define(site, _NEW.format(table=table))
     body = root.body
