@@ -16,7 +16,6 @@ from gbfix.analysis.activity import Activity, activity, params_of
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh
-from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import children, code, dotted, walk, words
 from gbfix.codemod import Site, Statement
 from gbfix.schema import Fact
@@ -624,14 +623,6 @@ class Taker:
                 default = code(param.default) if param.default is not None else ""
                 return default == "None" or "None" in note or "Optional" in note
         return False
-
-
-def resolved(site: Site, node: cst.CSTNode) -> str:
-    return resolve(site.module, node) or ""
-
-
-def is_module_name(site: Site, name: str) -> bool:
-    return name in module_bindings(site.module)
 
 
 class _Replace(cst.CSTTransformer):

@@ -11,98 +11,26 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from gbfix.analysis.tree import words
+from .libraries import (
+    ADDING,
+    BUILTINS,
+    CONTAINERS,
+    EFFECT_BUILTINS,
+    EFFECTS,
+    FILE_METHODS,
+    HIDDEN,
+    LOG,
+    NO_GRADIENT,
+    NO_TORCH,
+    PLAIN,
+    PURE,
+    SCALARS,
+    SHOWS,
+    SINKS,
+)
 
-#: Builtins that neither change what they are given nor look at its autograd.
-_BUILTINS = words(
-    """abs all any ascii bool bytes chr dict divmod enumerate filter float format frozenset getattr
-    hasattr hash hex int isinstance issubclass iter len list map max min next oct ord pow range
-    repr reversed round set sorted str sum tuple type zip id super
-    ValueError TypeError RuntimeError UserWarning DeprecationWarning FutureWarning
-    RuntimeWarning PendingDeprecationWarning Warning Exception"""
-)
-_EFFECT_BUILTINS = words("print open")
-#: Library functions by prefix: fine inside an operator, and whether they have an effect.
-_PURE = tuple(
-    sorted(
-        words(
-            """math. json.dumps json.loads pprint.pformat textwrap. string. statistics. os.path.
-            os.getpid os.getenv os.environ time.strftime time.time time.perf_counter
-            time.monotonic time.process_time time.gmtime time.localtime datetime.
-            pathlib. collections. itertools. operator. io. csv. logging.getLogger
-            sys.stdout sys.stderr platform. re. functools.reduce dataclasses.asdict
-            copy.copy numpy.mean numpy.std numpy.asarray numpy.array numpy.histogram
-            numpy.percentile numpy.isnan numpy.isfinite numpy.round numpy.abs
-            numpy.max numpy.min numpy.sum traceback.format_stack tracemalloc.
-            resource.getrusage hashlib. torch.cuda.memory_allocated
-            torch.cuda.max_memory_allocated torch.cuda.is_available"""
-        )
-    )
-)
-_EFFECTS = tuple(
-    sorted(
-        words(
-            """print pprint.pprint logging. warnings.warn json.dump pickle.dump os.makedirs
-            os.mkdir os.replace os.rename os.remove os.unlink shutil. sys.stdout.
-            sys.stderr. time.sleep torch.save numpy.save torch.cuda.nvtx. nvtx.
-            torch.cuda.synchronize wandb.log mlflow.log_metric tqdm.tqdm.write
-            ctypes. gc.collect safetensors.torch.save_file"""
-        )
-    )
-)
-#: torch functions that draw, differentiate, or set how torch works.
-_NO_TORCH = words(
-    """rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal
-    poisson dropout manual_seed seed set_default_dtype set_grad_enabled set_num_threads compile
-    matmul mm bmm addmm einsum linear conv1d conv2d set_rng_state use_deterministic_algorithms
-    set_default_device"""
-)
-_LOG = words(
-    """debug info warning warn error exception critical fatal log warning_once info_once log_every_n
-    isEnabledFor getEffectiveLevel"""
-)
-#: Methods that add to a container or a meter.
-ADDING = words(
-    """append extend add update insert appendleft extendleft setdefault push record log clear pop
-    popleft increment observe"""
-)
-#: Methods of strings, numbers, containers, files and tensors that change nothing but a file.
-_PLAIN = words(
-    """format join items keys values get split rsplit splitlines strip lstrip rstrip upper lower
-    title capitalize replace startswith endswith zfill ljust rjust center count index find encode
-    decode copy write writelines flush close writerow writerows writeheader read readline open
-    mkdir exists
-    write_text write_bytes unlink touch is_file is_dir isoformat strftime total_seconds timestamp
-    item tolist size dim numel nelement element_size detach cpu float double half int long bool
-    abs all any amax amin argmax argmin clamp clone count_nonzero eq ne lt gt le ge exp log log2
-    log10 sqrt square pow norm mean median min max std var sum prod quantile kthvalue topk sort
-    flatten reshape view permute transpose unsqueeze squeeze t numpy isnan isinf isfinite
-    logical_and logical_or nonzero unique round diff cumsum softmax sigmoid tanh relu sub
-    mul div histc bincount contiguous to type expand stride nanmean sign
-    most_common total __len__ __contains__ hexdigest fileno isatty gather index_select masked_select
-    elapsed_time"""
-)
-_FILE_METHODS = words(
-    """write writelines flush writerow writerows writeheader write_text write_bytes unlink touch
-    mkdir"""
-)
-#: Objects of these types do with a call what they do with it outside an operator.
-_SINKS = (
-    "logging.", "_io.", "tqdm.", "torch.utils.tensorboard.", "tensorboardX.", "wandb.", "loguru.",
-    "rich.", "_csv.", "csv.", "pathlib.", "torch.cuda.",
-)  # fmt: skip
-_CONTAINERS = words("list dict set deque Counter defaultdict OrderedDict")
-_HIDDEN = words("grad grad_fn requires_grad is_leaf data requires_grad_ retain_grad backward")
-_SCALARS = words("item tolist size dim numel nelement element_size")
-#: Results that never have a gradient.
-_NO_GRADIENT = words(
-    """detach argmax argmin eq ne lt le gt ge isnan isinf isfinite bool long int nonzero
-    count_nonzero"""
-)
-_SHOWS = re.compile(r"%[^%a-zA-Z]*[sra]")
 _DEPTH = 5
 
 
@@ -350,7 +278,7 @@ class _Function:
             case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "str" | "len" | "repr")):
                 return False
             case ast.Call(func=ast.Attribute(value=value, attr=attr), args=args):
-                if attr in _SCALARS:
+                if attr in SCALARS:
                     return False
                 return self.holds(value) or any(self.holds(argument) for argument in args)
             case ast.Call(args=args, keywords=keywords):
@@ -381,7 +309,7 @@ class _Function:
                 for target in targets:
                     self.store(target, None)
             case ast.Attribute(value=value, attr=attr, ctx=ast.Load()):
-                if attr in _HIDDEN and self.holds(value):
+                if attr in HIDDEN and self.holds(value):
                     raise Unfit(f"`{ast.unparse(node)}` reads otherwise inside an operator")
                 self.judge.doings.reads.add("." + attr)
             case ast.Name(id=name, ctx=ast.Load()) if self.is_global(name):
@@ -393,7 +321,7 @@ class _Function:
                     if isinstance(value, ast.FormattedValue) and value.format_spec is None:
                         self.show_formatted(value)
             case ast.BinOp(left=ast.Constant(value=str(template)), op=ast.Mod(), right=right):
-                if _SHOWS.search(template):
+                if SHOWS.search(template):
                     self.show(right)
             case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
                 raise Unfit("a matrix product inside an operator would escape autocast")
@@ -413,7 +341,7 @@ class _Function:
                     self.show(value)
             case ast.Compare():
                 return
-            case ast.Call(func=ast.Attribute(attr=attr)) if attr in _NO_GRADIENT:
+            case ast.Call(func=ast.Attribute(attr=attr)) if attr in NO_GRADIENT:
                 return
             case _ if self.holds(node):
                 self.shows = True
@@ -422,7 +350,7 @@ class _Function:
         arguments = node.args
         match arguments:
             case [ast.Constant(value=str(template)), *_] if "%" in template:
-                if not _SHOWS.search(template):
+                if not SHOWS.search(template):
                     return
         for argument in arguments:
             self.show(argument)
@@ -496,16 +424,16 @@ class _Function:
 
     def library(self, name: str, node: ast.Call) -> bool:
         """Whether a function of a library is called, of which it is known what it does."""
-        if name.startswith(_EFFECTS) and name != "logging.getLogger":
+        if name.startswith(EFFECTS) and name != "logging.getLogger":
             self.judge.doings.effect = True
             self.show_all(node)
             return True
         if name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch._")):
             last = name.rpartition(".")[2]
-            if last in _NO_TORCH or last.endswith("_") or name.count(".") > 3:
+            if last in NO_TORCH or last.endswith("_") or name.count(".") > 3:
                 raise Unfit(f"`{name}` draws, or changes something")
             return True
-        if name.startswith(_PURE):
+        if name.startswith(PURE):
             return True
         if name.startswith(("random.", "numpy.random.")):
             raise Unfit(f"`{name}` draws")
@@ -516,7 +444,7 @@ class _Function:
             raise Unfit(f"`{called}` may be any function")
         found = self.judge.found(called, self.text)
         if found is None:
-            if called in _EFFECT_BUILTINS:
+            if called in EFFECT_BUILTINS:
                 self.judge.doings.effect = True
                 for argument in node.args:
                     self.show(argument)
@@ -524,7 +452,7 @@ class _Function:
             if called in ("str", "repr", "format", "ascii"):
                 for argument in node.args:
                     self.show(argument)
-            if called not in _BUILTINS:
+            if called not in BUILTINS:
                 raise Unfit(f"`{called}` is not known to be harmless inside an operator")
             return
         self.follow(found, called, node, receiver=None)
@@ -591,17 +519,17 @@ class _Function:
             root = root.func if isinstance(root, ast.Call) else root.value
         name = root.id if isinstance(root, ast.Name) else ""
         kind = self.kind_of(receiver)
-        if kind.startswith(_SINKS) or (method in _LOG and _is_logger_name(receiver)):
+        if kind.startswith(SINKS) or (method in LOG and _is_logger_name(receiver)):
             self.judge.doings.effect = True
             if method == "debug":
                 self.judge.doings.debug = True  # off as a rule, and nothing is formatted then
             else:
                 self.show_all(node)
             return None
-        if kind.rpartition(".")[2] in _CONTAINERS:
+        if kind.rpartition(".")[2] in CONTAINERS:
             if method in ADDING:
                 self.keep(receiver, node)
-            elif method not in _PLAIN and method not in ("sort", "remove", "discard"):
+            elif method not in PLAIN and method not in ("sort", "remove", "discard"):
                 raise Unfit(f"`{ast.unparse(node.func)}` is not known")
             return None
         known = self.judge.class_of_type(kind) if kind else None
@@ -617,14 +545,14 @@ class _Function:
             elif not mine and name in self.parameters:
                 raise Unfit(f"`{ast.unparse(node.func)}` may change what its caller holds")
             return self.follow((target, known[1]), method, node, receiver)
-        if self.holds(receiver) and method in _PLAIN:
+        if self.holds(receiver) and method in PLAIN:
             return None
         if method in ADDING and (name in self.owners or (name and self.is_global(name))):
             return self.keep(receiver, node)
         if method in ADDING and name in self.locals:
             return None
-        if method in _PLAIN:
-            if method in _FILE_METHODS:
+        if method in PLAIN:
+            if method in FILE_METHODS:
                 self.judge.doings.effect = True
                 for argument in node.args:
                     self.show(argument)
@@ -697,7 +625,7 @@ class _Function:
                 return "set"
             case ast.Call(func=func):
                 last = ast.unparse(func).rpartition(".")[2]
-                if last in _CONTAINERS:
+                if last in CONTAINERS:
                     return last
                 if last == "getLogger":
                     return "logging.Logger"
@@ -724,118 +652,3 @@ def _first(node: ast.AST) -> str:
 def _is_logger_name(node: ast.AST) -> bool:
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return name.strip("_").lower() in ("log", "logger", "logging", "lg")
-
-
-# -- who else looks at what an operator changes --------------------------------------------------
-
-
-def others_mention(sources: Sequence[str], names: frozenset[str], start: frozenset[str]) -> str:
-    """A name out of ``names`` that functions which the region may reach mention; operators, whose
-    code runs elsewhere, do not count.  ``.x`` stands for an attribute.
-    """
-    functions: dict[str, list[ast.AST]] = {}
-    operators: set[str] = set()
-    pending = {*start, "forward", "__call__"}
-    for text in sources:
-        tree = parsed(text)
-        for node in ast.walk(tree) if tree is not None else ():
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                if any("custom_op" in ast.unparse(item) for item in node.decorator_list):
-                    operators.add(node.name)
-                else:
-                    functions.setdefault(node.name, []).append(node)
-                    if node.name.startswith("__") and node.name not in _AT_BIRTH:
-                        pending.add(node.name)
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "").startswith(
-                "register_"
-            ):
-                pending |= _names(node)
-    seen: set[str] = set()
-    while pending:
-        current = pending.pop()
-        if current in seen or current in operators:
-            continue
-        seen.add(current)
-        for function in functions.get(current, ()):
-            mentioned = _mentions(function)
-            if mentioned & names:
-                return min(mentioned & names)
-            pending |= {name.lstrip(".") for name in mentioned} & functions.keys()
-    return ""
-
-
-_AT_BIRTH = words(
-    """__init__ __new__ __repr__ __str__ __del__ __init_subclass__ __set_name__
-    __deepcopy__ __copy__ __reduce__ __getstate__ __setstate__"""
-)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {getattr(part, "id", "") or getattr(part, "attr", "") for part in ast.walk(node)} - {""}
-
-
-@functools.lru_cache(maxsize=4096)
-def _mentions(function: ast.AST) -> frozenset[str]:
-    """Names and ``.attributes`` of a function; methods that are called count as attributes."""
-    found: set[str] = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add("." + node.attr)
-    return frozenset(found)
-
-
-def others_change(sources: Sequence[str], names: frozenset[str], start: frozenset[str]) -> str:
-    """Like `others_mention`, of what the region may change: its changes show behind operators."""
-    changing = [
-        text for text in sources if (tree := parsed(text)) is not None and _changes(tree) & names
-    ]
-    if not changing:
-        return ""
-    functions: dict[str, list[ast.AST]] = {}
-    for text in sources:
-        tree = parsed(text)
-        for node in ast.walk(tree) if tree is not None else ():
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
-                "custom_op" in ast.unparse(item) for item in node.decorator_list
-            ):
-                functions.setdefault(node.name, []).append(node)
-    seen: set[str] = set()
-    pending = {*start, "forward", "__call__", "__enter__", "__exit__"}
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for function in functions.get(current, ()):
-            changed = _changes(function) & names
-            if changed:
-                return min(changed)
-            pending |= {name.lstrip(".") for name in _mentions(function)} & functions.keys()
-    return ""
-
-
-@functools.lru_cache(maxsize=4096)
-def _changes(node: ast.AST) -> frozenset[str]:
-    found: set[str] = set()
-    for part in ast.walk(node):
-        match part:
-            case ast.Global(names=names):
-                found |= set(names)
-            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
-                found.add("." + attr)
-            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                found |= _chain(value)
-            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in ADDING:
-                found |= _chain(value)
-    return frozenset(found)
-
-
-def _chain(node: ast.AST) -> set[str]:
-    """The last name of a chain: ``stats`` of ``stats["a"]``, ``.stats`` of ``self.stats``."""
-    while isinstance(node, ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    if isinstance(node, ast.Attribute):
-        return {"." + node.attr}
-    return {node.id} if isinstance(node, ast.Name) else set()

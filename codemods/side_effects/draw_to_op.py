@@ -141,9 +141,6 @@ class DrawToOp(Codemod):
             facts=_FACTS,
             title="asked about at once",
         ),
-    )
-    examples = (
-        *examples,
         Example(
             _MIX.format("np.random.beta(alpha, alpha)", "np.random.permutation(x.shape[0])", ""),
             _MIX.format(

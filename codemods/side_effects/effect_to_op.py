@@ -25,11 +25,12 @@ from gbfix.schema import Fact
 from ..wrap.capture import Parameter, local_names
 from ..wrap.operator_text import define, namespace, operator_name, place, signature, torch_alias
 from .block import NoBlock, Taken, Taker, is_host_read, runs_at, uses_of
-from .callees import Judge, Unfit, others_change, others_mention, parsed
+from .callees import Judge, Unfit, parsed
 from .effect_cases import EXAMPLES, NEAR_MISSES
 from .effect_operator import OPERATOR_NOTE
 from .effects import may_require_grad
 from .owners import find_owners
+from .readers import others_change, others_mention
 from .state_to_op import escapes
 
 _ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
@@ -403,7 +404,7 @@ def _judged(
     tensors = frozenset(taken.tensors)
     points = frozenset(name for name, fact in taken.tensors.items() if fact.shape == ())
     owners = frozenset(taken.owners.values())
-    judge = Judge(site.sources | {site.path: site.source}, taken.types, points)
+    judge = Judge({**site.sources, site.path: site.source}, taken.types, points)
     shows = judge.function(function, site.source, tensors, owners=owners)
     if not judge.doings.effect:
         raise Unfit("it has no effect that shows")
@@ -467,7 +468,7 @@ def _call(
 ) -> cst.BaseStatement:
     old = run[0]
     call = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
-    line: cst.BaseStatement = cst.SimpleStatementLine([cst.Expr(call)])
+    line = cst.SimpleStatementLine([cst.Expr(call)])
     if not shown:
         if isinstance(old, cst.SimpleStatementLine) and len(run) == 1:
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
@@ -483,12 +484,12 @@ def _call(
         tests.append(f"{text}.requires_grad")
     first, *rest = run
     kept = cst.IndentedBlock([first.with_changes(leading_lines=()), *rest])
-    new = cst.If(
+    guarded = cst.If(
         cst.parse_expression(" or ".join(tests)),
         kept,
         cst.Else(cst.IndentedBlock([line])),
     )
-    return with_leading_lines(new, like=old)
+    return with_leading_lines(guarded, like=old)
 
 
 def _parameters(site: Site) -> set[str]:
