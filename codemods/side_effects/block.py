@@ -8,7 +8,7 @@ strings (or objects that an operator can find by itself).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -16,15 +16,12 @@ from gbfix.analysis.activity import Activity, activity, params_of
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh
-from gbfix.analysis.tree import children, code, dotted, walk, words
+from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Site, Statement
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, local_names, own_parameters, schema_type
-
-#: Calls that bring a tensor's value to Python, which breaks where scalars are not captured.
-_HOST_METHODS = words("item tolist numpy cpu")
-_HOST_FUNCTIONS = words("float int bool")
+from .moving import Replace, is_host_read, may_change
 
 
 class NoBlock(Exception):
@@ -46,36 +43,6 @@ class Taken:
     tensors: dict[str, Fact]
     #: Statements that moved along, of which the function has no more need.
     absorbed: list[cst.BaseStatement]
-
-
-def is_host_read(node: cst.CSTNode) -> bool:
-    """Whether an expression brings a tensor's value to Python."""
-    for part in walk(node):
-        match part:
-            case cst.Call(func=cst.Attribute(attr=cst.Name(value=method))):
-                if method in _HOST_METHODS:
-                    return True
-            case cst.Call(func=cst.Name(value=name), args=[_]):
-                if name in _HOST_FUNCTIONS:
-                    return True
-    return False
-
-
-def runs_at(site: Site) -> Iterator[tuple[cst.BaseStatement, ...]]:
-    """The statements around the break, innermost first: each as it stands among its neighbours."""
-    function = site.function
-    statement: cst.CSTNode = site.statement
-    while isinstance(statement, Statement) and function is not None:
-        yield (statement,)
-        parent = next(
-            (item for item in site.ancestors(statement) if isinstance(item, Statement)), None
-        )
-        if parent is None or parent is function:
-            return
-        # An `elif` is part of the `if` above it.
-        while isinstance(parent, cst.If) and isinstance(above := site.parent(parent), cst.If):
-            parent = above
-        statement = parent
 
 
 def uses_of(site: Site, name: str) -> list[cst.Name]:
@@ -151,7 +118,7 @@ class Taker:
         )
 
     def moved(self, statement: cst.BaseStatement) -> cst.BaseStatement:
-        new = statement.visit(_Replace(self.replaced))
+        new = statement.visit(Replace(self.replaced))
         assert isinstance(new, cst.BaseStatement)
         return new
 
@@ -221,6 +188,8 @@ class Taker:
         reads = activity(value).reads
         what = activity(*between) if between else None
         if what is not None and (reads & what.bound or what.mutates or what.mutates_unknown):
+            return False
+        if any(may_change(part, reads) for item in between for part in walk(item)):
             return False
         if what is not None and not is_host_read(value) and what.calls:
             return False
@@ -623,22 +592,3 @@ class Taker:
                 default = code(param.default) if param.default is not None else ""
                 return default == "None" or "None" in note or "Optional" in note
         return False
-
-
-class _Replace(cst.CSTTransformer):
-    def __init__(self, new: dict[cst.CSTNode, cst.CSTNode]) -> None:
-        super().__init__()
-        self.new = new
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        return node not in self.new
-
-    def on_leave(  # type: ignore[override]
-        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
-    ) -> cst.CSTNode:
-        new = self.new.get(original_node)
-        if new is None:
-            return updated_node
-        if isinstance(original_node, cst.BaseExpression) and original_node.lpar:
-            new = new.with_changes(lpar=original_node.lpar, rpar=original_node.rpar)
-        return new

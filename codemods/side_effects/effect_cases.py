@@ -40,6 +40,7 @@ _FACTS = {
     "x": tensor(3, requires_grad=True),
     "loss": tensor(requires_grad=True),
     "loss.item()": scalar(1.0),
+    "x.min().item()": scalar(1.0),
     "n": scalar(3),
     "own": Fact("list", "list"),
     "self": Fact("module", "example.Net"),
@@ -167,6 +168,11 @@ NEAR_MISSES = (
     _near_miss("print(loss.grad_fn)", "asks autograd", "print(loss.grad_fn)"),
     _near_miss("print(x @ x)", "a product that autocast changes", "print(x @ x)"),
     _near_miss("if loss > 0: return print(n)", "leaves the function", "loss > 0"),
+    _near_miss(
+        "low = x.min().item()\n        loss = self.act(x).mean()\n        print(low)",
+        "a layer between may work in place",
+        "x.min().item()",
+    ),
     _near_miss("loss.item()", "no effect", "loss.item()"),
     _near_miss("own(loss.item())", "a function that is passed in", "own(loss.item())"),
 )

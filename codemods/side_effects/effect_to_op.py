@@ -24,11 +24,13 @@ from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, local_names
 from ..wrap.operator_text import define, namespace, operator_name, place, signature, torch_alias
-from .block import NoBlock, Taken, Taker, is_host_read, runs_at, uses_of
+from ..wrap.pure import AUTOCAST_METHODS
+from .block import NoBlock, Taken, Taker, uses_of
 from .callees import Judge, Unfit, parsed
 from .effect_cases import EXAMPLES, NEAR_MISSES
 from .effect_operator import OPERATOR_NOTE
 from .effects import may_require_grad
+from .moving import is_host_read, runs_at
 from .owners import find_owners
 from .readers import others_change, others_mention
 from .state_to_op import escapes
@@ -404,6 +406,7 @@ def _judged(
     tensors = frozenset(taken.tensors)
     points = frozenset(name for name, fact in taken.tensors.items() if fact.shape == ())
     owners = frozenset(taken.owners.values())
+    _check_autocast(taken, function)
     judge = Judge({**site.sources, site.path: site.source}, taken.types, points)
     shows = judge.function(function, site.source, tensors, owners=owners)
     if not judge.doings.effect:
@@ -426,6 +429,16 @@ def _judged(
         if not fact.is_tensor:
             raise Unfit(f"a tensor in `{code(parameter.argument)}` may show its `grad_fn`")
     return shown, judge
+
+
+def _check_autocast(taken: Taken, function: ast.FunctionDef) -> None:
+    """Autocast, which an operator does not see, may change what is computed in half precision."""
+    facts = [one for fact in taken.tensors.values() for one in (fact, *(fact.items or ()))]
+    if not any(fact.dtype in ("torch.float16", "torch.bfloat16") for fact in facts):
+        return
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in AUTOCAST_METHODS:
+            raise Unfit(f"autocast may change `{ast.unparse(node)}` in half precision")
 
 
 def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
