@@ -37,6 +37,9 @@ from .state_to_op import escapes
 
 _ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
 _NO_VERBS = words("item mean float int len str sum any isnan isinf range tolist norm max min")
+_VERBS = dict.fromkeys(words("debug info warning error critical exception isEnabledFor"), "log")
+_VERBS |= dict.fromkeys(words("append add update extend setdefault"), "keep")
+_VERBS |= dict.fromkeys(words("open writerow writerows writelines"), "write")
 
 
 @dataclasses.dataclass
@@ -332,6 +335,8 @@ def _body(site: Site, taken: Taken, lines: Sequence[str]) -> cst.IndentedBlock:
     comment = getattr(shell.body.body[-1], "leading_lines", ()) if not kept else ()
     trailing = getattr(shell.body.body[-1], "leading_lines", ())
     first = first.with_changes(leading_lines=comment or trailing)
+    if not rest and isinstance(first, cst.SimpleStatementLine):
+        first = first.with_changes(trailing_whitespace=cst.TrailingWhitespace())
     return shell.body.with_changes(body=[*kept, first, *rest])
 
 
@@ -442,31 +447,16 @@ def _check_autocast(taken: Taken, function: ast.FunctionDef) -> None:
 
 
 def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
-    """A name for the operator out of what it calls first."""
-    for part in (part for line in run for part in walk(line)):
-        if not isinstance(part, cst.Call):
+    """A name for the operator out of what it does first."""
+    parts = [part for line in run for part in walk(line)]
+    stated = [part.value for part in parts if isinstance(part, cst.Expr)]
+    for call in (*stated, *parts):
+        if not isinstance(call, cst.Call):
             continue
-        func = part.func
+        func = call.func
         last = func.attr.value if isinstance(func, cst.Attribute) else code(func)
-        if last in ("info", "debug", "warning", "error", "critical", "isEnabledFor", "exception"):
-            last = "log"
-        if last.startswith(("is_", "get")) or last in (
-            "item",
-            "mean",
-            "float",
-            "int",
-            "len",
-            "str",
-            "sum",
-            "any",
-            "isnan",
-            "range",
-        ):
-            continue
-        if last in ("append", "add", "update", "extend", "setdefault"):
-            last = "keep"
-        last = {"open": "write", "warn": "warn"}.get(last, last).strip("_")
-        if last.isidentifier():
+        last = _VERBS.get(last, last).strip("_")
+        if not last.startswith(("is_", "get")) and last not in _NO_VERBS and last.isidentifier():
             return identifier(f"{last}_{home}".lower())
     return f"keep_{home}"
 
