@@ -142,4 +142,7 @@ def _root(site: Site, holder: cst.ClassDef) -> cst.ClassDef | None:
 
 
 def _is_plain(node: cst.BaseExpression) -> bool:
+    """Whether a decorator is that of a dataclass to whose objects weak references are possible."""
+    if "slots" in code(node):
+        return False
     return code(node).partition("(")[0].rpartition(".")[2] == "dataclass"
