@@ -60,10 +60,12 @@ class Taker:
         *,
         at: cst.BaseStatement | None = None,
         members: Sequence[cst.CSTNode] = (),
+        harmless: Sequence[cst.CSTNode] = (),
     ) -> None:
         """``at`` is the statement in whose place a block stands that is not in the text as it is,
-        ``members`` the nodes that it is made of.
+        ``members`` the nodes that it is made of; ``harmless`` statements change no tensor.
         """
+        self.harmless = harmless
         assert site.function is not None
         self.site = site
         self.function = site.function
@@ -129,7 +131,8 @@ class Taker:
         if what.dynamic or what.frame_access or what.nonlocals or what.closure_writes:
             raise NoBlock("it looks at the frame in which it runs")
         # `live_after` counts names that are declared global; the operator declares them, too.
-        later = live_after(self.function, self.last) & what.bound
+        own = activity([line for line in self.run if line not in self.copies])
+        later = live_after(self.function, self.last) & own.bound
         if later:
             raise NoBlock(f"it binds `{min(later)}`, which is read later")
         if what.deletes & self.locals:
@@ -185,6 +188,7 @@ class Taker:
         between = self.between(line)
         if between is None:
             return False
+        between = [item for item in between if not any(item is one for one in self.harmless)]
         reads = activity(value).reads
         what = activity(*between) if between else None
         if what is not None and (reads & what.bound or what.mutates or what.mutates_unknown):

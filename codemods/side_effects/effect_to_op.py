@@ -11,7 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.names import fresh, identifier
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, statements_of, walk, words
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -96,7 +96,11 @@ class EffectToOp(Codemod):
         reasons: list[str] = []
         done = False
         here, *callers = [site, *site.callers()][:4]
-        outward = callers and (_host_read_in_call(callers[0]) or _warns_of_caller(site))
+        outward = callers and (
+            _host_read_in_call(callers[0])
+            or _warns_of_caller(site)
+            or (_is_stated_call(callers[0]) and _has_several(site))
+        )
         first = callers[0] if outward else None
         order = [first, here, *callers[1:]] if first is not None else [here, *callers]
         for number, view in enumerate(order):
@@ -115,6 +119,25 @@ def _host_read_in_call(site: Site) -> bool:
     if not isinstance(statement, cst.SimpleStatementLine):
         return False
     return isinstance(statement.body[0], cst.Expr) and is_host_read(statement)
+
+
+def _is_stated_call(site: Site) -> bool:
+    match site.statement:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call())]):
+            return True
+    return False
+
+
+def _has_several(site: Site) -> bool:
+    """Whether a helper does several things: one operator for its call, not one for each."""
+    if site.function is None or site.class_of(site.function) is not None:
+        return False
+    lines = [
+        line
+        for line in statements_of(site.function.body)
+        if not code(line).strip().startswith(('"', "'"))
+    ]
+    return len(lines) > 1
 
 
 def _warns_of_caller(site: Site) -> bool:
@@ -182,7 +205,10 @@ def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite |
             runs.append(_block_of(site, use))
         if not runs:
             return None
-        operators = [define_block(site, edit, run) for run in runs]
+        effects = [line for run in runs for line in run]
+        operators = [define_block(site, edit, run, harmless=effects) for run in runs]
+        if any(name in activity(item.argument).reads for item in _arguments(operators)):
+            raise NoBlock(f"`{name}` is read in a place that does not reach its definition")
         absorbed = [line for operator in operators for line in operator.taken.absorbed]
         if site.statement not in absorbed and isinstance(site.statement, cst.BaseStatement):
             edit.moved(site.statement)
@@ -190,6 +216,10 @@ def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite |
     except (NoBlock, Unfit) as reason:
         reasons.append(str(reason))
     return None
+
+
+def _arguments(operators: Sequence[Operator]) -> list[Parameter]:
+    return [item for operator in operators for item in operator.taken.parameters]
 
 
 def _holds(run: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
@@ -269,6 +299,7 @@ def define_block(
     *,
     before: cst.BaseStatement | None = None,
     members: Sequence[cst.CSTNode] = (),
+    harmless: Sequence[cst.CSTNode] = (),
 ) -> Operator:
     """Define the operator of a block in the edit, and call it in the block's place (or before a
     statement, out of whose ``members`` the block was made).
@@ -276,7 +307,7 @@ def define_block(
     for part in site.ancestors(before or run[0]):
         if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
             raise NoBlock("it is what is done where autograd shows")
-    taken = Taker(site, run, at=before, members=members).take()
+    taken = Taker(site, run, at=before, members=members, harmless=harmless).take()
     torch = torch_alias(site, edit)
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []
