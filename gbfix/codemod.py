@@ -167,6 +167,7 @@ class Site:
         region: Region | None = None,
         sources: Mapping[str, str] | None = None,
         entry: str = "",
+        elsewhere: Mapping[str, Facts] | None = None,
     ) -> None:
         if graph_break.site is None:
             raise SiteError("the break has no frame inside the project")
@@ -181,6 +182,8 @@ class Site:
         self.sources: Mapping[str, str] = sources or {path: source}
         #: The script that the user started (where configuration belongs), or "".
         self.entry = entry
+        #: Facts about the functions that led to the break, by path (see `callers`).
+        self.elsewhere: Mapping[str, Facts] = elsewhere or {}
         self.module, self._positions, self._parents = _parsed(source)
         self.node = self._locate()
 
@@ -276,6 +279,28 @@ class Site:
 
     def edit(self) -> Edit:
         return Edit(self)
+
+    def callers(self) -> Iterator[Site]:
+        """The same break seen from the calls that led to it, the innermost call first."""
+        frames = self.graph_break.frames
+        inner = max((n for n, frame in enumerate(frames) if frame == self.frame), default=0)
+        for frame in reversed(frames[:inner]):
+            facts, source = self.elsewhere.get(frame.path), self.sources.get(frame.path)
+            if not frame.in_project or facts is None or source is None:
+                continue
+            try:
+                yield Site(
+                    frame.path,
+                    source,
+                    dataclasses.replace(self.graph_break, site=frame),
+                    facts,
+                    region=self.region,
+                    sources=self.sources,
+                    entry=self.entry,
+                    elsewhere=self.elsewhere,
+                )
+            except (cst.ParserSyntaxError, SiteError):
+                continue
 
     def other(self, path: str) -> Site | None:
         """A site-less view of another project file, for edits that belong elsewhere (the entry).

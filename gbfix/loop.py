@@ -64,6 +64,9 @@ _WITHHELD = (
 #: A region with more breaks than this is given back as it stands.
 MAX_ROUNDS = 60
 
+#: How many of the calls that led to a break are looked at beside it, the innermost ones.
+_CALLERS = 5
+
 
 @dataclasses.dataclass
 class Accepted:
@@ -384,6 +387,7 @@ class Loop:
                 ),
                 sources={path: self._text(path) for path in self._project_files()},
                 entry=self._entry,
+                elsewhere={path: RecordedFacts(facts) for path, facts in observed.callers.items()},
             )
         except (SiteError, cst.ParserSyntaxError) as error:
             self._advise(shown, f"gbfix could not place the break in the source: {error}")
@@ -455,16 +459,20 @@ class Loop:
         assert found.site is not None
         path = found.site.path
         look = Instrument(path, "facts", found.site.line)
+        callers = [frame for frame in found.frames if frame.in_project and frame != found.site]
+        around = {Instrument(frame.path, "facts", frame.line) for frame in callers[-_CALLERS:]}
+        looks = [look, *sorted(around - {look}, key=lambda item: (item.path, item.line))]
         with self._clock.phase("facts"):
-            outcome = self._bench.once(self._bench.job("facts", self._overlay, [look]))
+            outcome = self._bench.once(self._bench.job("facts", self._overlay, looks))
         unstable = dict(self._trials.baseline.unstable)
         for event in outcome.of(Nondeterministic):
             self._note_unstable(event, unstable)
         self._trials.baseline = dataclasses.replace(self._trials.baseline, unstable=unstable)
-        result = FrameFacts()
+        by_file = {path: FrameFacts()}
         outcomes: dict[tuple[int, int], tuple[int, int]] = {}
         for seen in outcome.of(FactsSeen):
-            result = FrameFacts(
+            result = by_file.get(seen.path, FrameFacts())
+            by_file[seen.path] = FrameFacts(
                 {**seen.facts.expressions, **result.expressions},
                 {**seen.facts.locals, **result.locals},
                 {
@@ -472,10 +480,12 @@ class Loop:
                     for line, count in {**result.executed, **seen.facts.executed}.items()
                 },
             )
+            if (seen.path, seen.line) != (path, look.line):
+                continue
             for place, (no, yes) in seen.outcomes.items():
                 before = outcomes.get(place, (0, 0))
                 outcomes[place] = (before[0] + no, before[1] + yes)
-        return Observed(result, outcomes)
+        return Observed(by_file[path], outcomes, by_file)
 
     def _note_unstable(self, event: Nondeterministic, unstable: dict[str, ladder.Names]) -> None:
         if self._accepted or event.key in unstable:

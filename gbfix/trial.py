@@ -44,6 +44,8 @@ class Observed:
 
     facts: FrameFacts
     outcomes: dict[tuple[int, int], tuple[int, int]]
+    #: The same by file, of the functions on the way to the break.
+    callers: dict[str, FrameFacts] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.build import comments_in
-from gbfix.analysis.scopes import function_scope, resolve
-from gbfix.analysis.tree import code, dotted, walk
-from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
-from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
+from ..wrap.capture import Parameter
+from ..wrap.operator_text import (
+    define,
+    namespace,
+    operator_name,
+    place,
+    register_fake,
+    signature,
+    torch_alias,
+)
+from .draws import Cast, Draw, draw_of, fits
 
-#: Draws of one float in float64, and how many numbers they may be given.
-_DRAWS = {
-    "numpy.random.uniform": (0, 2),
-    "numpy.random.random": (0,),
-    "numpy.random.random_sample": (0,),
-    "numpy.random.rand": (0,),
-    "random.random": (0,),
-    "random.uniform": (2,),
-}
-_COMPARES = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _DRAW = "np.random.uniform(0, 1)"
 _SKIPS = "skip = self.training and (chance < self.rate)"
 _FACTS = {
@@ -68,6 +66,28 @@ def {name}(anchor: torch.Tensor) -> torch.Tensor:
 def f("""
 
 
+_MIX = """import numpy as np
+import torch
+
+
+def mix(x, alpha):
+    lam = {0}
+    order = {1}
+    return lam * x + (1 - lam) * x[order], lam * x.mean()
+"""
+_MIX_OPERATOR = """@torch.library.custom_op("example::draw_mix", mutates_args=())
+def draw_mix(anchor: torch.Tensor, alpha: torch.types.Number) -> torch.Tensor:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
+    return torch.tensor(np.random.beta(alpha, alpha), dtype=torch.float64, device="cpu")
+
+
+draw_mix.register_fake(lambda anchor, alpha: torch.empty((), dtype=torch.float64, device="cpu"))
+draw_mix.register_effect(torch.library.EffectType.ORDERED)
+
+
+def mix("""
+
+
 def _near_miss(why: str, at: str = _DRAW, **parts: str) -> NearMiss:
     return NearMiss(_source(**parts), at=at, why=why, facts=_FACTS)
 
@@ -84,18 +104,23 @@ class DrawToOp(Codemod):
     it drew.  Where the number does not count, in evaluation, the draw is no break any more; where
     it does, the question about it is a question about a tensor, for which other codemods exist.
 
-    *When it applies.*  A name is bound to one draw between written-out bounds, and is only compared
-    with numbers that the program holds, in a test (or for a name that is only tested).
+    *When it applies.*  One number is drawn from the stream of `random` or numpy (or a generator of
+    the module), and is only compared with numbers in tests, or added to and multiplied with numbers
+    and tensors; or a permutation is drawn that is only an index.
 
     *Fix safety.*  Safe: the same generator draws the same numbers in the same order, also where
-    they do not count, and a comparison of float64 answers alike.
+    they do not count, and arithmetic in float64 answers alike.  Beside a tensor without dimensions
+    the number is converted to its dtype, as Python's numbers are.
 
-    *Refuses.*  Draws of several numbers, of integers and of other distributions, other uses of the
-    number, and names that inner functions read.
+    *Refuses.*  Draws of several numbers and of integers, other uses of the number (also beside
+    tensors of integers), and names that inner functions read.
     """
 
     name = "draw-to-op"
-    codes = ("data-dependent-guard", "GB0033", "GB0007", "GB0059", "GB0298", "GB0170")
+    codes = (
+        "data-dependent-guard", "GB0007", "GB0033", "GB0036", "GB0059", "GB0124", "GB0156",
+        "GB0170", "GB0291", "GB0294", "GB0298", "GB4315",
+    )  # fmt: skip
 
     examples = (
         Example(
@@ -116,14 +141,33 @@ class DrawToOp(Codemod):
             facts=_FACTS,
             title="asked about at once",
         ),
+        Example(
+            _MIX.format("np.random.beta(alpha, alpha)", "np.random.permutation(x.shape[0])", ""),
+            _MIX.format(
+                "draw_mix(torch.empty(0), alpha)", "np.random.permutation(x.shape[0])", "lam"
+            )
+            .replace("lam * x.mean()", "lam.to(x.dtype) * x.mean()")
+            .replace("def mix(", _MIX_OPERATOR),
+            at="np.random.beta(alpha, alpha)",
+            code="GB0294",
+            facts={
+                "alpha": Fact("float", "float"),
+                "np.random.beta(alpha, alpha)": Fact("float", "float"),
+                "x": tensor(4, 3),
+                "x[order]": tensor(4, 3),
+                "x.mean()": tensor(),
+            },
+            title="a number that weighs tensors",
+        ),
     )
     near_misses = (
+        _near_miss("beside a tensor that was not seen", more="return x * (1 - chance)"),
         _near_miss("an array of numbers", "np.random.rand(3)", draw="np.random.rand(3)"),
         _near_miss("an integer", "np.random.randint(3)", draw="np.random.randint(3)"),
         _near_miss(
-            "bounds that may change",
-            "np.random.uniform(0, self.rate)",
-            draw="np.random.uniform(0, self.rate)",
+            "three numbers",
+            "np.random.uniform(0, 1, 3)",
+            draw="np.random.uniform(0, 1, 3)",
         ),
         _near_miss("the number is used", more="return x * chance"),
         _near_miss("the answer is used", more="return x, skip"),
@@ -137,129 +181,72 @@ class DrawToOp(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None:
             return
-        for line in walk(site.function.body):
-            if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        for call in walk(site.function.body):
+            if not isinstance(call, cst.Call) or site.function_of(call) is not site.function:
                 continue
-            match line.body[0]:
-                case cst.Assign(
-                    targets=[cst.AssignTarget(cst.Name() as name)], value=cst.Call() as call
-                ) if _is_draw(site, call):
-                    pass
-                case _:
-                    continue
-            if not _concerns(site, line, name.value) or not _is_only_asked(site, name):
+            draw = draw_of(site, call)
+            if draw is None or not _concerns(site, call):
                 continue
-            edit = site.edit()
-            torch = torch_alias(site, edit)
-            operator = operator_name(site, f"draw_{site.function.name.value}")
-            float64 = f'dtype={torch}.float64, device="cpu"'
-            text = f'''@{torch}.library.custom_op("{namespace(site)}::{operator}", mutates_args=())
-def {operator}(anchor: {torch}.Tensor) -> {torch}.Tensor:
-    # inductor may misplace an operator that takes no tensor: hence the anchor.
-    return {torch}.tensor({code(call)}, {float64})
-
-
-{operator}.register_fake(lambda anchor: {torch}.empty((), {float64}))
-{operator}.register_effect({torch}.library.EffectType.ORDERED)
-'''
-            place(site, edit, define(site, text))
-            edit.replace(call, cst.parse_expression(f"{operator}({torch}.empty(0))"))
-            yield edit.rewrite(
-                f"draw `{name.value}` in a custom operator",
-                rank=40,
-                notes=("CUDA graphs do without a graph that holds a tensor of the CPU",),
-            )
+            casts = fits(site, draw)
+            if casts is None:
+                continue
+            yield _rewrite(site, draw, casts)
             return
 
 
-def _is_draw(site: Site, call: cst.Call) -> bool:
-    counts = _DRAWS.get(resolve(site.module, call.func) or "")
-    if counts is None or len(call.args) not in counts or comments_in(call):
-        return False
-    root = call.func
-    while isinstance(root, cst.Attribute):
-        root = root.value
-    if site.function is None or not isinstance(root, cst.Name):
-        return False
-    if root.value in function_scope(site.function).locals:
-        return False  # imported here: the operator would not see it
-    return all(
-        not arg.star and arg.keyword is None and isinstance(arg.value, cst.Integer | cst.Float)
-        for arg in call.args
+def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
+    edit = site.edit()
+    assert site.function is not None
+    torch = torch_alias(site, edit)
+    operator = operator_name(site, f"draw_{site.function.name.value}")
+    where = 'device="cpu"'
+    anchor = Parameter(
+        "anchor",
+        "torch.Tensor",
+        cst.parse_expression(f"{torch}.empty(0)"),
+        Fact("tensor", "torch.Tensor"),
+    )
+    parameters = (anchor, *draw.parameters)
+    if draw.count:
+        value = f"{torch}.as_tensor(BODY0)"
+        fake = f"{torch}.empty({draw.count}, dtype={torch}.int64, {where})"
+    else:
+        value = f"{torch}.tensor(BODY0, dtype={torch}.float64, {where})"
+        fake = f"{torch}.empty((), dtype={torch}.float64, {where})"
+    registered = register_fake(operator, parameters, fake)
+    text = f'''@{torch}.library.custom_op("{namespace(site)}::{operator}", mutates_args=())
+def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
+    return {value}
+
+
+{registered}{operator}.register_effect({torch}.library.EffectType.ORDERED)
+'''
+    place(site, edit, define(site, text, [draw.body]))
+    arguments = ", ".join(code(item.argument) for item in parameters)
+    new = f"{operator}({arguments})"
+    for cast in casts:
+        if cast.node is draw.call:
+            new += f".to({cast.dtype})"
+        else:
+            edit.replace(cast.node, cst.parse_expression(f"{cast.text}.to({cast.dtype})"))
+    edit.replace(draw.call, cst.parse_expression(new))
+    what = f"`{draw.name}`" if draw.name else "the number"
+    return edit.rewrite(
+        f"draw {what} in a custom operator",
+        rank=40,
+        notes=("CUDA graphs do without a graph that holds a tensor of the CPU",),
     )
 
 
-def _concerns(site: Site, line: cst.SimpleStatementLine, name: str) -> bool:
+def _concerns(site: Site, call: cst.Call) -> bool:
     """Whether the break is the draw, or a question about the number."""
+    line = site.statement_of(call)
     if site.statement is line:
         return True
-    return (
-        isinstance(site.statement, cst.SimpleStatementLine)
-        and name in activity(site.statement).reads
-    )
-
-
-def _is_only_asked(site: Site, name: cst.Name) -> bool:
-    """Whether the number is only compared with numbers, and the answers are only asked for."""
-    uses = _uses(site, name)
-    if not uses:
-        return False
-    for use in uses:
-        comparison = site.parent(use)
-        if isinstance(comparison, cst.ComparisonTarget):
-            comparison = site.parent(comparison)
-        if not isinstance(comparison, cst.Comparison) or len(comparison.comparisons) != 1:
-            return False
-        target = comparison.comparisons[0]
-        other = target.comparator if comparison.left is use else comparison.left
-        fact = site.fact(other)
-        number = isinstance(other, cst.Integer | cst.Float) or (
-            fact is not None and fact.kind in ("int", "float") and fact.type == fact.kind
-        )
-        # What an object holds was not seen where the question was not asked, as in evaluation.
-        number = number or (fact is None and (dotted(other) or "").startswith("self."))
-        if not number or not isinstance(target.operator, _COMPARES):
-            return False
-        if not _is_asked(site, comparison):
-            return False
-    return True
-
-
-def _uses(site: Site, name: cst.Name) -> list[cst.Name]:
-    """Where the name is read; nothing where it is bound again, or read by an inner function."""
-    assert site.function is not None
-    if name.value in activity(site.function.body).captures:
-        return []
-    found = []
-    for node in walk(site.function):
-        if not isinstance(node, cst.Name) or node.value != name.value or node is name:
-            continue
-        holder = site.parent(node)
-        if isinstance(holder, cst.Attribute) and holder.attr is node:
-            continue
-        if isinstance(holder, cst.Arg) and holder.keyword is node:
-            continue
-        if not isinstance(
-            holder,
-            cst.Comparison | cst.ComparisonTarget | cst.UnaryOperation | cst.BooleanOperation
-            | cst.If | cst.While | cst.IfExp,
-        ):  # fmt: skip
-            return []
-        found.append(node)
-    return found
-
-
-def _is_asked(site: Site, node: cst.CSTNode) -> bool:
-    """Whether only the truth of a value counts."""
-    parent = site.parent(node)
-    match parent:
-        case cst.If() | cst.While() | cst.IfExp():
-            return parent.test is node
-        case cst.BooleanOperation():
-            return _is_asked(site, parent)
-        case cst.UnaryOperation(operator=cst.Not()):
-            return True
-        case cst.Assign(targets=[cst.AssignTarget(cst.Name() as name)]):
-            uses = _uses(site, name)
-            return bool(uses) and all(_is_asked(site, use) for use in uses)
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))])]
+        ) if isinstance(site.statement, cst.SimpleStatementLine | cst.If | cst.While):
+            return name in activity(site.statement).reads
     return False

@@ -7,6 +7,7 @@ aot_autograd, it has none.  Such a text would change, so that it is refused.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -19,6 +20,9 @@ from gbfix.schema import Fact
 
 from ..wrap.capture import Captured, Refused, tensors
 from ..wrap.pure import AUTOCAST_METHODS
+
+_FLOATS = ("torch.float", "torch.bfloat", "torch.complex", "torch.half", "torch.double")
+_NO_GRAD = re.compile(r"\b(no_grad|inference_mode)\b")
 
 
 def effect_statement(site: Site) -> cst.Call | None:
@@ -73,7 +77,11 @@ def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> 
                 continue
             if fact.kind == "str" and not _is_path(node):
                 check_text(site, ((part, False) for part in _operands(node)))
-            elif _shows_autograd(fact, formatted):
+            elif _shows_autograd(fact, formatted) or (
+                fact.is_tensor
+                and not (formatted and fact.shape == ())
+                and may_require_grad(site, node, fact)
+            ):
                 raise Refused(
                     f"`{code(node)}` prints its `grad_fn` or its class, which compiled code has"
                     " lost; print `.detach()` or `.item()` of it instead"
@@ -91,6 +99,25 @@ def _inferred(site: Site, node: cst.BaseExpression) -> Fact | None:
 
     fact = infer(node, known)
     return fact if fact is not None and fact.is_tensor and fact.shape == () else None
+
+
+def may_require_grad(site: Site, node: cst.BaseExpression, fact: Fact) -> bool:
+    """Whether the tensor of another call may record how autograd came to it."""
+    facts = [fact] if fact.is_tensor else list(fact.items or ())
+    if not any((item.dtype or "torch.float").startswith(_FLOATS) for item in facts):
+        return False
+    if re.search(r"\.(detach\(\)|data)(\[.*\])?$", code(node)):
+        return False
+    for part in site.ancestors(site.statement):
+        if isinstance(part, cst.With) and any(
+            _NO_GRAD.search(code(item.item)) for item in part.items
+        ):
+            return False
+        if isinstance(part, cst.FunctionDef) and any(
+            _NO_GRAD.search(code(item)) for item in part.decorators
+        ):
+            return False
+    return True
 
 
 def _fact_of_name(site: Site, node: cst.Name) -> Fact | None:

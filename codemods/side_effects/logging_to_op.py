@@ -57,7 +57,11 @@ class Net(torch.nn.Module):
         {}
         return x + 1
 """
-    facts = {"x": tensor(3), "n": scalar(3), "logger": Fact("object", "logging.Logger")}
+    facts = {
+        "x": tensor(3, dtype="torch.int64"),
+        "n": scalar(3),
+        "logger": Fact("object", "logging.Logger"),
+    }
     facts |= {"self.log": Fact("object", "logging.Logger"), "x.sum().item()": scalar(1.0)}
     at = before.partition(":")[0].removeprefix("if ")
     return Example(

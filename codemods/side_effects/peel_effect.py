@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import statements_of
+from gbfix.analysis.tree import code, statements_of
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -21,21 +21,17 @@ from gbfix.codemod import (
     Rewrite,
     Site,
     SiteError,
+    discover,
     scalar,
     tensor,
 )
 from gbfix.schema import Fact, Span
 
-from ..control_flow.branchless_guard import BranchlessGuard
-from ..control_flow.if_to_cond import IfToCond
-from ..control_flow.if_to_where import IfToWhere
-from ..control_flow.raise_to_assert import RaiseToAssert
-from ..wrap.capture import Refused
-from .effect_operator import OPERATOR_NOTE, Effect, define_effect
-from .guarded_effect import branches_of, chain_effect, chain_tested_at, effect_of
+from .block import NoBlock
+from .callees import Unfit
+from .effect_to_op import define_block, rewritten
+from .guarded_effect import branches_of, chain_tested_at
 
-#: What turns the rest of the ``if`` into tensor code.
-_LOWERINGS: tuple[Codemod, ...] = (IfToWhere(), IfToCond(), BranchlessGuard(), RaiseToAssert())
 _BAD = "torch.isnan(x).any()"
 _FACTS = {
     "x": tensor(3),
@@ -148,40 +144,51 @@ def f(x, n):
         peeled = _peel(site, head)
         if peeled is None:
             return
-        effect, rest = peeled
+        chain, rest, members = peeled
         edit = site.edit()
         try:
-            call = define_effect(site, edit, effect)
-        except Refused:
+            operator = define_block(site, edit, [chain], before=head, members=members)
+            edit.replace(head, rest)
+            done = rewritten(site, edit, [operator], 50)
+        except (NoBlock, Unfit):
             return
-        edit.insert_before(head, cst.SimpleStatementLine([cst.Expr(call)]))
-        edit.replace(head, rest)
-        moved = _after(site, edit.rewrite("peel"), head, rest)
+        moved = _after(site, done, head, rest)
         if moved is None:
             return
-        for lowering in _LOWERINGS:
-            if site.code not in lowering.codes:
-                continue
-            for rewrite in lowering.propose(moved.site):
-                if isinstance(rewrite, Rewrite):
-                    yield moved.composed(rewrite, effect)
+        found = [
+            moved.composed(rewrite, done)
+            for lowering in lowerings()
+            if site.code in lowering.codes
+            for rewrite in lowering.propose(moved.site)
+            if isinstance(rewrite, Rewrite)
+        ]
+        yield from sorted(found, key=lambda item: item.rank)
 
 
-def _peel(site: Site, head: cst.If) -> tuple[Effect, cst.If] | None:
-    """The effects of a chain, and the chain without them; None where they cannot be told apart."""
+@functools.cache
+def lowerings() -> tuple[Codemod, ...]:
+    """What turns the rest of an ``if`` into tensor code: the codemods of control flow."""
+    return tuple(
+        item
+        for item in discover()
+        if {"control_flow", "choice"} & {*type(item).__module__.split(".")}
+    )
+
+
+def _peel(site: Site, head: cst.If) -> tuple[cst.If, cst.If, list[cst.CSTNode]] | None:
+    """A chain of the effects alone, the chain without them, and what the first is made of; None
+    where they cannot be told apart.
+    """
     gone: set[cst.CSTNode] = set()
-    branches = []
+    members: list[cst.CSTNode] = []
     for branch in branches_of(head):
         if not isinstance(branch.body, cst.IndentedBlock):
             return None
-        effects: list[Effect] = []
-        comments: list[str] = []
+        if isinstance(branch, cst.If):
+            members.append(branch.test)
         before: list[cst.CSTNode] = []
         for line in branch.body.body:
-            effect = None
-            if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-                effect = effect_of(site, line.body[0])
-            if effect is None or not isinstance(line, cst.SimpleStatementLine):
+            if not _is_effect(site, line):
                 before.append(line)
                 continue
             changed = activity(*before)
@@ -191,14 +198,43 @@ def _peel(site: Site, head: cst.If) -> tuple[Effect, cst.If] | None:
             if before and exits(*before).any:
                 return None
             gone.add(line)
-            effects.append(effect)
-            comments += [text for above in line.leading_lines for text in comments_in(above)]
-        branches.append((branch, effects, comments))
+            members.append(line)
     if not gone or all(line in gone for branch in branches_of(head) for line in _lines(branch)):
         return None
     rest = head.visit(_Drop(gone))
+    others = {line for branch in branches_of(head) for line in _lines(branch)} - gone
     assert isinstance(rest, cst.If)
-    return chain_effect(branches), rest
+    return _without(head, others).with_changes(leading_lines=()), rest, members
+
+
+def _is_effect(site: Site, line: cst.BaseStatement) -> bool:
+    try:
+        define_block(site, site.edit(), [line])
+    except (NoBlock, Unfit):
+        return False
+    return True
+
+
+def _without(branch: cst.If, gone: set[cst.CSTNode]) -> cst.If:
+    """A chain without some of its lines, whose other nodes stay the same objects."""
+    other = branch.orelse
+    if isinstance(other, cst.If):
+        other = _without(other, gone)
+        if other.orelse is None and _is_empty(other.body):
+            other = None
+    elif other is not None:
+        other = other.with_changes(body=_kept(other.body, gone))
+        other = None if _is_empty(other.body) else other
+    return branch.with_changes(body=_kept(branch.body, gone), orelse=other)
+
+
+def _kept(body: cst.BaseSuite, gone: set[cst.CSTNode]) -> cst.BaseSuite:
+    kept = [line for line in statements_of(body) if line not in gone]
+    return body.with_changes(body=kept or [cst.SimpleStatementLine([cst.Pass()])])
+
+
+def _is_empty(body: cst.BaseSuite) -> bool:
+    return all(code(line).strip() == "pass" for line in statements_of(body))
 
 
 def _lines(branch: cst.If | cst.Else) -> tuple[cst.CSTNode, ...]:
@@ -257,7 +293,7 @@ class _Peeled:
     touched: tuple[Span, ...]
     lines: Mapping[int, int]
 
-    def composed(self, rewrite: Rewrite, effect: Effect) -> Rewrite:
+    def composed(self, rewrite: Rewrite, done: Rewrite) -> Rewrite:
         """The lowering of the peeled text as one rewrite of the original."""
         spans = list(self.touched)
         for span in rewrite.touched.get(self.site.path, ()):
@@ -266,9 +302,9 @@ class _Peeled:
                 spans.append(Span(min(old), 0, max(old), 0))
         return dataclasses.replace(
             rewrite,
-            title=f"move the {effect.verb} into an effectful operator, then {rewrite.title}",
+            title=f"{done.title}, then {rewrite.title}",
             touched={**rewrite.touched, self.site.path: tuple(spans)},
-            notes=(*rewrite.notes, OPERATOR_NOTE, *effect.notes),
+            notes=(*rewrite.notes, *done.notes),
             rank=rewrite.rank + 5,
         )
 

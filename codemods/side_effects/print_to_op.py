@@ -50,6 +50,7 @@ def f(x, n, self=None):
 """
 
 
+_COUNTS = tensor(3, dtype="torch.int64")
 _X = tensor(3, 4)
 _GRAD = tensor(3, 4, requires_grad=True)
 
@@ -105,7 +106,7 @@ class PrintToOp(Codemod):
         )
         for title, before, after, signature, names, body, facts in (
             ("a constant", 'print("step", end="")', "print_f()", "", "", None, {}),
-            ("a tensor", "print(x)", "print_f(x)", "x: torch.Tensor", " x", None, {"x": _X}),
+            ("a tensor", "print(x)", "print_f(x)", "x: torch.Tensor", " x", None, {"x": _COUNTS}),
             (
                 "formatted numbers, to another stream",
                 'print(f"{x.sum().item():>8.3f}|{n:d}", file=None, flush=True)',

@@ -78,7 +78,11 @@ def {name}({signature}) -> None:
 
 
 def f("""
-    facts = {"x": tensor(3), "n": scalar(3), "LOG": Fact("object", "_io.TextIOWrapper")}
+    facts = {
+        "x": tensor(3, dtype="torch.int64"),
+        "n": scalar(3),
+        "LOG": Fact("object", "_io.TextIOWrapper"),
+    }
     expected = _source(after).replace("\n\ndef f(", operator)
     return Example(_source(before), expected, at=before, facts=facts, title=title)
 

@@ -24,10 +24,12 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def transform(tree: ast.Module, instruments: Sequence[Instrument]) -> ast.Module:
     """Apply the instruments of one file; the tree is changed in place and returned."""
+    seen: list[ast.AST] = []
     for item in instruments:
         if item.action == "facts":
             scope = _function_at(tree, item.line)
-            if scope is not None:
+            if scope is not None and not any(_overlap(scope, other) for other in seen):
+                seen.append(scope)
                 _FactsVisitor(item.path, item.line).instrument(scope)
         elif item.action in ("force", "force-call"):
             _Force(item).visit(tree)
@@ -44,6 +46,13 @@ def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | ast.AsyncFunc
         if isinstance(node, _FUNCTIONS) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(found, key=lambda node: node.lineno, default=None)
+
+
+def _overlap(one: ast.AST, other: ast.AST) -> bool:
+    """Whether one function stands in the other (or is it): what is instrumented is done once."""
+    return any(node is other for node in ast.walk(one)) or any(
+        node is one for node in ast.walk(other)
+    )
 
 
 def _call(name: str, *args: ast.expr, at: ast.AST) -> ast.Call:

@@ -1,51 +1,39 @@
 import copy
 
 import torch
-import itertools
 import weakref
 
 
-class Handle:
-    """Leads an operator to the object that keeps what it adds; a copy of that has its own."""
-
-    owners = weakref.WeakValueDictionary()
-    numbers = itertools.count()
-
-    def __init__(self, owner):
-        number = next(Handle.numbers)
-        self.number = torch.tensor(number, device="cpu")
-        self.owner = weakref.ref(owner)
-        Handle.owners[number] = owner
-
-    def __deepcopy__(self, memo):
-        return Handle(copy.deepcopy(self.owner(), memo))
-
-    def __reduce__(self):
-        return Handle, (self.owner(),)
+#: Objects by their identity, which is what an operator can take of them.
+OWNERS = weakref.WeakValueDictionary()
 
 
 @torch.library.custom_op("before::keep_forward", mutates_args=())
-def keep_forward(loss: torch.Tensor, handle: torch.Tensor) -> None:
-    owner = Handle.owners[handle.item()]
+def keep_forward(loss: torch.Tensor, owner_id: int) -> None:
+    owner = OWNERS[owner_id]
     owner.losses.append(loss.item())
 
 
-keep_forward.register_fake(lambda loss, handle: None)
+keep_forward.register_fake(lambda loss, owner_id: None)
 keep_forward.register_effect(torch.library.EffectType.ORDERED)
 
 
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.handle = Handle(self)
         torch.manual_seed(0)
         self.layer = torch.nn.Linear(4, 1)
         self.losses = []
         self.steps = 0
 
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        OWNERS[id(self)] = self
+        return self
+
     def forward(self, x, target):
         loss = (self.layer(x) - target).abs().mean()
-        keep_forward(loss, self.handle.number)
+        keep_forward(loss, id(self))
         self.steps += 1
         return loss
 

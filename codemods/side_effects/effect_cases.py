@@ -1,0 +1,178 @@
+"""Examples and near misses of `effect-to-op`."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Example, NearMiss, scalar, tensor
+from gbfix.schema import Fact
+
+_SOURCE = """
+import json
+
+import torch
+
+SEEN = []
+
+
+class Bar:
+    def __init__(self):
+        self.n = 0
+
+    def update(self, loss):
+        self.n += 1
+        print(self.n, loss)
+
+
+BAR = Bar()
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.losses = []
+        self.path = "log.txt"
+
+    def forward(self, x, n, own):
+        loss = x.mean()
+        {}
+        return loss
+"""
+_FACTS = {
+    "x": tensor(3, requires_grad=True),
+    "loss": tensor(requires_grad=True),
+    "loss.item()": scalar(1.0),
+    "x.min().item()": scalar(1.0),
+    "n": scalar(3),
+    "own": Fact("list", "list"),
+    "self": Fact("module", "example.Net"),
+    "self.losses": Fact("list", "list"),
+    "self.path": scalar("log.txt"),
+    "SEEN": Fact("list", "list"),
+    "BAR": Fact("object", "example.Bar"),
+}
+_REPORT = """
+import torch
+
+
+def report(x, name):
+    {}
+    return x + 1
+"""
+_SHOWN = {"x": tensor(3), "name": scalar("x")}
+_TABLE = "#: Objects by their identity, which is what an operator can take of them.\n"
+
+
+def _operator(name: str, signature: str, body: str) -> str:
+    names = ", ".join(part.partition(":")[0] for part in signature.split(", "))
+    return f"""
+@torch.library.custom_op("example::{name}", mutates_args=())
+def {name}({signature}) -> None:
+    {body}
+
+
+{name}.register_fake(lambda {names}: None)
+{name}.register_effect(torch.library.EffectType.ORDERED)
+"""
+
+
+def _example(
+    title: str, before: str, after: str, name: str, signature: str, body: str, at: str
+) -> Example:
+    new = _SOURCE.format(after)
+    operator = _operator(name, signature, body)
+    return Example(
+        _SOURCE.format(before),
+        new.replace("\n\nclass Net", f"\n{operator}\n\nclass Net"),
+        at=at,
+        facts=_FACTS,
+        title=title,
+    )
+
+
+def _own() -> Example:
+    before = _SOURCE.format("self.losses.append(loss.item())")
+    body = "owner = OWNERS[owner_id]\n    owner.losses.append(loss.item())"
+    operator = _operator("keep_forward", "loss: torch.Tensor, owner_id: int", body)
+    new = """    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        OWNERS[id(self)] = self
+        return self
+
+    def forward("""
+    after = _SOURCE.format("keep_forward(loss, id(self))").replace("    def forward(", new)
+    after = after.replace("import torch\n", "import torch\nimport weakref\n", 1)
+    table = f"\n\n{_TABLE}OWNERS = weakref.WeakValueDictionary()\n"
+    after = after.replace("\n\nclass Net", f"{table}\n{operator}\n\nclass Net")
+    return Example(before, after, at="loss.item()", facts=_FACTS, title="a list of the object")
+
+
+EXAMPLES = (
+    _example(
+        "a line in a file",
+        """row = {"loss": loss.item()}
+        with open(self.path, "a") as fh:
+            fh.write(json.dumps(row))""",
+        "write_forward(loss, self.path)",
+        "write_forward",
+        "loss: torch.Tensor, path: str",
+        """row = {"loss": loss.item()}
+    with open(path, "a") as fh:
+        fh.write(json.dumps(row))""",
+        'open(self.path, "a")',
+    ),
+    _example(
+        "a meter of the module, and a list",
+        "BAR.update(loss.item())\n        SEEN.append(loss.item())  # python numbers",
+        "update_forward(loss)".replace("update_", "keep_"),
+        "keep_forward",
+        "loss: torch.Tensor",
+        "BAR.update(loss.item())\n    SEEN.append(loss.item())  # python numbers",
+        "loss.item()",
+    ),
+    _own(),
+    Example(
+        _REPORT.format("print(name, x)"),
+        _REPORT.format(
+            """if type(x) is not torch.Tensor or x.requires_grad:
+        print(name, x)
+    else:
+        print_report(str(name), x)"""
+        ).replace(
+            "\n\ndef report",
+            "\n"
+            + _operator("print_report", "name: str, x: torch.Tensor", "print(name, x)")
+            + "\n\ndef report",
+        ),
+        at="print(name, x)",
+        facts=_SHOWN,
+        title="a tensor as text, which would show how autograd came to it",
+    ),
+)
+
+
+def _near_miss(statement: str, why: str, at: str) -> NearMiss:
+    return NearMiss(_SOURCE.format(statement), at=at, why=why, facts=_FACTS)
+
+
+NEAR_MISSES = (
+    _near_miss("SEEN.append(loss)", "keeps a tensor", "SEEN.append(loss)"),
+    _near_miss(
+        "SEEN.append(loss.item())\n        loss = loss * len(SEEN)", "is read", "loss.item()"
+    ),
+    _near_miss("self.losses = self.losses + [loss.item()]", "reads what it sets", "loss.item()"),
+    _near_miss("n = BAR.update(loss.item())\n        x = x * n", "its result", "loss.item()"),
+    _near_miss("own.append(loss.item())", "a list that the caller holds", "loss.item()"),
+    _near_miss("own.sort(key=print(1))", "its order changes", "print(1)"),
+    _near_miss("print(x.add_(1))", "changes a tensor", "print(x.add_(1))"),
+    _near_miss("print(x)", "shows its grad_fn", "print(x)"),
+    _near_miss("print(torch.rand(2))", "draws", "print(torch.rand(2))"),
+    _near_miss("print(loss.grad_fn)", "asks autograd", "print(loss.grad_fn)"),
+    _near_miss("print(x @ x)", "a product that autocast changes", "print(x @ x)"),
+    _near_miss("if loss > 0: return print(n)", "leaves the function", "loss > 0"),
+    _near_miss(
+        "low = x.min().item()\n        loss = self.act(x).mean()\n        print(low)",
+        "a layer between may work in place",
+        "x.min().item()",
+    ),
+    _near_miss("loss.item()", "no effect", "loss.item()"),
+    _near_miss("own(loss.item())", "a function that is passed in", "own(loss.item())"),
+)

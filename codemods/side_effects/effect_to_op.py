@@ -1,0 +1,574 @@
+"""Statements that only show, keep or write something, as an operator with ordered effects."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import with_leading_lines
+from gbfix.analysis.names import fresh, identifier
+from gbfix.analysis.tree import code, statements_of, walk, words
+from gbfix.codemod import (
+    Advice,
+    Codemod,
+    Edit,
+    Rewrite,
+    Site,
+    Statement,
+)
+from gbfix.schema import Fact
+
+from ..wrap.capture import Parameter, local_names
+from ..wrap.operator_text import define, namespace, operator_name, place, signature, torch_alias
+from ..wrap.pure import AUTOCAST_METHODS
+from .block import NoBlock, Taken, Taker, uses_of
+from .callees import Judge, Unfit, parsed
+from .effect_cases import EXAMPLES, NEAR_MISSES
+from .effect_operator import OPERATOR_NOTE
+from .effects import may_require_grad
+from .moving import is_host_read, runs_at
+from .owners import find_owners
+from .readers import others_change, others_mention
+from .state_to_op import escapes
+
+_ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
+_NO_VERBS = words("item mean float int len str sum any isnan isinf range tolist norm max min")
+_VERBS = dict.fromkeys(words("debug info warning error critical exception isEnabledFor"), "log")
+_VERBS |= dict.fromkeys(words("append add update extend setdefault"), "keep")
+_VERBS |= dict.fromkeys(words("open writerow writerows writelines"), "write")
+
+
+@dataclasses.dataclass
+class Operator:
+    """A block that has become an operator: the statements, and the call that replaces them."""
+
+    run: Sequence[cst.BaseStatement]
+    taken: Taken
+    call: cst.BaseStatement
+    name: str
+    touches: frozenset[str]
+    reads: frozenset[str]
+    notes: tuple[str, ...]
+
+
+class EffectToOp(Codemod):
+    """*What it does.*  Moves statements that only show, keep or write something into an operator.
+
+    ```python
+    with open(self.path, "a") as fh:
+        fh.write(json.dumps({"loss": loss.item()}) + "\\n")
+    ```
+    becomes ``write_forward(loss, self.path)``, a ``torch.library.custom_op`` with ordered effects
+    whose body is the same block.
+
+    *When it applies.*  The break stands in statements (or in what they call: a helper, a method of
+    a meter or a progress bar) whose effect is all that counts: they bind nothing that is read
+    later, leave by no jump, change no tensor and keep none.  A block under a test of a tensor's
+    data moves with its test, a value that only the block reads moves with it.
+
+    *Fix safety.*  Safe: the block runs on the same values, as often and in the same order.  Where
+    it shows a tensor as text, autograd would show in it: then the operator is called for tensors
+    without, and the statement stays for the others.  What the block adds to is not read or changed
+    by what stays compiled.  An object is found by its identity, which its class notes in
+    ``__new__``, so that copies are told apart.
+
+    *Refuses.*  Tensors that would be kept (their memory may be reused behind the compiler), state
+    that the compiled code reads or changes, too, objects of classes that are not known, and calls
+    of which it is not known what they do.
+    """
+
+    name = "effect-to-op"
+    codes = (
+        "GB0003", "GB0007", "GB0008", "GB0021", "GB0033", "GB0036", "GB0048", "GB0059", "GB0088",
+        "GB0092", "GB0098", "GB0109", "GB0124", "GB0134", "GB0142", "GB0147", "GB0151", "GB0156",
+        "GB0162", "GB0170", "GB0207", "GB0208", "GB0228", "GB0232", "GB0234", "GB0264", "GB0271",
+        "GB0291", "GB0293", "GB0294", "GB0298", "GB0299", "GB0312", "GB7000",
+        "data-dependent-guard", "data-dependent-size", "user-error", "internal-error",
+    )  # fmt: skip
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        reasons: list[str] = []
+        done = False
+        here, *callers = [site, *site.callers()][:4]
+        outward = callers and (
+            _host_read_in_call(callers[0])
+            or _warns_of_caller(site)
+            or (_is_stated_call(callers[0]) and _has_several(site))
+        )
+        first = callers[0] if outward else None
+        order = [first, here, *callers[1:]] if first is not None else [here, *callers]
+        for number, view in enumerate(order):
+            if view is None or view.function is None:
+                continue
+            for rewrite in _at(view, reasons, rank=50 + number):
+                done = True
+                yield rewrite
+        if not done and reasons and site.function is not None and _looks_like_effect(site):
+            yield Advice(f"the statement cannot move into a custom operator: {reasons[0]}.")
+
+
+def _host_read_in_call(site: Site) -> bool:
+    """Whether a call hands over what it reads from tensors: then the call itself must move."""
+    statement = site.statement
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return False
+    return isinstance(statement.body[0], cst.Expr) and is_host_read(statement)
+
+
+def _is_stated_call(site: Site) -> bool:
+    match site.statement:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call())]):
+            return True
+    return False
+
+
+def _has_several(site: Site) -> bool:
+    """Whether a helper does several things: one operator for its call, not one for each."""
+    if site.function is None or site.class_of(site.function) is not None:
+        return False
+    lines = [
+        line
+        for line in statements_of(site.function.body)
+        if not code(line).strip().startswith(('"', "'"))
+    ]
+    return len(lines) > 1
+
+
+def _warns_of_caller(site: Site) -> bool:
+    """Whether a warning is about the line of the call: it is to be issued from a line there."""
+    return any(_caller_level(part) is not None for part in walk(site.statement))
+
+
+def _caller_level(node: cst.CSTNode) -> cst.Arg | None:
+    """The argument by which ``warnings.warn`` speaks of a line further out."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name("warn")) | cst.Name("warn")):
+            for number, argument in enumerate(node.args):
+                name = argument.keyword.value if argument.keyword is not None else ""
+                if name == "stacklevel" or (not name and number == 2):
+                    return None if code(argument.value) == "1" else argument
+    return None
+
+
+def _looks_like_effect(site: Site) -> bool:
+    statement = site.statement
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(
+        statement.body[0], cst.Expr
+    )
+
+
+def _at(site: Site, reasons: list[str], *, rank: int) -> Iterator[Rewrite]:
+    """Rewrites at one place of the chain of calls, the smallest block first."""
+    definition = _read_into_name(site)
+    if definition is not None:
+        rewrite = _for_uses(site, definition, reasons, rank)
+        if rewrite is not None:
+            yield rewrite
+        return
+    for run in runs_at(site):
+        if isinstance(run[0], cst.FunctionDef | cst.ClassDef):
+            return
+        for whole in dict.fromkeys((_grown(site, run), run)):
+            try:
+                edit = site.edit()
+                yield rewritten(site, edit, [define_block(site, edit, whole)], rank)
+                return
+            except (NoBlock, Unfit) as reason:
+                reasons.append(str(reason))
+
+
+def _read_into_name(site: Site) -> str | None:
+    """The name to which the site's statement binds a value that it reads from a tensor."""
+    match site.statement:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))], value=value)]
+        ) if is_host_read(value):
+            return name
+    return None
+
+
+def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite | None:
+    """One rewrite for all blocks that read a number out of a tensor."""
+    inside = [use for use in uses_of(site, name) if site.statement_of(use) is not site.statement]
+    runs: list[tuple[cst.BaseStatement, ...]] = []
+    try:
+        edit = site.edit()
+        for use in inside:
+            if any(_holds(run, use) for run in runs):
+                continue
+            runs.append(_block_of(site, use))
+        if not runs:
+            return None
+        effects = [line for run in runs for line in run]
+        operators = [define_block(site, edit, run, harmless=effects) for run in runs]
+        if any(name in activity(item.argument).reads for item in _arguments(operators)):
+            raise NoBlock(f"`{name}` is read in a place that does not reach its definition")
+        absorbed = [line for operator in operators for line in operator.taken.absorbed]
+        if site.statement not in absorbed and isinstance(site.statement, cst.BaseStatement):
+            edit.moved(site.statement)
+        return rewritten(site, edit, operators, rank)
+    except (NoBlock, Unfit) as reason:
+        reasons.append(str(reason))
+    return None
+
+
+def _arguments(operators: Sequence[Operator]) -> list[Parameter]:
+    return [item for operator in operators for item in operator.taken.parameters]
+
+
+def _holds(run: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
+    return any(part is node for line in run for part in walk(line))
+
+
+def _block_of(site: Site, use: cst.CSTNode) -> tuple[cst.BaseStatement, ...]:
+    """The smallest block around a use."""
+    statement: cst.CSTNode = site.statement_of(use)
+    reason: Exception = NoBlock("it is used in more than effects")
+    while isinstance(statement, Statement) and statement is not site.function:
+        try:
+            define_block(site, site.edit(), (statement,))
+            return _grown(site, (statement,))
+        except (NoBlock, Unfit) as error:
+            reason = error
+        parent = next(
+            (item for item in site.ancestors(statement) if isinstance(item, Statement)), None
+        )
+        if parent is None:
+            break
+        statement = parent
+    raise reason
+
+
+def _grown(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStatement, ...]:
+    """The block with the effects beside it: one operator for neighbours."""
+    block = list(site.block_of(run[0]))
+    for step in (1, -1):
+        while True:
+            edge = run[-1] if step > 0 else run[0]
+            index = next((n for n, item in enumerate(block) if item is edge), None)
+            if index is None or not 0 <= index + step < len(block):
+                break
+            beside = block[index + step]
+            if not isinstance(beside, Statement) or not _is_plain_effect(site, beside):
+                break
+            wider = (*run, beside) if step > 0 else (beside, *run)
+            try:
+                define_block(site, site.edit(), wider)
+            except (NoBlock, Unfit):
+                break
+            run = wider
+    return run
+
+
+def _is_plain_effect(site: Site, statement: Statement) -> bool:
+    """Whether a neighbour is worth taking along: a call as a statement, an entry, a block."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        small = statement.body[0]
+        call = isinstance(small, cst.Expr) and isinstance(small.value, cst.Call)
+        if len(statement.body) != 1 or not (call or _stores_entry(small)):
+            return False
+    elif not isinstance(statement, cst.With):
+        return False
+    try:
+        define_block(site, site.edit(), (statement,))
+    except (NoBlock, Unfit):
+        return False
+    return True
+
+
+def _stores_entry(small: cst.CSTNode) -> bool:
+    match small:
+        case cst.Assign(targets=[cst.AssignTarget(cst.Subscript())], value=value):
+            return is_host_read(value)
+    return False
+
+
+# -- the operator --------------------------------------------------------------------------------
+
+
+def define_block(
+    site: Site,
+    edit: Edit,
+    run: Sequence[cst.BaseStatement],
+    *,
+    before: cst.BaseStatement | None = None,
+    members: Sequence[cst.CSTNode] = (),
+    harmless: Sequence[cst.CSTNode] = (),
+) -> Operator:
+    """Define the operator of a block in the edit, and call it in the block's place (or before a
+    statement, out of whose ``members`` the block was made).
+    """
+    for part in site.ancestors(before or run[0]):
+        if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
+            raise NoBlock("it is what is done where autograd shows")
+    taken = Taker(site, run, at=before, members=members, harmless=harmless).take()
+    torch = torch_alias(site, edit)
+    taken_names = {item.name for item in taken.parameters}
+    lines: list[str] = []
+    parameters = list(taken.parameters)
+    for mine, owner in taken.owners.items():
+        table = find_owners(site, edit, taken.owner_types[owner])
+        if not table:
+            raise NoBlock(f"an operator cannot find `{mine}`, a {taken.owner_types[owner]}")
+        key = fresh(f"{owner}_id", taken_names)
+        lines.append(f"{owner} = {table}[{key}]")
+        identity = cst.Call(cst.Name("id"), [cst.Arg(cst.Name(mine))])
+        parameters.append(Parameter(key, "int", identity, Fact("int", "int")))
+    if not any(item.annotation.startswith(("torch.Tensor", "list[torch.T")) for item in parameters):
+        anchor = fresh("anchor", taken_names)
+        empty = cst.parse_expression(f"{torch}.empty(0)")
+        parameters.insert(0, Parameter(anchor, "torch.Tensor", empty, Fact("tensor")))
+        lines.insert(0, _ANCHOR)
+    body, note = _at_its_own_line(site, _body(site, taken, lines))
+    shown, judge = _judged(site, taken, parameters, body)
+    home = site.function.name.value if site.function is not None else "module"
+    name = operator_name(site, _verb(run, home))
+    definition = _definition(site, torch, name, parameters, body)
+    place(site, edit, definition)
+    if before is not None:
+        if shown:
+            raise NoBlock("a tensor's text may show its `grad_fn`")
+        call = _call(site, [before], name, parameters, (), torch).with_changes(leading_lines=())
+        edit.insert_before(before, call)
+    else:
+        call = _call(site, run, name, parameters, shown, torch)
+        edit.replace(run[0], call)
+    for line in (*run[1:], *taken.absorbed):
+        edit.moved(line)
+    notes = [OPERATOR_NOTE, *([note] if note else [])]
+    if judge.doings.debug and taken.tensors:
+        notes.append("debug records, where they are on, show tensors without their `grad_fn`")
+    if taken.owners:
+        notes.append("it is compiled anew for each object whose method this is")
+    return Operator(
+        run,
+        taken,
+        call,
+        name,
+        frozenset(judge.doings.touches),
+        frozenset(judge.doings.reads),
+        tuple(notes),
+    )
+
+
+def _body(site: Site, taken: Taken, lines: Sequence[str]) -> cst.IndentedBlock:
+    text = "def body():\n" + "".join(f"    {line}\n" for line in lines) + "    pass\n"
+    (shell,) = define(site, text)
+    assert isinstance(shell, cst.FunctionDef) and isinstance(shell.body, cst.IndentedBlock)
+    first, *rest = taken.statements
+    kept = shell.body.body[:-1]
+    comment = getattr(shell.body.body[-1], "leading_lines", ()) if not kept else ()
+    trailing = getattr(shell.body.body[-1], "leading_lines", ())
+    first = first.with_changes(leading_lines=comment or trailing)
+    if not rest and isinstance(first, cst.SimpleStatementLine):
+        first = first.with_changes(trailing_whitespace=cst.TrailingWhitespace())
+    return shell.body.with_changes(body=[*kept, first, *rest])
+
+
+def _at_its_own_line(site: Site, body: cst.IndentedBlock) -> tuple[cst.IndentedBlock, str]:
+    """The body without levels of warnings, which count frames that an operator does not have."""
+    levels = [found for part in walk(body) if (found := _caller_level(part)) is not None]
+    if not levels:
+        return body, ""
+    function = site.function
+    name = function.name.value if function is not None else ""
+    calls = sum(
+        isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] == name
+        for text in {site.source, *site.sources.values()}
+        for part in ast.walk(parsed(text) or ast.Module([], []))
+    )
+    if calls != 1 or any(code(level.value) != "2" for level in levels):
+        raise NoBlock(
+            "a warning about the line of the caller names another line inside an operator; warn"
+            " where that line is"
+        )
+    new = body.visit(_Without(levels))
+    assert isinstance(new, cst.IndentedBlock)
+    note = "the warning names the line of the operator, where it named that of the one call"
+    return new, note
+
+
+class _Without(cst.CSTTransformer):
+    def __init__(self, gone: Sequence[cst.CSTNode]) -> None:
+        super().__init__()
+        self.gone = gone
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        pairs = zip(original_node.args, updated_node.args, strict=True)
+        kept = [new for old, new in pairs if old not in self.gone]
+        if len(kept) == len(updated_node.args):
+            return updated_node
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return updated_node.with_changes(args=kept)
+
+
+def _definition(
+    site: Site,
+    torch: str,
+    name: str,
+    parameters: Sequence[Parameter],
+    body: cst.IndentedBlock,
+) -> list[cst.BaseStatement]:
+    names = ", ".join(item.name for item in parameters)
+    text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
+def {name}({signature(parameters, torch)}) -> None:
+    pass
+
+
+{name}.register_fake(lambda {names}: None)
+{name}.register_effect({torch}.library.EffectType.ORDERED)
+'''
+    first, *rest = define(site, text)
+    assert isinstance(first, cst.FunctionDef)
+    return [first.with_changes(body=body), *rest]
+
+
+def _judged(
+    site: Site, taken: Taken, parameters: Sequence[Parameter], body: cst.IndentedBlock
+) -> tuple[list[Parameter], Judge]:
+    """The parameters whose tensors show as text, where autograd could show; may be `Unfit`."""
+    names = ", ".join(item.name for item in parameters)
+    shell = cst.FunctionDef(cst.Name("body"), cst.Parameters(), body)
+    text = cst.Module([shell], default_indent=site.module.default_indent).code
+    tree = ast.parse(text.replace("def body()", f"def body({names})", 1))
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    tensors = frozenset(taken.tensors)
+    points = frozenset(name for name, fact in taken.tensors.items() if fact.shape == ())
+    owners = frozenset(taken.owners.values())
+    _check_autocast(taken, function)
+    judge = Judge({**site.sources, site.path: site.source}, taken.types, points)
+    shows = judge.function(function, site.source, tensors, owners=owners)
+    if not judge.doings.effect:
+        raise Unfit("it has no effect that shows")
+    shown: list[Parameter] = []
+    for parameter in parameters if shows else ():
+        fact = taken.tensors.get(parameter.name)
+        if fact is None or not may_require_grad(site, parameter.argument, fact):
+            continue
+        alone = Judge(judge.sources, taken.types, points)
+        if alone.function(function, site.source, frozenset({parameter.name}), owners=owners):
+            shown.append(parameter)
+    for parameter in shown:
+        fact = taken.tensors[parameter.name]
+        if fact.requires_grad or any(item.requires_grad for item in fact.items or ()):
+            raise Unfit(
+                f"`{code(parameter.argument)}` shows its `grad_fn` or its class, which compiled"
+                " code has lost; show `.detach()` or `.item()` of it instead"
+            )
+        if not fact.is_tensor:
+            raise Unfit(f"a tensor in `{code(parameter.argument)}` may show its `grad_fn`")
+    return shown, judge
+
+
+def _check_autocast(taken: Taken, function: ast.FunctionDef) -> None:
+    """Autocast, which an operator does not see, may change what is computed in half precision."""
+    facts = [one for fact in taken.tensors.values() for one in (fact, *(fact.items or ()))]
+    if not any(fact.dtype in ("torch.float16", "torch.bfloat16") for fact in facts):
+        return
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in AUTOCAST_METHODS:
+            raise Unfit(f"autocast may change `{ast.unparse(node)}` in half precision")
+
+
+def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
+    """A name for the operator out of what it does first."""
+    parts = [part for line in run for part in walk(line)]
+    stated = [part.value for part in parts if isinstance(part, cst.Expr)]
+    for call in (*stated, *parts):
+        if not isinstance(call, cst.Call):
+            continue
+        func = call.func
+        last = func.attr.value if isinstance(func, cst.Attribute) else code(func)
+        last = _VERBS.get(last, last).strip("_")
+        if not last.startswith(("is_", "get")) and last not in _NO_VERBS and last.isidentifier():
+            return identifier(f"{last}_{home}".lower())
+    return f"keep_{home}"
+
+
+def _call(
+    site: Site,
+    run: Sequence[cst.BaseStatement],
+    name: str,
+    parameters: Sequence[Parameter],
+    shown: Sequence[Parameter],
+    torch: str,
+) -> cst.BaseStatement:
+    old = run[0]
+    call = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
+    line = cst.SimpleStatementLine([cst.Expr(call)])
+    if not shown:
+        if isinstance(old, cst.SimpleStatementLine) and len(run) == 1:
+            line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
+        return with_leading_lines(line, like=old)
+    names = local_names(site, old)
+    tests = []
+    for item in shown:
+        text = code(item.argument)
+        if isinstance(item.argument, cst.Attribute) or (
+            text in names and text in _parameters(site)
+        ):
+            tests.append(f"type({text}) is not {torch}.Tensor")
+        tests.append(f"{text}.requires_grad")
+    first, *rest = run
+    kept = cst.IndentedBlock([first.with_changes(leading_lines=()), *rest])
+    guarded = cst.If(
+        cst.parse_expression(" or ".join(tests)),
+        kept,
+        cst.Else(cst.IndentedBlock([line])),
+    )
+    return with_leading_lines(guarded, like=old)
+
+
+def _parameters(site: Site) -> set[str]:
+    assert site.function is not None
+    written = activity(site.function.body).writes
+    params = site.function.params
+    return {
+        item.name.value for item in (*params.posonly_params, *params.params, *params.kwonly_params)
+    } - written
+
+
+def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) -> Rewrite:
+    """The rewrite, unless what the operators change is read by what stays compiled."""
+    new = edit.apply().code
+    texts = [text for path, text in site.sources.items() if path != site.path]
+    sources = [new, *texts]
+    frames = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
+    assert site.function is not None
+    start = frozenset({*frames, site.function.name.value})
+    touches = frozenset[str]().union(*(item.touches for item in operators))
+    if touches:
+        # A helper that only the operators call is no part of the region any more.
+        start -= _only_moved(site, new, start)
+        name = others_mention(sources, touches, start)
+        if name:
+            raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
+        for name in touches:
+            if any(escapes(text, name.lstrip(".")) for text in sources):
+                raise Unfit(f"`{name.lstrip('.')}` has another name, by which it may be read")
+    reads = frozenset[str]().union(*(item.reads for item in operators))
+    name = others_change(sources, reads, start)
+    if name:
+        raise Unfit(f"`{name.lstrip('.')}` changes in compiled code, too, which shows later there")
+    notes = tuple(dict.fromkeys(note for item in operators for note in item.notes))
+    verb = operators[0].name.partition("_")[0]
+    return edit.rewrite(
+        f"move the {verb} into an effectful custom operator",
+        rank=rank,
+        notes=notes,
+    )
+
+
+def _only_moved(site: Site, new: str, start: frozenset[str]) -> frozenset[str]:
+    """Functions on the way to the break that only operators call, now."""
+    inner = [frame.function.rpartition(".")[2] for frame in site.graph_break.frames]
+    here = site.function.name.value if site.function is not None else ""
+    below = inner[inner.index(here) + 1 :] if here in inner else []
+    return frozenset(name for name in below if name != here)

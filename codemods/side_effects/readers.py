@@ -1,0 +1,124 @@
+"""Who else looks at what an operator changes, and who changes what it reads."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Sequence
+
+from gbfix.analysis.tree import words
+
+from .callees import parsed
+from .libraries import ADDING
+
+
+def others_mention(sources: Sequence[str], names: frozenset[str], start: frozenset[str]) -> str:
+    """A name out of ``names`` that functions which the region may reach mention; operators, whose
+    code runs elsewhere, do not count.  ``.x`` stands for an attribute.
+    """
+    functions: dict[str, list[ast.AST]] = {}
+    operators: set[str] = set()
+    pending = {*start, "forward", "__call__"}
+    for text in sources:
+        tree = parsed(text)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                if any("custom_op" in ast.unparse(item) for item in node.decorator_list):
+                    operators.add(node.name)
+                else:
+                    functions.setdefault(node.name, []).append(node)
+                    if node.name.startswith("__") and node.name not in _AT_BIRTH:
+                        pending.add(node.name)
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "").startswith(
+                "register_"
+            ):
+                pending |= _names(node)
+    seen: set[str] = set()
+    while pending:
+        current = pending.pop()
+        if current in seen or current in operators:
+            continue
+        seen.add(current)
+        for function in functions.get(current, ()):
+            mentioned = _mentions(function)
+            if mentioned & names:
+                return min(mentioned & names)
+            pending |= {name.lstrip(".") for name in mentioned} & functions.keys()
+    return ""
+
+
+_AT_BIRTH = words(
+    """__init__ __new__ __repr__ __str__ __del__ __init_subclass__ __set_name__
+    __deepcopy__ __copy__ __reduce__ __getstate__ __setstate__"""
+)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {getattr(part, "id", "") or getattr(part, "attr", "") for part in ast.walk(node)} - {""}
+
+
+@functools.lru_cache(maxsize=4096)
+def _mentions(function: ast.AST) -> frozenset[str]:
+    """Names and ``.attributes`` of a function; methods that are called count as attributes."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add("." + node.attr)
+    return frozenset(found)
+
+
+def others_change(sources: Sequence[str], names: frozenset[str], start: frozenset[str]) -> str:
+    """Like `others_mention`, of what the region may change: its changes show behind operators."""
+    changing = [
+        text for text in sources if (tree := parsed(text)) is not None and _changes(tree) & names
+    ]
+    if not changing:
+        return ""
+    functions: dict[str, list[ast.AST]] = {}
+    for text in sources:
+        tree = parsed(text)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+                "custom_op" in ast.unparse(item) for item in node.decorator_list
+            ):
+                functions.setdefault(node.name, []).append(node)
+    seen: set[str] = set()
+    pending = {*start, "forward", "__call__", "__enter__", "__exit__"}
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for function in functions.get(current, ()):
+            changed = _changes(function) & names
+            if changed:
+                return min(changed)
+            pending |= {name.lstrip(".") for name in _mentions(function)} & functions.keys()
+    return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _changes(node: ast.AST) -> frozenset[str]:
+    found: set[str] = set()
+    for part in ast.walk(node):
+        match part:
+            case ast.Global(names=names):
+                found |= set(names)
+            case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
+                found.add("." + attr)
+            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                found |= _chain(value)
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in ADDING:
+                found |= _chain(value)
+    return frozenset(found)
+
+
+def _chain(node: ast.AST) -> set[str]:
+    """The last name of a chain: ``stats`` of ``stats["a"]``, ``.stats`` of ``self.stats``."""
+    while isinstance(node, ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    if isinstance(node, ast.Attribute):
+        return {"." + node.attr}
+    return {node.id} if isinstance(node, ast.Name) else set()

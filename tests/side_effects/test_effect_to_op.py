@@ -1,0 +1,125 @@
+"""Which effects move, how an operator finds objects, and what keeps a statement where it is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from gbfix_codemods.side_effects.effect_to_op import EffectToOp
+
+from gbfix.codemod import Advice, Example, Rewrite, Site, StatedFacts, example_site, scalar, tensor
+from gbfix.schema import Fact, Frame
+
+_FACTS = {
+    "loss": tensor(requires_grad=True),
+    "x": tensor(3),
+    "loss.item()": scalar(1.0),
+    "self": Fact("object", "example.Trainer"),
+    "self.meter": Fact("object", "example.Meter"),
+    "self.step": scalar(3),
+    "bar": Fact("object", "example.Meter"),
+}
+
+
+def proposed(source: str, at: str) -> list[str]:
+    case = Example(source, "", at=at, facts=_FACTS)
+    found = EffectToOp().propose(example_site(case, "GB0124"))
+    return [item.edits["example.py"] for item in found if isinstance(item, Rewrite)]
+
+
+_CLASSES = """
+import dataclasses
+import torch
+
+
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+        self.count = 0
+
+    def update(self, value, n=1):
+        self.total += value * n
+        self.count += n
+
+
+{decorator}class Trainer:
+    def __init__(self):
+        self.meter = Meter()
+        self.step = 0
+
+    def run(self, x, bar):
+        loss = x.mean()
+        {body}
+        return loss
+"""
+
+
+def test_a_method_of_what_an_object_holds_runs_on_that_object() -> None:
+    source = _CLASSES.format(decorator="", body="self.meter.update(loss.item(), self.step)")
+    (text,) = proposed(source, "loss.item()")
+    assert "owner.meter.update(loss.item(), step)" in text  # the number of this moment
+    assert "update_run" not in source and "keep_run(loss, self.step, id(self))" in text
+
+
+@pytest.mark.parametrize(
+    ("decorator", "body"),
+    [
+        ("@dataclasses.dataclass(slots=True)\n", "self.meter.update(loss.item())"),
+        ("@register\n", "self.meter.update(loss.item())"),
+        ("", "self.meter.update(loss.item()); loss = loss * self.meter.total"),
+        ("", "self.meter.update(loss)"),
+        ("", "m = self.meter\n        m.update(loss.item())"),
+    ],
+)
+def test_an_object_that_cannot_be_found_or_is_read_keeps_the_statement(
+    decorator: str, body: str
+) -> None:
+    source = _CLASSES.format(decorator=decorator, body=body)
+    assert not proposed(source, body.rpartition("\n")[2].strip().partition(";")[0])
+
+
+_HELPER = """
+import warnings
+import torch
+
+
+def deprecated(what):
+    warnings.warn(f"{what} is deprecated", FutureWarning, stacklevel=2)
+
+
+def f(x):
+    deprecated("f")
+    return x
+"""
+
+
+def test_a_warning_about_the_caller_moves_where_the_caller_is() -> None:
+    inner = 'warnings.warn(f"{what} is deprecated", FutureWarning, stacklevel=2)'
+    site = example_site(Example(_HELPER, "", at=inner), "GB0007")
+    outer = example_site(Example(_HELPER, "", at='deprecated("f")'), "GB0007").frame
+    frames = (dataclasses.replace(outer, function="f"), site.frame)
+    found = dataclasses.replace(site.graph_break, frames=frames)
+    facts = StatedFacts({"what": scalar("f")})
+    whole = Site("example.py", site.source, found, facts, elsewhere={"example.py": facts})
+    assert [view.frame.function for view in whole.callers()] == ["f"]
+    first = next(item for item in EffectToOp().propose(whole) if isinstance(item, Rewrite))
+    assert "    deprecated_f(torch.empty(0))\n    return x" in first.edits["example.py"]
+
+
+def test_frames_outside_the_project_are_passed_over() -> None:
+    site = example_site(Example(_HELPER, "", at='deprecated("f")'), "GB0007")
+    library = Frame("lib.py", 1, "g", in_project=False)
+    found = dataclasses.replace(site.graph_break, frames=(library, site.frame))
+    whole = Site("example.py", site.source, found, StatedFacts({}), elsewhere={})
+    assert not list(whole.callers())
+
+
+def test_the_reason_is_a_sentence() -> None:
+    case = Example(
+        "import torch\n\n\ndef f(x, sink):\n    sink.write(x)\n    return x\n",
+        "",
+        at="sink.write(x)",
+        facts={"x": tensor(3), "sink": Fact("object", "lib.Sink")},
+    )
+    (advice,) = EffectToOp().propose(example_site(case, "GB0007"))
+    assert isinstance(advice, Advice) and advice.text.endswith(".") and "lib.Sink" in advice.text
