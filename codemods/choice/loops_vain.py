@@ -245,6 +245,8 @@ class _Guard(cst.CSTTransformer):
                                                          strict=True)]
             )  # fmt: skip
         risky = last in _AT_ONE or last in ("pow", "std", "atan2", "div", "true_divide")
+        if last == "pow" and original_node.args and _is_whole(original_node.args[-1].value):
+            risky = False
         if risky and self.vain.gradients:
             self.vain.unsure.append(code(original_node))
         if last not in _AT_ZERO:
