@@ -185,7 +185,7 @@ class _Engine:
                 f" (`{self.vain.unsure[0]}`)."
             )
         title = "let the loop run to its bound, and keep what it had with torch.where"
-        return edit.rewrite(title, notes=notes, rank=23, safety=safety)
+        return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
     def _rounds(self) -> int:
         match self.loop.iter:

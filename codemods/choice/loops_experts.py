@@ -261,7 +261,7 @@ class _Dense:
             safety = Safety.UNSAFE
             notes.append("A token that chose one expert twice would count twice.")
         title = "let each expert see all tokens, masked"
-        return edit.rewrite(title, notes=notes, rank=24, safety=safety)
+        return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
     def _fresh(self, wish: str) -> str:
         name = fresh(wish, self.taken)
