@@ -222,7 +222,9 @@ class _Guard(cst.CSTTransformer):
                 new = self._wrapped(original_node.left, updated_node.left)
                 return updated_node if new is None else updated_node.with_changes(left=new)
             case cst.FloorDivide() | cst.Modulo():
-                if self.vain.gradients:
+                sides = (original_node.left, original_node.right)
+                tensors = any(self.vain.values.is_tensor(side) for side in sides)
+                if self.vain.gradients and tensors:
                     self.vain.unsure.append(code(original_node))
         return updated_node
 
