@@ -162,7 +162,7 @@ _CASES = [
         "def f(x, limit=None):\n    if limit is not None and (x > limit).any():\n"
         "        raise ValueError\n    return x\n",
         "(x > limit).any()",
-        False,
+        True,
     ),
 ]
 

@@ -185,7 +185,7 @@ class _Engine:
                 f" (`{self.vain.unsure[0]}`)."
             )
         title = "let the loop run to its bound, and keep what it had with torch.where"
-        return edit.rewrite(title, notes=notes, rank=23, safety=safety)
+        return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
     def _rounds(self) -> int:
         match self.loop.iter:
@@ -246,7 +246,7 @@ class _Engine:
         for name in bound:
             if name in captured:
                 raise Refusal(f"`{name}` is used by a nested function")
-            if name not in live or name in stored:
+            if name not in live:
                 continue
             fact = self.values.outside(name)
             if name not in before:
@@ -318,7 +318,7 @@ class _Engine:
             case _:
                 raise Refusal("a jump stands deeper in it")
         condition = split(node.test, self.values)
-        if condition.node is None or not is_point(condition.node, self.values):
+        if condition.node is None or not self._is_point(condition.node):
             raise Refusal(f"`{code(node.test)}` may have dimensions")
         if condition.python and (before or not breaks or self.loop.orelse is not None):
             raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
@@ -352,6 +352,11 @@ class _Engine:
             new.append(line_of(f"{flag} = {mask.flag} | {stops}"))
             after = Mask(flag)
         return new, after, rest
+
+    def _is_point(self, node: cst.BaseExpression) -> bool:
+        """Whether the test has no dimensions; ``torch.allclose`` gives a bool, made of a tensor."""
+        fact = self.values.fact(node)
+        return is_point(node, self.values) or (fact is not None and fact.kind == "bool")
 
     def _asked(
         self, condition: Condition, line: cst.BaseStatement, above: Sequence[cst.EmptyLine]

@@ -102,6 +102,7 @@ NEAR_MISSES = (
     _near_miss("output", "print(i)\nx = x * 2" + _ENDS),
     _near_miss("unknown code", "x = xs(x)" + _ENDS),
     _near_miss("in place", "x.mul_(2)" + _ENDS),
+    _near_miss("in place, in a block", "if i > 1:\n    x += y" + _ENDS),
     _near_miss("may fail", "x = torch.linalg.inv(x)" + _ENDS),
     _near_miss("another dtype", "x = x.double()" + _ENDS),
     _near_miss("an attribute", "y.grad = x\nx = x * 2" + _ENDS),

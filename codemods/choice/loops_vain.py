@@ -222,7 +222,9 @@ class _Guard(cst.CSTTransformer):
                 new = self._wrapped(original_node.left, updated_node.left)
                 return updated_node if new is None else updated_node.with_changes(left=new)
             case cst.FloorDivide() | cst.Modulo():
-                if self.vain.gradients:
+                sides = (original_node.left, original_node.right)
+                tensors = any(self.vain.values.is_tensor(side) for side in sides)
+                if self.vain.gradients and tensors:
                     self.vain.unsure.append(code(original_node))
         return updated_node
 
@@ -245,6 +247,8 @@ class _Guard(cst.CSTTransformer):
                                                          strict=True)]
             )  # fmt: skip
         risky = last in _AT_ONE or last in ("pow", "std", "atan2", "div", "true_divide")
+        if last == "pow" and original_node.args and _is_whole(original_node.args[-1].value):
+            risky = False
         if risky and self.vain.gradients:
             self.vain.unsure.append(code(original_node))
         if last not in _AT_ZERO:

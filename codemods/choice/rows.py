@@ -175,6 +175,9 @@ class _Rows:
         self.replaced: dict[cst.CSTNode, cst.BaseExpression] = {}
         self.handled: set[cst.CSTNode] = set()
         self.sized: set[str] = set()
+        #: Names of rows, and what the loop takes them from; the text of each number's place.
+        self.rows: dict[str, str] = {}
+        self.places: dict[str, str] = {}
         self.taken = names_in(site.module)
         self.steps = self._fresh("steps")
         #: Lengths that may be negative, and the name of what they are from the front.
@@ -202,6 +205,9 @@ class _Rows:
         except _NotSo:
             return None
         if not self.sized or len(self.sized) > 1:
+            return None
+        changed = self.values.effects(body).mutates | activity(body).writes
+        if changed & set(self.numbers.values()):
             return None
         function = self.site.function
         assert function is not None
@@ -252,6 +258,8 @@ class _Rows:
                 for element, arg in zip(elements, args, strict=False):
                     if isinstance(element.value, cst.Name):
                         self._over(element.value.value, arg.value)
+                        if isinstance(arg.value, cst.Name):
+                            self.rows[element.value.value] = arg.value.value
 
     def _over(self, name: str, over: cst.BaseExpression) -> None:
         """A name that runs over the numbers of a tensor."""
@@ -279,6 +287,7 @@ class _Rows:
                 found = self._read(value)
                 if found is not None:
                     self.numbers[name] = code(found.value)
+                    self.places[name] = code(found)
                     base = cst.parse_expression(self._lengths(found.value))
                     self.replaced[value] = found.with_changes(value=base)
             case cst.Tuple(elements=names), cst.Tuple(elements=parts) if len(names) == len(parts):
@@ -316,7 +325,23 @@ class _Rows:
                 self.site.parent(self.site.parent(holder) or holder), cst.AssignTarget
             ):
                 continue
-            raise _NotSo  # another use of the number
+            if not self._divides(node):
+                raise _NotSo  # another use of the number
+
+    def _divides(self, node: cst.Name) -> bool:
+        """``... / n`` takes the length as it was given."""
+        holder = self.site.parent(node)
+        place = self.places.get(node.value)
+        lens = self.numbers[node.value]
+        if not isinstance(holder, cst.BinaryOperation) or holder.right is not node:
+            return False
+        if not isinstance(holder.operator, cst.Divide | cst.Multiply) or place is None:
+            return False
+        if holder.left not in self.replaced and not self.values.is_tensor(holder.left):
+            return False
+        if lens in self.counted:
+            self.replaced[node] = cst.parse_expression(place)
+        return True
 
     def _cut(self, node: cst.Subscript) -> _Cut | None:
         *first, last = node.slice
@@ -332,6 +357,10 @@ class _Rows:
         base = self.values.fact(node.value)
         if not dims and base is not None and base.shape is not None:
             dims = len(base.shape) - len(first)
+        if not dims and code(node.value) in self.rows:
+            local = self.site.locals_before(self.site.statement_of(self.loop))
+            whole = local.get(self.rows[code(node.value)])
+            dims = len(whole.shape or ()) - 1 - len(first) if whole is not None else 0
         if dims < 1 or not isinstance(node.value, cst.Name):
             raise _NotSo
         kept = [e.with_changes(comma=cst.MaybeSentinel.DEFAULT) for e in first]
@@ -391,9 +420,11 @@ class _Rows:
         return f"({flat})[:{', None' * (cut.dims - 1)}]", f"({flat})"
 
     def _convert(self, node: cst.Subscript, cut: _Cut) -> None:
-        size = f"{cut.base}.shape[0]"
-        if cut.row != cut.base:
-            size = f"{cut.base}.shape[{cut.depth}]"
+        size = f"{cut.base}.shape[{cut.depth}]"
+        if cut.base in self.rows:
+            size = f"{self.rows[cut.base]}.shape[{cut.depth + 1}]"
+        elif cut.base in activity(self.loop).bound:
+            raise _NotSo
         parent = self.site.parent(node)
         outer = self.site.parent(parent) if parent is not None else None
         if isinstance(parent, cst.AssignTarget) and isinstance(outer, cst.Assign):

@@ -185,6 +185,8 @@ def _is_plainly_scalar(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         if isinstance(node.func, cst.Attribute):
             return node.func.attr.value in _SCALAR_METHODS
+        if isinstance(node.func, cst.Name) and node.func.value in ("tuple", "list", "sorted"):
+            return all(_is_plainly_scalar(argument.value) for argument in node.args)
         return isinstance(node.func, cst.Name) and node.func.value in _SCALAR_FUNCTIONS
     if isinstance(node, cst.BinaryOperation):
         return _is_plainly_scalar(node.left) and _is_plainly_scalar(node.right)

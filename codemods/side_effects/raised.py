@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk
@@ -45,7 +44,6 @@ class Guard:
     rest: Statements = ()
     #: Whether ``rest`` is the first branch, and the errors come where its test fails.
     rest_first: bool = False
-    footer: Sequence[cst.EmptyLine] = ()
 
     def effect(self, under: cst.BaseExpression | None, first: cst.BaseExpression) -> Effect:
         """The operator's effect; ``first`` is the first test, without what is asked ``under``."""
@@ -106,11 +104,9 @@ def guard_of(site: Site, head: cst.If) -> Guard | None:
             if not _moves(branch):
                 return None
             guard.rest = _body(block)
-            guard.footer = block.footer if isinstance(block, cst.IndentedBlock) else ()
         elif branch is head and isinstance(head.orelse, cst.Else) and _moves(head):
             tests.append(test)
             guard.rest, guard.rest_first = _body(block), True
-            guard.footer = block.footer if isinstance(block, cst.IndentedBlock) else ()
         else:
             return None
         branch = branch.orelse if isinstance(branch, cst.If) else None
@@ -206,11 +202,10 @@ def _raised(
     if isinstance(small.exc, cst.Call):
         kind = small.exc.func
         for argument in small.exc.args:
-            if argument.star or not _is_simple(argument.value, bound):
+            plain = _is_simple(argument.value, bound) or _is_plain_name(site, argument.value)
+            if argument.star or not plain:
                 return None
             texts.append((argument.value, False))
-        if len(texts) == 1 and not is_text(texts[0][0]) and activity(texts[0][0]).reads - bound:
-            return None
     if not is_error(site, kind, custom=len(texts) > 1):
         return None
     return small.exc, kind, texts, cause
@@ -228,6 +223,14 @@ def _is_simple(node: cst.BaseExpression, bound: set[str]) -> bool:
         case cst.Call(func=cst.Name(value="int" | "float" | "str" | "len")):
             return True
     return False
+
+
+def _is_plain_name(site: Site, node: cst.BaseExpression) -> bool:
+    """A name of a text or a number, as far as the run saw."""
+    if not isinstance(node, cst.Name):
+        return False
+    fact = site.fact(node) or site.locals_before(site.statement).get(node.value)
+    return fact is not None and fact.kind in ("str", "int", "float")
 
 
 def is_text(node: cst.BaseExpression) -> bool:
@@ -270,6 +273,8 @@ def _moves(branch: cst.If | cst.Else) -> bool:
     """Whether the branch's statements can stand where the chain stood."""
     body = branch.body
     if not isinstance(body, cst.IndentedBlock) or body.header.comment:
+        return False
+    if any(line.comment for line in body.footer):
         return False
     lines = getattr(branch, "leading_lines", ())
     return isinstance(branch, cst.If) or not any(line.comment for line in lines)

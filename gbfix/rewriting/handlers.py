@@ -71,12 +71,13 @@ def handlers_of(
     trees = _parsed(sources)
     roots = {frame.function.rpartition(".")[2] for frame in frames}
     functions = [found for path, tree in trees.items() for found in _functions(path, tree)]
-    tainted = _leading_to(trees, functions, names)
+    tainted, modules = _leading_to(trees, functions, names)
     compiled = _compiled(trees, functions, roots)
     found: list[Handler] = []
     for function in functions:
         if compiled is None or function.node.name in compiled:
-            found += _handlers_in(function, tainted, exceptions, frames)
+            held = _unknown_layers(function, functions) if modules else set()
+            found += _handlers_in(function, tainted | held, exceptions, frames)
     return found
 
 
@@ -196,9 +197,12 @@ def _last(node: ast.AST) -> str:
 
 def _leading_to(
     trees: Mapping[str, ast.Module], functions: Sequence[_Function], names: Collection[str]
-) -> set[str]:
-    """All names under which something may be called that leads to one of the functions."""
+) -> tuple[set[str], bool]:
+    """All names under which something may be called that leads to one of the functions; and whether
+    a module may be what is called.
+    """
     tainted = set(names)
+    modules = bool(tainted & {"forward", "__call__"})
     parameters = _parameters(functions)
     classes = {
         node.name
@@ -215,12 +219,29 @@ def _leading_to(
                 tainted.add(function.node.name)
                 if function.node.name in _IMPLICIT and function.owner:
                     tainted.add(function.owner)
+                modules = modules or function.node.name in ("forward", "__call__")
         # `__init__` and the like are called through their class.
         tainted -= _IMPLICIT - set(names)
         for target, value in flows:
             if target not in tainted and _hands_on(value, tainted, classes):
                 tainted.add(target)
-    return tainted
+    return tainted, modules
+
+
+def _unknown_layers(function: _Function, functions: Sequence[_Function]) -> set[str]:
+    """What a ``forward`` calls on itself and no function of the project is: any module."""
+    if function.node.name not in ("forward", "__call__"):
+        return set()
+    own = {other.node.name for other in functions}
+    called = {
+        node.func.attr
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "self"
+    }
+    return called - own
 
 
 def _parameters(functions: Sequence[_Function]) -> dict[str, list[list[str]]]:
