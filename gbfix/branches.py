@@ -6,6 +6,7 @@ import ast
 import collections
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 
 from gbfix.schema import Span
@@ -239,8 +240,32 @@ def plan_branches(
             if counts[1 if value else 0]:
                 seen += 1
             elif len(places) == len(tests):
-                plan.append(Forced(part, places[index][0], value, places[index][1]))
+                place, named = places[index]
+                plan.append(_upright(old, new, Forced(part, place, value, named)))
     return seen, 2 * len(tests), plan
+
+
+def _upright(old: str, new: str, forced: Forced) -> Forced:
+    """``not x`` where the patch asks for ``x``: it is ``x`` that is forced, the other way."""
+    inner = next(
+        (
+            node.operand
+            for node in ast.walk(ast.parse(old))
+            if isinstance(node, ast.UnaryOp)
+            and isinstance(node.op, ast.Not)
+            and _ast_span(old, node) == forced.test
+        ),
+        None,
+    )
+    if inner is None:
+        return forced
+    for node in ast.walk(ast.parse(new)):
+        if isinstance(node, ast.expr) and _ast_span(new, node) == forced.call:
+            first = node.args[0] if isinstance(node, ast.Call) and not forced.moved else node
+            if not re.search(r"~|\bnot\b|logical_not", ast.unparse(first)):
+                return Forced(_ast_span(old, inner), forced.call, not forced.value, forced.moved)
+            break
+    return forced
 
 
 def _named_tests(new: str, calls: Sequence[Span]) -> list[tuple[Span, bool]]:
