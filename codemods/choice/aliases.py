@@ -12,7 +12,40 @@ from gbfix.analysis.tree import code, walk
 from .context import Context, Declined
 
 _FRESH = frozenset(
-    ["clone", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "sum", "mean", "matmul", "exp", "log", "sqrt", "abs", "softmax", "sigmoid", "tanh", "relu", "where", "cat", "stack", "clamp", "rand", "randn", "arange", "linspace", "tensor", "eye", "empty"]
+    [
+        "clone",
+        "zeros",
+        "ones",
+        "full",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "sum",
+        "mean",
+        "matmul",
+        "exp",
+        "log",
+        "sqrt",
+        "abs",
+        "softmax",
+        "sigmoid",
+        "tanh",
+        "relu",
+        "where",
+        "cat",
+        "stack",
+        "clamp",
+        "rand",
+        "randn",
+        "arange",
+        "linspace",
+        "tensor",
+        "eye",
+        "empty",
+    ]
 )
 
 
@@ -38,6 +71,17 @@ def is_fresh(ctx: Context, name: str) -> bool:
             and value.func.attr.value in _FRESH
         )
         for value in made
+    )
+
+
+def in_place(node: cst.CSTNode) -> bool:
+    """Whether an expression changes a tensor in place."""
+    return any(
+        isinstance(it, cst.Call)
+        and isinstance(it.func, cst.Attribute)
+        and it.func.attr.value.endswith("_")
+        and not it.func.attr.value.endswith("__")
+        for it in walk(node)
     )
 
 

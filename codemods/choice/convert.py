@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -24,6 +25,7 @@ from .context import Context, Declined
 from .expressions import Expressions
 from .inline import finish
 from .numbers import dtype_for
+from .pushing import Pushed, Pushing
 from .selects import Selects
 from .tests import Test, lower, primary, split
 from .vain import Vain
@@ -62,6 +64,7 @@ class Converter:
         self.tests: list[str] = []  # names of tests that this conversion made
         self.converted = 0
         self.takes_reads = True
+        self.pushing = Pushing(ctx)
         self.quiet = 0  # blocks around that turn gradients off
 
     # -- blocks ------------------------------------------------------------------------------
@@ -120,12 +123,17 @@ class Converter:
 
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """An expression whose choices are converted where they stand."""
+        node = cast(cst.BaseExpression, self._pushed(node))
         return Expressions(self.ctx, self.chosen, self._gradients(node)).lowered(node, self)
 
     def _line(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
         read = self._read(line)
         if read is not None:
             return [read]
+        number = self._number(line)
+        if number is not None:
+            return [number]
+        line = cast(cst.SimpleStatementLine, self._pushed(line))
         if not any(self.chosen(node) for node in walk(line)):
             return [line]
         if len(line.body) != 1:
@@ -140,6 +148,33 @@ class Converter:
             return [new]
         head, *others = [*maker.hoisted, new.with_changes(leading_lines=())]
         return finish([head.with_changes(leading_lines=line.leading_lines), *others], maker.names)
+
+    def _pushed(self, node: cst.CSTNode) -> cst.CSTNode:
+        return self.pushing.into(node, Selects(self.ctx, gradients=False))
+
+    def _number(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
+        """``n = a if t else b`` of Python numbers: they go into their uses, a test stays."""
+        match line.body:
+            case [
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(name))], value=cst.IfExp() as value
+                )
+            ] if self.chosen(value) and split(value.test, self.ctx).python is None:
+                arms = (value.body, value.orelse)
+                if not self._is_float(arms) or not self.pushing.takes(name, arms):
+                    return None
+                self.converted += 1
+                test = lower(value.test, self.ctx)
+                mine = self.ctx.fresh(_short(telling_name(cst.parse_expression(test.text))))
+                self.pushing.numbers[name] = Pushed(Test(mine, test.negated), *arms)
+                new = _assign(mine, cst.parse_expression(test.text)).body
+                return line.with_changes(body=new)
+        return None
+
+    def _is_float(self, values: Sequence[cst.BaseExpression]) -> bool:
+        facts = [self.ctx.fact(value) for value in values]
+        kinds = [fact.kind if fact is not None else "" for fact in facts]
+        return "float" in kinds and all(kind in ("int", "float") for kind in kinds)
 
     def _read(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
         """``n = t.item()`` where only choices ask for ``n``: the tensor itself."""
@@ -364,7 +399,13 @@ class Converter:
                     whole.values[name] = given  # unbound on the other path
                     continue
                 one, other = one or cst.Name(name), other or cst.Name(name)
-            selects.dtype = dtype_for(self.ctx, node, name, node.test)
+            pair = (one, other)
+            if not self.path and self._is_float(pair) and self.pushing.takes(name, pair):
+                self.pushing.numbers[name] = Pushed(test, *pair)
+                if test.text in self.tests:
+                    self.tests.remove(test.text)
+                continue
+            selects.dtype = dtype_for(self.ctx, node, name, getattr(node, "test", None))
             check_alias(self.ctx, node, name, (one, other))
             whole.values[name] = selects.select(test, one, other, local)
 
