@@ -97,9 +97,9 @@ def check_alias(
     for value in handed:
         text = code(value)
         root = text.partition(".")[0]
-        if isinstance(value, cst.Name) and is_fresh(ctx, text):
-            if text == name or text not in later.reads:
-                continue
+        unread = text == name or text not in later.reads
+        if unread and isinstance(value, cst.Name) and is_fresh(ctx, text):
+            continue
         changed = {name, root} & later.mutates
         if root == "self" and changed == {"self"} and name not in later.mutates:
             changed = {it for it in later.attribute_writes if it == text}

@@ -33,8 +33,9 @@ def _statement(
             | cst.For(body=cst.IndentedBlock())
             | cst.With(body=cst.IndentedBlock())
         ):
-            body = laid_out(node.body.body, module, depth + 1, old)
-            node = node.with_changes(body=node.body.with_changes(body=body))
+            block = cst.ensure_type(node.body, cst.IndentedBlock)
+            body = laid_out(block.body, module, depth + 1, old)
+            node = node.with_changes(body=block.with_changes(body=body))
             orelse = getattr(node, "orelse", None)
             if isinstance(orelse, cst.Else) and isinstance(orelse.body, cst.IndentedBlock):
                 body = laid_out(orelse.body.body, module, depth + 1, old)

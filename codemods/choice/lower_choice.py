@@ -96,7 +96,9 @@ def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False)
         if not gone:
             raise Declined("")
         depth = ctx.site.span(gone[0]).column // max(1, len(site.module.default_indent))
-        kept = {it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)}
+        kept: set[cst.CSTNode] = {
+            it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)
+        }
         edit.replace(gone[0], *laid_out(put, site.module, depth, kept))
         for statement in gone[1:]:
             edit.remove(statement)

@@ -104,10 +104,10 @@ class Stores:
         assert isinstance(func, cst.Attribute)
         place, name = func.value, func.attr.value
         if name in ("fill_", "zero_") and in_place_call(place) is None:
-            value = code(node.args[0].value) if node.args else "0"
+            filled = code(node.args[0].value) if node.args else "0"
             test = self.predicate()
             text = invert(test.text) if test.negated else test.text
-            return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {value})"))
+            return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {filled})"))
         place, value = self._unchained(node)
         return self._copied(place, value, local)
 
