@@ -65,6 +65,8 @@ class Converter:
         self.converted = 0
         self.takes_reads = True
         self.pushing = Pushing(ctx)
+        #: Names that stand for places which both arms store to.
+        self.places: dict[str, cst.BaseExpression] = {}
         self.quiet = 0  # blocks around that turn gradients off
 
     # -- blocks ------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ class Converter:
             left = cst.Tuple([cst.Element(cst.Name(name)) for name, _ in items], lpar=(), rpar=())
             right = cst.Tuple([cst.Element(value) for _, value in items], lpar=(), rpar=())
             return [cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(left)], right)])]
-        return [given(name, value) for name, value in items]
+        return [given(name, value, self.places.get(name)) for name, value in items]
 
     def _parts(self, node: cst.If) -> tuple[cst.BaseExpression, str, cst.BaseExpression] | None:
         if not self.chosen(node):
@@ -309,10 +311,11 @@ class Converter:
                 orelse = [*orelse, *rest]
             if body[-len(rest) :] == orelse[-len(rest) :] != [] and _size(rest) > _DUPLICATED:
                 raise Declined("what follows the branch would have to stand twice")
+        body, orelse = self._stored_either_way(body, orelse)
         whole.prelude += self._walruses(node.test)
         test = self._named(node, whole)
         origin = self.ctx.original(node)
-        live = set(live_after(function, origin))
+        live = set(live_after(function, origin)) | set(self.places)
         if exits(node).continues:
             live |= self._carried(origin)
         yes = self._arm(body, orelse, live, test, True)
@@ -321,6 +324,27 @@ class Converter:
         whole.comments = [*yes.comments, *no.comments]
         self._meet(whole, yes, no, test, origin, live)
         return whole
+
+    def _stored_either_way(
+        self, body: list[cst.BaseStatement], orelse: list[cst.BaseStatement]
+    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+        """A place that both arms store to once is stored to once, behind the choice."""
+        if self.path:
+            return body, orelse
+        for at, statement in enumerate(body):
+            place = _place_of(statement)
+            if place is None:
+                continue
+            there = [i for i, it in enumerate(orelse) if _is_store(it, place)]
+            if len(there) != 1 or any(
+                code(place) in code(it) for it in (*body[at + 1 :], *orelse[there[0] + 1 :])
+            ):
+                continue
+            name = self.ctx.fresh(telling_name(place))
+            self.places[name] = place
+            body[at] = _to_name(statement, name)
+            orelse[there[0]] = _to_name(orelse[there[0]], name)
+        return body, orelse
 
     def _carried(self, node: cst.CSTNode) -> set[str]:
         """Names whose values go on into the next round, or on after the loop."""
@@ -414,8 +438,13 @@ class Converter:
 APPEND = "append to "
 
 
-def given(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
-    """The statement that gives a value of an arm to its name."""
+def given(
+    name: str, value: cst.BaseExpression, place: cst.BaseExpression | None = None
+) -> cst.SimpleStatementLine:
+    """The statement that gives a value of an arm to its name, or to its place."""
+    if place is not None:
+        target = cst.AssignTarget(cast(cst.BaseAssignTargetExpression, place))
+        return cst.SimpleStatementLine([cst.Assign([target], value)])
     if not name.startswith(APPEND):
         return _assign(name, value)
     listed = cst.Attribute(cst.Name(name.removeprefix(APPEND)), cst.Name("append"))
@@ -423,6 +452,33 @@ def given(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
 
 
 # -- pieces ------------------------------------------------------------------------------------
+
+
+def _place_of(node: cst.BaseStatement) -> cst.Attribute | cst.Subscript | None:
+    match node:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Attribute() | cst.Subscript() as place)]
+                )
+            ]
+        ):
+            assert isinstance(place, cst.Attribute | cst.Subscript)
+            return place
+    return None
+
+
+def _is_store(node: cst.BaseStatement, place: cst.BaseExpression) -> bool:
+    found = _place_of(node)
+    return found is not None and code(found) == code(place)
+
+
+def _to_name(node: cst.BaseStatement, name: str) -> cst.BaseStatement:
+    """The store as an assignment to a name."""
+    assert isinstance(node, cst.SimpleStatementLine)
+    small = cst.ensure_type(node.body[0], cst.Assign)
+    target = cst.AssignTarget(cst.Name(name))
+    return node.with_changes(body=[small.with_changes(targets=[target])])
 
 
 def _short(text: str) -> str:

@@ -59,6 +59,9 @@ def carries(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> bool:
         case cst.Comparison() | cst.Lambda():
             return False
         case cst.Subscript():
+            fact = ctx.kind_of(node)
+            if fact is not None:
+                return fact.is_tensor and fact.dtype not in _WHOLE_DTYPES
             return carries(node.value, ctx, local)
         case cst.Call(func=func):
             if called(node) in _CUT:

@@ -72,6 +72,11 @@ class Stores:
         there = self.ctx.fact(place)
         if there is not None and there.is_python_scalar:
             raise Declined(f"`{code(place)}` is no tensor, and depends on data")
+        new = self.ctx.fact(value)
+        element = isinstance(place, cst.Subscript) and self.ctx.is_tensor(place.value)
+        shapes = [it.shape if it is not None else None for it in (new, there)]
+        if not element and None not in shapes and shapes[0] != shapes[1]:
+            raise Declined(f"a branch gives `{code(place)}` another shape")
         if isinstance(place, cst.Subscript):
             masked = self._masked(place, value)
             if masked is not None:
