@@ -113,10 +113,18 @@ class Converter:
                 if body is statement.body:
                     return [statement]
                 return [statement.with_changes(body=body)]
+            case cst.Match():
+                cases = [self._case(case) for case in statement.cases]
+                same = all(a is b for a, b in zip(cases, statement.cases, strict=True))
+                return [statement if same else statement.with_changes(cases=cases)]
             case cst.Try():
                 body = self._inner(statement.body)
                 return [statement if body is statement.body else statement.with_changes(body=body)]
         return [statement]
+
+    def _case(self, case: cst.MatchCase) -> cst.MatchCase:
+        body = self._inner(case.body)
+        return case if body is case.body else case.with_changes(body=body)
 
     def _inner(self, body: cst.BaseSuite) -> cst.BaseSuite:
         old = _statements(body)

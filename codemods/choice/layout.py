@@ -32,6 +32,7 @@ def _statement(
             cst.If(body=cst.IndentedBlock())
             | cst.For(body=cst.IndentedBlock())
             | cst.With(body=cst.IndentedBlock())
+            | cst.Try(body=cst.IndentedBlock())
         ):
             block = cst.ensure_type(node.body, cst.IndentedBlock)
             body = laid_out(block.body, module, depth + 1, old)
@@ -41,6 +42,14 @@ def _statement(
                 body = laid_out(orelse.body.body, module, depth + 1, old)
                 block = orelse.body.with_changes(body=body)
                 node = node.with_changes(orelse=orelse.with_changes(body=block))
+        case cst.Match():
+            cases = []
+            for case in node.cases:
+                if isinstance(case.body, cst.IndentedBlock):
+                    body = laid_out(case.body.body, module, depth + 2, old)
+                    case = case.with_changes(body=case.body.with_changes(body=body))
+                cases.append(case)
+            return node.with_changes(cases=cases)
     return node
 
 
