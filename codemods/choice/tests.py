@@ -367,5 +367,6 @@ def _each(node: cst.Call, ctx: Context) -> str:
     if parts.python is not None:
         raise Declined("Python and a tensor decide the parts of a test in turns")
     text = lower(each.elt, ctx).positive(ctx.torch)
+    ctx.notes.append(f"`{code(node.func)}` of nothing at all raises now.")
     listed = cst.ListComp(elt=cst.parse_expression(text), for_in=each.for_in)
     return f"{ctx.torch}.stack({code(listed)}).{code(node.func)}()"
