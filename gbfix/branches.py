@@ -6,6 +6,7 @@ import ast
 import collections
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 
 from gbfix.schema import Span
@@ -227,6 +228,9 @@ def plan_branches(
     moved = not calls
     if moved:
         calls = moved_tests(old, new, tests, site)
+    places = [(call, moved) for call in calls]
+    if len(calls) != len(tests):
+        places = _named_tests(new, calls)
     seen = 0
     plan: list[Forced] = []
     for index, span in enumerate(tests):
@@ -235,6 +239,76 @@ def plan_branches(
         for value in (False, True):
             if counts[1 if value else 0]:
                 seen += 1
-            elif len(calls) == len(tests):
-                plan.append(Forced(part, calls[index], value, moved))
+            elif len(places) == len(tests):
+                place, named = places[index]
+                plan.append(_upright(old, new, Forced(part, place, value, named)))
     return seen, 2 * len(tests), plan
+
+
+def _upright(old: str, new: str, forced: Forced) -> Forced:
+    """``not x`` where the patch asks for ``x``: it is ``x`` that is forced, the other way."""
+    inner = next(
+        (
+            node.operand
+            for node in ast.walk(ast.parse(old))
+            if isinstance(node, ast.UnaryOp)
+            and isinstance(node.op, ast.Not)
+            and _ast_span(old, node) == forced.test
+        ),
+        None,
+    )
+    if inner is None:
+        return forced
+    for node in ast.walk(ast.parse(new)):
+        if isinstance(node, ast.expr) and _ast_span(new, node) == forced.call:
+            first = node.args[0] if isinstance(node, ast.Call) and not forced.moved else node
+            if not re.search(r"~|\bnot\b|logical_not", ast.unparse(first)):
+                return Forced(_ast_span(old, inner), forced.call, not forced.value, forced.moved)
+            break
+    return forced
+
+
+def _named_tests(new: str, calls: Sequence[Span]) -> list[tuple[Span, bool]]:
+    """The tests of several calls: each once, where a name holds it for all that ask for it.
+
+    Of a test with a name it is the expression that the name is given (``moved``), else the call.
+    Empty where that cannot be told.
+    """
+    tree = ast.parse(new)
+    found: dict[Span, bool] = {}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        given = _given_once(function)
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            if not call.args or _ast_span(new, call) not in calls:
+                continue
+            for part in _joined(call.args[0]):
+                if isinstance(part, ast.Name) and part.id in given:
+                    found[_ast_span(new, given[part.id])] = True
+                elif part is call.args[0]:
+                    found.setdefault(_ast_span(new, call), False)
+                else:
+                    return []
+    return sorted(found.items(), key=lambda pair: (pair[0].line, pair[0].column))
+
+
+def _given_once(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The names that one plain assignment of the function binds, and what they get."""
+    counts: collections.Counter[str] = collections.Counter()
+    values: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            counts[node.id] += 1
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            values[node.targets[0].id] = node.value
+    return {name: value for name, value in values.items() if counts[name] == 1}
+
+
+def _joined(test: ast.expr) -> list[ast.expr]:
+    """The parts of a test that ``&``, ``|`` and ``~`` make of names."""
+    match test:
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            parts = [*_joined(left), *_joined(right)]
+            return parts if all(isinstance(part, ast.Name) for part in parts) else [test]
+        case ast.UnaryOp(op=ast.Invert(), operand=ast.Name() as name):
+            return [name]
+    return [test]

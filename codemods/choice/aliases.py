@@ -74,6 +74,17 @@ def is_fresh(ctx: Context, name: str) -> bool:
     )
 
 
+def in_place(node: cst.CSTNode) -> bool:
+    """Whether an expression changes a tensor in place."""
+    return any(
+        isinstance(it, cst.Call)
+        and isinstance(it.func, cst.Attribute)
+        and it.func.attr.value.endswith("_")
+        and not it.func.attr.value.endswith("__")
+        for it in walk(node)
+    )
+
+
 def check_alias(
     ctx: Context, node: cst.CSTNode, name: str, values: Sequence[cst.BaseExpression]
 ) -> None:
@@ -86,9 +97,9 @@ def check_alias(
     for value in handed:
         text = code(value)
         root = text.partition(".")[0]
-        if isinstance(value, cst.Name) and is_fresh(ctx, text):
-            if text == name or text not in later.reads:
-                continue
+        unread = text == name or text not in later.reads
+        if unread and isinstance(value, cst.Name) and is_fresh(ctx, text):
+            continue
         changed = {name, root} & later.mutates
         if root == "self" and changed == {"self"} and name not in later.mutates:
             changed = {it for it in later.attribute_writes if it == text}

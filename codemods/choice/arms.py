@@ -111,7 +111,7 @@ class ArmMaker:
                 self._assign(line, target, value, rest)
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
                 self._assign(line, target, value, rest)
-            case cst.AugAssign(target=cst.Name(), operator=operator):
+            case cst.AugAssign(target=cst.Name()):
                 self._augment(line, small, rest)
             case cst.AugAssign(target=target, value=value):
                 del target

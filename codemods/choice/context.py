@@ -119,9 +119,8 @@ class Context:
         found = self._seen(node) or self._by_text.get(text)
         if found is not None and found.kind == "mixed":
             return None
-        if found is None and isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
-            if node.value.value == "self":
-                return self._attribute(node.attr.value)
+        if found is None and isinstance(node, cst.Attribute) and code(node.value) == "self":
+            return self._attribute(node.attr.value)
         if found is None and isinstance(node, cst.Name):
             return self._parameter(node.value)
         return found
@@ -236,11 +235,11 @@ class Context:
                         bound.setdefault(name, []).append(None)
         found: dict[str, cst.BaseExpression] = {}
         for name, values in bound.items():
-            value = values[0]
-            if len(values) != 1 or value is None or not self.is_tensor(value):
+            read = values[0]
+            if len(values) != 1 or read is None or not self.is_tensor(read):
                 continue
             if all(self._takes_tensor(place) for place in self._uses(name)):
-                found[name] = value
+                found[name] = read
         return found
 
     @functools.cached_property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -24,6 +25,7 @@ from .context import Context, Declined
 from .expressions import Expressions
 from .inline import finish
 from .numbers import dtype_for
+from .pushing import Pushed, Pushing
 from .selects import Selects
 from .tests import Test, lower, primary, split
 from .vain import Vain
@@ -62,6 +64,9 @@ class Converter:
         self.tests: list[str] = []  # names of tests that this conversion made
         self.converted = 0
         self.takes_reads = True
+        self.pushing = Pushing(ctx)
+        #: Names that stand for places which both arms store to.
+        self.places: dict[str, cst.BaseExpression] = {}
         self.quiet = 0  # blocks around that turn gradients off
 
     # -- blocks ------------------------------------------------------------------------------
@@ -108,10 +113,18 @@ class Converter:
                 if body is statement.body:
                     return [statement]
                 return [statement.with_changes(body=body)]
+            case cst.Match():
+                cases = [self._case(case) for case in statement.cases]
+                same = all(a is b for a, b in zip(cases, statement.cases, strict=True))
+                return [statement if same else statement.with_changes(cases=cases)]
             case cst.Try():
                 body = self._inner(statement.body)
                 return [statement if body is statement.body else statement.with_changes(body=body)]
         return [statement]
+
+    def _case(self, case: cst.MatchCase) -> cst.MatchCase:
+        body = self._inner(case.body)
+        return case if body is case.body else case.with_changes(body=body)
 
     def _inner(self, body: cst.BaseSuite) -> cst.BaseSuite:
         old = _statements(body)
@@ -120,12 +133,17 @@ class Converter:
 
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """An expression whose choices are converted where they stand."""
+        node = cast(cst.BaseExpression, self._pushed(node))
         return Expressions(self.ctx, self.chosen, self._gradients(node)).lowered(node, self)
 
     def _line(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
         read = self._read(line)
         if read is not None:
             return [read]
+        number = self._number(line)
+        if number is not None:
+            return [number]
+        line = cast(cst.SimpleStatementLine, self._pushed(line))
         if not any(self.chosen(node) for node in walk(line)):
             return [line]
         if len(line.body) != 1:
@@ -140,6 +158,33 @@ class Converter:
             return [new]
         head, *others = [*maker.hoisted, new.with_changes(leading_lines=())]
         return finish([head.with_changes(leading_lines=line.leading_lines), *others], maker.names)
+
+    def _pushed(self, node: cst.CSTNode) -> cst.CSTNode:
+        return self.pushing.into(node, Selects(self.ctx, gradients=False))
+
+    def _number(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
+        """``n = a if t else b`` of Python numbers: they go into their uses, a test stays."""
+        match line.body:
+            case [
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(name))], value=cst.IfExp() as value
+                )
+            ] if self.chosen(value) and split(value.test, self.ctx).python is None:
+                arms = (value.body, value.orelse)
+                if not self._is_float(arms) or not self.pushing.takes(name, arms):
+                    return None
+                self.converted += 1
+                test = lower(value.test, self.ctx)
+                mine = self.ctx.fresh(_short(telling_name(cst.parse_expression(test.text))))
+                self.pushing.numbers[name] = Pushed(Test(mine, test.negated), *arms)
+                new = _assign(mine, cst.parse_expression(test.text)).body
+                return line.with_changes(body=new)
+        return None
+
+    def _is_float(self, values: Sequence[cst.BaseExpression]) -> bool:
+        facts = [self.ctx.fact(value) for value in values]
+        kinds = [fact.kind if fact is not None else "" for fact in facts]
+        return "float" in kinds and all(kind in ("int", "float") for kind in kinds)
 
     def _read(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
         """``n = t.item()`` where only choices ask for ``n``: the tensor itself."""
@@ -195,7 +240,7 @@ class Converter:
             left = cst.Tuple([cst.Element(cst.Name(name)) for name, _ in items], lpar=(), rpar=())
             right = cst.Tuple([cst.Element(value) for _, value in items], lpar=(), rpar=())
             return [cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(left)], right)])]
-        return [given(name, value) for name, value in items]
+        return [given(name, value, self.places.get(name)) for name, value in items]
 
     def _parts(self, node: cst.If) -> tuple[cst.BaseExpression, str, cst.BaseExpression] | None:
         if not self.chosen(node):
@@ -274,10 +319,11 @@ class Converter:
                 orelse = [*orelse, *rest]
             if body[-len(rest) :] == orelse[-len(rest) :] != [] and _size(rest) > _DUPLICATED:
                 raise Declined("what follows the branch would have to stand twice")
+        body, orelse = self._stored_either_way(body, orelse)
         whole.prelude += self._walruses(node.test)
         test = self._named(node, whole)
         origin = self.ctx.original(node)
-        live = set(live_after(function, origin))
+        live = set(live_after(function, origin)) | set(self.places)
         if exits(node).continues:
             live |= self._carried(origin)
         yes = self._arm(body, orelse, live, test, True)
@@ -286,6 +332,27 @@ class Converter:
         whole.comments = [*yes.comments, *no.comments]
         self._meet(whole, yes, no, test, origin, live)
         return whole
+
+    def _stored_either_way(
+        self, body: list[cst.BaseStatement], orelse: list[cst.BaseStatement]
+    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+        """A place that both arms store to once is stored to once, behind the choice."""
+        if self.path:
+            return body, orelse
+        for at, statement in enumerate(body):
+            place = _place_of(statement)
+            if place is None:
+                continue
+            there = [i for i, it in enumerate(orelse) if _is_store(it, place)]
+            if len(there) != 1 or any(
+                code(place) in code(it) for it in (*body[at + 1 :], *orelse[there[0] + 1 :])
+            ):
+                continue
+            name = self.ctx.fresh(telling_name(place))
+            self.places[name] = place
+            body[at] = _to_name(statement, name)
+            orelse[there[0]] = _to_name(orelse[there[0]], name)
+        return body, orelse
 
     def _carried(self, node: cst.CSTNode) -> set[str]:
         """Names whose values go on into the next round, or on after the loop."""
@@ -364,7 +431,13 @@ class Converter:
                     whole.values[name] = given  # unbound on the other path
                     continue
                 one, other = one or cst.Name(name), other or cst.Name(name)
-            selects.dtype = dtype_for(self.ctx, node, name, node.test)
+            pair = (one, other)
+            if not self.path and self._is_float(pair) and self.pushing.takes(name, pair):
+                self.pushing.numbers[name] = Pushed(test, *pair)
+                if test.text in self.tests:
+                    self.tests.remove(test.text)
+                continue
+            selects.dtype = dtype_for(self.ctx, node, name, getattr(node, "test", None))
             check_alias(self.ctx, node, name, (one, other))
             whole.values[name] = selects.select(test, one, other, local)
 
@@ -373,8 +446,13 @@ class Converter:
 APPEND = "append to "
 
 
-def given(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
-    """The statement that gives a value of an arm to its name."""
+def given(
+    name: str, value: cst.BaseExpression, place: cst.BaseExpression | None = None
+) -> cst.SimpleStatementLine:
+    """The statement that gives a value of an arm to its name, or to its place."""
+    if place is not None:
+        target = cst.AssignTarget(cast(cst.BaseAssignTargetExpression, place))
+        return cst.SimpleStatementLine([cst.Assign([target], value)])
     if not name.startswith(APPEND):
         return _assign(name, value)
     listed = cst.Attribute(cst.Name(name.removeprefix(APPEND)), cst.Name("append"))
@@ -382,6 +460,33 @@ def given(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
 
 
 # -- pieces ------------------------------------------------------------------------------------
+
+
+def _place_of(node: cst.BaseStatement) -> cst.Attribute | cst.Subscript | None:
+    match node:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Attribute() | cst.Subscript() as place)]
+                )
+            ]
+        ):
+            assert isinstance(place, cst.Attribute | cst.Subscript)
+            return place
+    return None
+
+
+def _is_store(node: cst.BaseStatement, place: cst.BaseExpression) -> bool:
+    found = _place_of(node)
+    return found is not None and code(found) == code(place)
+
+
+def _to_name(node: cst.BaseStatement, name: str) -> cst.BaseStatement:
+    """The store as an assignment to a name."""
+    assert isinstance(node, cst.SimpleStatementLine)
+    small = cst.ensure_type(node.body[0], cst.Assign)
+    target = cst.AssignTarget(cst.Name(name))
+    return node.with_changes(body=[small.with_changes(targets=[target])])
 
 
 def _short(text: str) -> str:

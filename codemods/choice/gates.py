@@ -29,7 +29,8 @@ _TAME = words(
     """mul multiply matmul mm bmm einsum tanh sigmoid softplus softmax log_softmax abs gelu silu
     elu selu leaky_relu sin cos erf hardtanh logsigmoid linear conv1d conv2d cross_entropy
     mse_loss l1_loss smooth_l1_loss huber_loss square median logsumexp layer_norm dot outer
-    lerp maximum minimum std var norm vector_norm sort topk interpolate avg_pool2d max_pool2d atan"""
+    lerp maximum minimum std var norm vector_norm sort topk interpolate avg_pool2d max_pool2d
+    atan"""
 )
 #: Nothing flows back through these.
 _CUT = (
@@ -58,6 +59,9 @@ def carries(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> bool:
         case cst.Comparison() | cst.Lambda():
             return False
         case cst.Subscript():
+            fact = ctx.kind_of(node)
+            if fact is not None:
+                return fact.is_tensor and fact.dtype not in _WHOLE_DTYPES
             return carries(node.value, ctx, local)
         case cst.Call(func=func):
             if called(node) in _CUT:
@@ -151,9 +155,10 @@ class _Gates(cst.CSTTransformer):
             for old, new in zip(original_node.args, updated_node.args, strict=True)
         ]
         func, old = updated_node.func, original_node.func
-        if isinstance(old, cst.Attribute) and isinstance(func, cst.Attribute):
-            if self.ctx.is_tensor(old.value) and self._carries(old.value):
-                func = func.with_changes(value=self._gate(func.value))
+        of = old.value if isinstance(old, cst.Attribute) else None
+        if of is not None and self.ctx.is_tensor(of) and self._carries(of):
+            assert isinstance(func, cst.Attribute)
+            func = func.with_changes(value=self._gate(func.value))
         return updated_node.with_changes(args=args, func=func)
 
     def _plain(self, name: str) -> bool:

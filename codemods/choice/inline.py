@@ -93,10 +93,7 @@ def _fitting(value: cst.BaseExpression, user: cst.CSTNode, name: str) -> cst.Bas
     if isinstance(value, tight) or value.lpar:
         return value
     for node in walk(user):
-        if isinstance(node, cst.Arg) and isinstance(node.value, cst.Name):
-            if node.value.value == name:
-                return value
-        if isinstance(node, cst.Assign | cst.Return) and isinstance(node.value, cst.Name):
-            if node.value.value == name:
-                return value
+        alone = node.value if isinstance(node, cst.Arg | cst.Assign | cst.Return) else None
+        if isinstance(alone, cst.Name) and alone.value == name:
+            return value
     return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

@@ -32,14 +32,24 @@ def _statement(
             cst.If(body=cst.IndentedBlock())
             | cst.For(body=cst.IndentedBlock())
             | cst.With(body=cst.IndentedBlock())
+            | cst.Try(body=cst.IndentedBlock())
         ):
-            body = laid_out(node.body.body, module, depth + 1, old)
-            node = node.with_changes(body=node.body.with_changes(body=body))
+            block = cst.ensure_type(node.body, cst.IndentedBlock)
+            body = laid_out(block.body, module, depth + 1, old)
+            node = node.with_changes(body=block.with_changes(body=body))
             orelse = getattr(node, "orelse", None)
             if isinstance(orelse, cst.Else) and isinstance(orelse.body, cst.IndentedBlock):
                 body = laid_out(orelse.body.body, module, depth + 1, old)
                 block = orelse.body.with_changes(body=body)
                 node = node.with_changes(orelse=orelse.with_changes(body=block))
+        case cst.Match():
+            cases = []
+            for case in node.cases:
+                if isinstance(case.body, cst.IndentedBlock):
+                    body = laid_out(case.body.body, module, depth + 2, old)
+                    case = case.with_changes(body=case.body.with_changes(body=body))
+                cases.append(case)
+            return node.with_changes(cases=cases)
     return node
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from gbfix.analysis.tree import walk
-from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
 from gbfix.schema import Safety
 
 from .cases import EXAMPLES, NEAR_MISSES
@@ -17,6 +17,10 @@ from .layout import laid_out
 from .tests import decided_by_tensor
 
 _NOTE = "Both branches are evaluated, and one of them is taken."
+
+
+#: What a lowering ends with that finds no text: a place that is not the file's, say.
+_NOT_THIS_ONE = (Declined, SiteError, KeyError, cst.ParserSyntaxError, cst.CSTValidationError)
 
 
 class LowerChoice(Codemod):
@@ -65,7 +69,7 @@ class LowerChoice(Codemod):
             for everything in (True, False):
                 try:
                     rewrite = _rewrite(site, everything=everything, modules=modules, none=none)
-                except Declined:
+                except _NOT_THIS_ONE:
                     continue
                 text = rewrite.edits[site.path]
                 if text not in seen:
@@ -96,7 +100,9 @@ def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False)
         if not gone:
             raise Declined("")
         depth = ctx.site.span(gone[0]).column // max(1, len(site.module.default_indent))
-        kept = {it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)}
+        kept: set[cst.CSTNode] = {
+            it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)
+        }
         edit.replace(gone[0], *laid_out(put, site.module, depth, kept))
         for statement in gone[1:]:
             edit.remove(statement)

@@ -36,11 +36,11 @@ def renamed(node: NodeT, names: Mapping[str, str]) -> NodeT:
         return node
     new = node.visit(_Rename({old: cst.Name(new) for old, new in names.items()}))
     assert isinstance(new, cst.CSTNode)
-    return new  # type: ignore[return-value]
+    return new
 
 
 def replaced(node: NodeT, names: Mapping[str, cst.BaseExpression]) -> NodeT:
     """The node with expressions in the places of variables."""
     new = node.visit(_Rename(names))
     assert isinstance(new, cst.CSTNode)
-    return new  # type: ignore[return-value]
+    return new

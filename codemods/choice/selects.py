@@ -129,15 +129,7 @@ class Selects:
     ) -> cst.BaseExpression | None:
         match true, false:
             case (cst.Tuple(), cst.Tuple()) | (cst.List(), cst.List()):
-                if len(true.elements) != len(false.elements):
-                    raise Declined("the branches give sequences of different lengths")
-                pairs = zip(true.elements, false.elements, strict=True)
-                return true.with_changes(
-                    elements=[
-                        one.with_changes(value=self.select(test, one.value, other.value, local))
-                        for one, other in pairs
-                    ]
-                )
+                return self._displays(test, true, false, local)
             case cst.Dict(), cst.Dict():
                 return self._dicts(test, true, false, local)
             case cst.Call(), cst.Call() if code(true.func) == code(false.func):
@@ -147,6 +139,24 @@ class Selects:
                 if made and len(true.args) == len(false.args):
                     return self._calls(test, true, false, local)
         return None
+
+    def _displays(
+        self,
+        test: Test,
+        true: cst.BaseExpression,
+        false: cst.BaseExpression,
+        local: frozenset[str],
+    ) -> cst.BaseExpression:
+        assert isinstance(true, cst.Tuple | cst.List) and isinstance(false, cst.Tuple | cst.List)
+        if len(true.elements) != len(false.elements):
+            raise Declined("the branches give sequences of different lengths")
+        pairs = zip(true.elements, false.elements, strict=True)
+        return true.with_changes(
+            elements=[
+                one.with_changes(value=self.select(test, one.value, other.value, local))
+                for one, other in pairs
+            ]
+        )
 
     def _calls(
         self, test: Test, true: cst.Call, false: cst.Call, local: frozenset[str]

@@ -72,6 +72,11 @@ class Stores:
         there = self.ctx.fact(place)
         if there is not None and there.is_python_scalar:
             raise Declined(f"`{code(place)}` is no tensor, and depends on data")
+        new = self.ctx.fact(value)
+        element = isinstance(place, cst.Subscript) and self.ctx.is_tensor(place.value)
+        shapes = [it.shape if it is not None else None for it in (new, there)]
+        if not element and None not in shapes and shapes[0] != shapes[1]:
+            raise Declined(f"a branch gives `{code(place)}` another shape")
         if isinstance(place, cst.Subscript):
             masked = self._masked(place, value)
             if masked is not None:
@@ -104,10 +109,10 @@ class Stores:
         assert isinstance(func, cst.Attribute)
         place, name = func.value, func.attr.value
         if name in ("fill_", "zero_") and in_place_call(place) is None:
-            value = code(node.args[0].value) if node.args else "0"
+            filled = code(node.args[0].value) if node.args else "0"
             test = self.predicate()
             text = invert(test.text) if test.negated else test.text
-            return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {value})"))
+            return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {filled})"))
         place, value = self._unchained(node)
         return self._copied(place, value, local)
 

@@ -124,11 +124,7 @@ def question(node: cst.Call, ctx: Context) -> str | None:
         inner = [_strip(arg.value, ctx)[0] for arg in node.args]
         if pattern.count("{") - 1 <= len(inner) and any(ctx.is_tensor(it) for it in inner):
             texts = [primary(code(it)) for it in inner]
-            return (
-                pattern.format(*texts, torch=ctx.torch)
-                if pattern[0] != "("
-                else pattern.format(*texts, torch=ctx.torch)
-            )
+            return pattern.format(*texts, torch=ctx.torch)
     if ctx.resolve(node.func) == "torch.allclose" and len(node.args) >= 2:
         close = node.with_changes(func=cst.parse_expression(f"{ctx.torch}.isclose"))
         return f"{code(close)}.all()"
@@ -371,5 +367,6 @@ def _each(node: cst.Call, ctx: Context) -> str:
     if parts.python is not None:
         raise Declined("Python and a tensor decide the parts of a test in turns")
     text = lower(each.elt, ctx).positive(ctx.torch)
+    ctx.notes.append(f"`{code(node.func)}` of nothing at all raises now.")
     listed = cst.ListComp(elt=cst.parse_expression(text), for_in=each.for_in)
     return f"{ctx.torch}.stack({code(listed)}).{code(node.func)}()"

@@ -78,9 +78,9 @@ class Vain:
             raise Declined(f"`{last}` in a branch may fail where the branch is not taken")
         if last in _COSTLY:
             self.cost += 8
-        if isinstance(func.value, cst.Name) and func.value.value in ("self", "cls"):
-            if fact is None or fact.kind != "module":
-                raise Declined(f"`{code(func)}` is a method that a subclass may override")
+        own = isinstance(func.value, cst.Name) and func.value.value in ("self", "cls")
+        if own and (fact is None or fact.kind != "module"):
+            raise Declined(f"`{code(func)}` is a method that a subclass may override")
 
     def _module(self, text: str, kind: str) -> None:
         name = kind.rpartition(".")[2]

@@ -10,6 +10,7 @@ from gbfix.analysis.activity import parameters_of
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
+from ..choice.doubts import own_methods
 from .branches import holds_comment
 from .by_hand import IN_COROUTINE, elsewhere
 from .if_to_cond_examples import EXAMPLES
@@ -140,6 +141,11 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     if values.needs_gradients() and is_one_of_several(site, node):
         safety = Safety.UNSAFE
         notes.append(SEVERAL)
+    methods = own_methods(node, site)
+    if methods:
+        safety = Safety.UNSAFE
+        names = ", ".join(f"`{name}`" for name in methods)
+        notes.append(f"Wrong for a subclass whose {names} counts its calls or draws numbers.")
     if lowering.apart:
         safety = Safety.UNSAFE
         names = ", ".join(f"`{name}`" for name in sorted(lowering.apart))

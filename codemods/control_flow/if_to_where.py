@@ -13,8 +13,9 @@ from gbfix.analysis.exits import always_returns
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.tree import code, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
+from ..choice.doubts import doubts_of
 from .branches import branch_of, leading
 from .layout import first_of_block, statement_line, wrap_in_if
 from .predicates import split
@@ -360,7 +361,13 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     if copied:
         names = ", ".join(f"`{name}`" for name in sorted(copied))
         notes.append(f"Where {names} was handed on itself, the result is now a copy.")
-    return edit.rewrite("select with torch.where instead of branching", notes=notes, rank=15)
+    doubts = doubts_of(site, node)
+    return edit.rewrite(
+        "select with torch.where instead of branching",
+        notes=[*notes, *doubts],
+        rank=15,
+        safety=Safety.UNSAFE if doubts else Safety.SAFE,
+    )
 
 
 # -- the arms --------------------------------------------------------------------------------

@@ -12,7 +12,9 @@ from gbfix.analysis.names import fresh, names_in, telling_name
 from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Safety
 
+from ..choice.doubts import doubts_of
 from .if_to_where import is_point
 from .predicates import split
 from .refusal import Refusal
@@ -221,8 +223,10 @@ def _rewrite(site: Site) -> Rewrite:
         edit.insert_before(site.statement, *before)
     if values.torch_missing:
         edit.add_import("torch")
-    notes = ["Both values are evaluated; the result is a copy of one."]
-    return edit.rewrite("select the value with torch.where", notes=notes, rank=16)
+    doubts = doubts_of(site, node)
+    notes = ["Both values are evaluated; the result is a copy of one.", *doubts]
+    safety = Safety.UNSAFE if doubts else Safety.SAFE
+    return edit.rewrite("select the value with torch.where", notes=notes, rank=16, safety=safety)
 
 
 def _place(site: Site) -> cst.BooleanOperation | cst.IfExp:

@@ -177,6 +177,7 @@ class Camera:
             for name, value in self._state.items()
             if not value.is_meta and not is_uninitialized(value)
         }
+        self._bound = self._bindings()
         self._small = sum(value.numel() for value, *_ in self._saved.values()) <= _STATE_BUDGET
         self._inputs = Inputs(call.target, call.args, call.kwargs)
 
@@ -307,6 +308,19 @@ class Camera:
                     found += [(held, k, v) for k, v in held.items() if type(v) is float]
         return found
 
+    def _bindings(self) -> list[tuple[dict[str, Any], str, torch.Tensor]]:
+        """Tensors that attributes of the state are bound to: where, and which."""
+        found = []
+        for root in self._roots.values():
+            for part in root.modules() if isinstance(root, torch.nn.Module) else (root,):
+                own = getattr(part, "__dict__", None)
+                places = [own, *(own.get(it) for it in ("_buffers", "_parameters"))] if own else []
+                for held in places:
+                    if type(held) is dict:
+                        items = list(held.items())
+                        found += [(held, k, v) for k, v in items if isinstance(v, torch.Tensor)]
+        return found
+
     def _error_parts(self, error: Exception) -> Any:
         """Arguments and attributes of an exception that the program's own code raised."""
         place = error.__traceback__
@@ -434,6 +448,9 @@ class Camera:
         return undo
 
     def _restore(self) -> None:
+        for held, key, tensor in self._bound:
+            if held.get(key) is not tensor:
+                held[key] = tensor  # the call gave the attribute another tensor
         with torch.no_grad():
             for name, (value, copy, _) in self._saved.items():
                 if is_plain(value) and value.shape == copy.shape:

@@ -4,13 +4,14 @@ import torch
 @torch.compile
 def clipped(steps):
     """Halves all steps where one of them is too long."""
-    if len(steps) > 0:
-        return torch.cond(
+    return [
+        torch.where(
             torch.stack([(step.abs() > 4).any() for step in steps]).any(),
-            lambda: [step.clamp(-4, 4) / 2 for step in steps],
-            lambda: [step + 0 for step in steps],
+            one,
+            other,
         )
-    return [step + 0 for step in steps]
+        for one, other in zip([step.clamp(-4, 4) / 2 for step in steps], [step + 0 for step in steps])
+    ]
 
 
 short = [torch.ones(2), torch.arange(3.0)]

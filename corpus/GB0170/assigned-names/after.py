@@ -4,17 +4,10 @@ import torch
 @torch.compile
 def fn(x):
     offset = torch.zeros_like(x[0])
-
-    def if_x_mean_above_0(x):
-        offset = x.mean(0)
-        x = torch.tanh(x - offset)
-        return offset, x
-
-    def otherwise(x):
-        x = x.sigmoid()
-        return offset.clone(), x
-
-    offset, x = torch.cond(x.mean() > 0, if_x_mean_above_0, otherwise, (x,))
+    x_mean_above_0 = x.mean() > 0
+    offset_then = x.mean(0)
+    offset = torch.where(x_mean_above_0, offset_then, offset)
+    x = torch.where(x_mean_above_0, torch.tanh(x - offset_then), x.sigmoid())
     return x * 2 + offset
 
 

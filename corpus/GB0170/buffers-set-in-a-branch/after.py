@@ -12,24 +12,9 @@ class Codebook(nn.Module):
 
     @torch.no_grad()
     def forward(self, x):
-        def if_not_ready(center, ready):
-            center = center.clone()
-            ready = ready.clone()
-            center.copy_(x.mean(0))
-            ready.fill_(True)
-            return center, ready
-
-        def otherwise(center, ready):
-            return center.clone(), ready.clone()
-
-        center, ready = torch.cond(
-            torch.logical_not(self.ready),
-            if_not_ready,
-            otherwise,
-            (self.center.clone(), self.ready.clone()),
-        )
-        self.center.copy_(center)
-        self.ready.copy_(ready)
+        was_ready = self.ready.clone()
+        self.center.copy_(torch.where(was_ready, self.center, x.mean(0)))
+        self.ready.masked_fill_(~was_ready, True)
         return x - self.center
 
 

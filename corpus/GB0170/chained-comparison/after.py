@@ -3,10 +3,11 @@ import torch
 
 @torch.compile
 def route(x, lo, hi):
-    return torch.cond(
-        (lo < x.mean()) & (x.mean() <= hi),
-        lambda: x * x.mean(),
-        lambda: x.exp(),
+    lo_below_x_mean_x_mean_at = (lo < x.mean()) & (x.mean() <= hi)
+    return torch.where(
+        lo_below_x_mean_x_mean_at,
+        x * x.mean(),
+        torch.where(lo_below_x_mean_x_mean_at, 1, x).exp(),
     )
 
 

@@ -3,8 +3,11 @@ import torch
 
 @torch.compile
 def rescale(logits):
-    temperature = torch.where(logits.abs().max() > 4, 0.5, 1.0)
-    return torch.softmax(logits / temperature, dim=-1)
+    logits_abs_max_above_4 = logits.abs().max() > 4
+    return torch.softmax(
+        torch.where(logits_abs_max_above_4, logits / 0.5, logits / 1.0),
+        dim=-1,
+    )
 
 
 torch.manual_seed(0)

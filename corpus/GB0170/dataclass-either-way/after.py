@@ -14,16 +14,14 @@ class Output:
 
 @torch.compile
 def head(x):
-    def if_x_sum_above_0():
-        scaled = x * 2
-        return scaled, scaled.mean()
-
-    def otherwise():
-        # Nothing to learn from.
-        return x - 1, x.sum()
-
-    logits, loss = torch.cond(x.sum() > 0, if_x_sum_above_0, otherwise)
-    return Output(logits=logits, loss=loss, hidden=None)
+    # Nothing to learn from.
+    x_sum_above_0 = x.sum() > 0
+    scaled = x * 2
+    return Output(
+        logits=torch.where(x_sum_above_0, scaled, x - 1),
+        loss=torch.where(x_sum_above_0, scaled.mean(), x.sum()),
+        hidden=None,
+    )
 
 
 print(head(torch.ones(3)))

@@ -3,11 +3,15 @@ import torch
 
 @torch.compile
 def outputs(x):
-    return torch.cond(
-        x.sum() > 0,
-        lambda: {"a": x * 2, "b": x.exp()},
-        lambda: {"a": x - 1, "b": x.sin()},
-    )
+    x_sum_above_0 = x.sum() > 0
+    return {
+        "a": torch.where(x_sum_above_0, x * 2, x - 1),
+        "b": torch.where(
+            x_sum_above_0,
+            torch.where(x_sum_above_0, x, 1).exp(),
+            x.sin(),
+        ),
+    }
 
 
 print(outputs(torch.ones(3)), outputs(-torch.ones(3)))

@@ -4,10 +4,11 @@ import torch
 @torch.compile
 def outputs(x):
     out = {"h": x * 2}
-    out["h"] = torch.cond(
-        x.sum() > 0,
-        lambda: out["h"].exp() @ x,
-        lambda: out["h"].sum(),
+    x_sum_above_0 = x.sum() > 0
+    out["h"] = torch.where(
+        x_sum_above_0,
+        torch.where(x_sum_above_0, out["h"], 1).exp() @ x,
+        out["h"].sum(),
     )
     return out
 

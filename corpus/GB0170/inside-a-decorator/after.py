@@ -6,7 +6,12 @@ import torch
 def limited(fn):
     @functools.wraps(fn)
     def wrapper(x):
-        x = torch.cond(x.norm() > 1, lambda: x / x.norm(), lambda: x * 2)
+        x_norm_above_1 = x.norm() > 1
+        x = torch.where(
+            x_norm_above_1,
+            x / torch.where(x_norm_above_1, x.norm(), 1),
+            x * 2,
+        )
         return fn(x)
 
     return wrapper

@@ -5,7 +5,12 @@ import torch
 def limit(x, kind):
     match kind:
         case "clip":
-            x = torch.cond(x.norm() > 1, lambda: x / x.norm(), lambda: x * 2)
+            x_norm_above_1 = x.norm() > 1
+            x = torch.where(
+                x_norm_above_1,
+                x / torch.where(x_norm_above_1, x.norm(), 1),
+                x * 2,
+            )
         case _:
             x = x.exp()
     return x

@@ -5,7 +5,12 @@ import torch
 def limit(x, cfg):
     try:
         scale = cfg["scale"]
-        x = torch.cond(x.norm() > scale, lambda: x / x.norm(), lambda: x * 2)
+        x_norm_above_scale = x.norm() > scale
+        x = torch.where(
+            x_norm_above_scale,
+            x / torch.where(x_norm_above_scale, x.norm(), 1),
+            x * 2,
+        )
     except KeyError:
         x = x * 2
     return x

@@ -3,10 +3,13 @@ import torch
 
 @torch.compile
 def spread(x, lo, hi):
-    return torch.cond(
-        ((x.min() < lo) & (x.max() > hi)) | torch.isnan(x).any(),
-        lambda: x / x.abs().sum(),
-        lambda: x.exp(),
+    x_min_below_lo_x_max_above = (
+        ((x.min() < lo) & (x.max() > hi)) | torch.isnan(x).any()
+    )
+    return torch.where(
+        x_min_below_lo_x_max_above,
+        x / torch.where(x_min_below_lo_x_max_above, x.abs().sum(), 1),
+        torch.where(x_min_below_lo_x_max_above, 1, x).exp(),
     )
 
 

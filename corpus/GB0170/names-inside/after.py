@@ -4,17 +4,10 @@ import torch
 @torch.compile
 def centred(x):
     total = x.sum()
-
-    def if_total_above_0():
-        a = x * 2
-        b = a.mean()
-        return a - b
-
-    def otherwise():
-        c = x.abs()
-        return c + 1
-
-    y = torch.cond(total > 0, if_total_above_0, otherwise)
+    a = x * 2
+    b = a.mean()
+    c = x.abs()
+    y = torch.where(total > 0, a - b, c + 1)
     return y
 
 

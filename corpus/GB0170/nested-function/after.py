@@ -4,7 +4,12 @@ import torch
 @torch.compile
 def total(x):
     def limited(t):
-        return torch.cond(t.norm() > 1, lambda: t / t.norm(), lambda: t * 2)
+        t_norm_above_1 = t.norm() > 1
+        return torch.where(
+            t_norm_above_1,
+            t / torch.where(t_norm_above_1, t.norm(), 1),
+            t * 2,
+        )
 
     return limited(x + 1).sum()
 

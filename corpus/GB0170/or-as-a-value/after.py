@@ -3,8 +3,7 @@ import torch
 
 @torch.compile
 def masked_mean(x, mask):
-    mask_sum = mask.sum()
-    count = torch.where(mask_sum != 0, mask_sum, 1)  # an empty mask has a mean of zero
+    count = torch.where(mask.sum() != 0, mask.sum(), 1)  # an empty mask has a mean of zero
     return (x * mask).sum() / count
 
 

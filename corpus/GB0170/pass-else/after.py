@@ -3,7 +3,8 @@ import torch
 
 @torch.compile
 def normed(x):
-    x = torch.cond(x.sum() > 0, lambda: x.clone(), lambda: x.abs() / x.norm())
+    x_sum_above_0 = x.sum() > 0
+    x = torch.where(x_sum_above_0, x, x.abs() / torch.where(x_sum_above_0, 1, x.norm()))
     return x + 1
 
 

@@ -8,21 +8,7 @@ class M(torch.nn.Module):
 
     def forward(self, x):
         top = x.abs().max()
-
-        def if_top_above_peak(peak):
-            peak = peak.clone()
-            peak.copy_(top)
-            return peak
-
-        def otherwise(peak):
-            return peak.clone()
-
-        self.peak.copy_(torch.cond(
-            top > self.peak,
-            if_top_above_peak,
-            otherwise,
-            (self.peak.clone(),),
-        ))
+        self.peak.copy_(torch.where(top > self.peak, top, self.peak))
         return x / (self.peak + 1)
 
 

@@ -4,7 +4,8 @@ import torch
 @torch.compile
 def fn(x, scale=True):
     if scale:
-        x = torch.cond(x.max() > 1, lambda: x / x.max(), lambda: x.clone())
+        x_max_above_1 = x.max() > 1
+        x = torch.where(x_max_above_1, x / torch.where(x_max_above_1, x.max(), 1), x)
     return x + 1
 
 

@@ -5,10 +5,10 @@ import torch
 
 @torch.compile
 def score(token, logits):
-    return torch.cond(
+    return torch.where(
         (token == 0) | (token == 50256),
-        lambda: logits * 0,
-        lambda: logits - logits.max(),
+        logits * 0,
+        logits - logits.max(),
     )
 
 

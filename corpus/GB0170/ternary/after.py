@@ -3,7 +3,7 @@ import torch
 
 @torch.compile
 def fn(x):
-    weights = torch.cond(x.sum() > 0, lambda: x.softmax(0), lambda: (-x).softmax(0))
+    weights = torch.where(x.sum() > 0, x.softmax(0), (-x).softmax(0))
     return weights * x
 
 

@@ -3,10 +3,10 @@ import torch
 
 @torch.compile
 def stats(x):
-    return torch.cond(
-        x.sum() > 0,
-        lambda: (x.exp(), x.sum()),
-        lambda: (x.sin(), x.mean()),
+    x_sum_above_0 = x.sum() > 0
+    return (
+        torch.where(x_sum_above_0, torch.where(x_sum_above_0, x, 1).exp(), x.sin()),
+        torch.where(x_sum_above_0, x.sum(), x.mean()),
     )
 
 

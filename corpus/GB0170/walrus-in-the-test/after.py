@@ -3,7 +3,9 @@ import torch
 
 @torch.compile
 def limit(x):
-    x = torch.cond((top := x.abs().max()) > 1, lambda: x / top, lambda: x.clone())
+    top = x.abs().max()
+    top_above_1 = top > 1
+    x = torch.where(top_above_1, x / torch.where(top_above_1, top, 1), x)
     return x * 2
 
 
