@@ -560,12 +560,16 @@ def _still_compiled(old: str, new: str, region: Region) -> bool:
 
 
 def _compiles(source: str, name: str) -> bool:
-    """Whether there is a call like ``torch.compile(name)``."""
+    """Whether there is a call like ``torch.compile(name)``, or of a method, of ``self.name``."""
+    method = name.rpartition(".")[2] if "." in name else ""
     return any(
         isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] == "compile"
         and bool(node.args)
-        and ast.unparse(node.args[0]) == name
+        and (
+            ast.unparse(node.args[0]) == name
+            or (isinstance(node.args[0], ast.Attribute) and node.args[0].attr == method)
+        )
         for node in ast.walk(ast.parse(source))
     )
 
