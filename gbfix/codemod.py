@@ -167,6 +167,7 @@ class Site:
         region: Region | None = None,
         sources: Mapping[str, str] | None = None,
         entry: str = "",
+        around: Mapping[str, Facts] | None = None,
     ) -> None:
         if graph_break.site is None:
             raise SiteError("the break has no frame inside the project")
@@ -181,6 +182,8 @@ class Site:
         self.sources: Mapping[str, str] = sources or {path: source}
         #: The script that the user started (where configuration belongs), or "".
         self.entry = entry
+        #: Facts of other files' functions on the way from the region to the break, by path.
+        self.around: Mapping[str, Facts] = around or {}
         self.module, self._positions, self._parents = _parsed(source)
         self.node = self._locate()
 
@@ -295,6 +298,26 @@ class Site:
                 region=self.region,
                 sources=self.sources,
                 entry=self.entry,
+            )
+        except (cst.ParserSyntaxError, SiteError):
+            return None
+
+    def at(self, frame: Frame) -> Site | None:
+        """The place of another frame of the break's call chain, with the facts seen there."""
+        source = self.sources.get(frame.path)
+        facts = self.facts if frame.path == self.path else self.around.get(frame.path)
+        if source is None or facts is None:
+            return None
+        try:
+            return Site(
+                frame.path,
+                source,
+                dataclasses.replace(self.graph_break, site=frame),
+                facts,
+                region=self.region,
+                sources=self.sources,
+                entry=self.entry,
+                around={**self.around, self.path: self.facts},
             )
         except (cst.ParserSyntaxError, SiteError):
             return None

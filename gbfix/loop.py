@@ -383,6 +383,7 @@ class Loop:
                 ),
                 sources={path: self._text(path) for path in self._project_files()},
                 entry=self._entry,
+                around={path: RecordedFacts(seen) for path, seen in observed.around.items()},
             )
         except (SiteError, cst.ParserSyntaxError) as error:
             self._advise(shown, f"gbfix could not place the break in the source: {error}")
@@ -453,28 +454,38 @@ class Loop:
         """Run the program once more, instrumented around the break."""
         assert found.site is not None
         path = found.site.path
-        look = Instrument(path, "facts", found.site.line)
+        looks = [Instrument(path, "facts", found.site.line)]
+        for frame in reversed(found.frames):
+            look = Instrument(frame.path, "facts", frame.line)
+            if frame.in_project and look not in looks:
+                looks.append(look)
         with self._clock.phase("facts"):
-            outcome = self._bench.once(self._bench.job("facts", self._overlay, [look]))
+            outcome = self._bench.once(self._bench.job("facts", self._overlay, looks))
         unstable = dict(self._trials.baseline.unstable)
         for event in outcome.of(Nondeterministic):
             self._note_unstable(event, unstable)
         self._trials.baseline = dataclasses.replace(self._trials.baseline, unstable=unstable)
         result = FrameFacts()
         outcomes: dict[tuple[int, int], tuple[int, int]] = {}
+        around: dict[str, FrameFacts] = {}
         for seen in outcome.of(FactsSeen):
-            result = FrameFacts(
-                {**seen.facts.expressions, **result.expressions},
-                {**seen.facts.locals, **result.locals},
+            old = result if seen.path == path else around.get(seen.path, FrameFacts())
+            new = FrameFacts(
+                {**seen.facts.expressions, **old.expressions},
+                {**seen.facts.locals, **old.locals},
                 {
-                    line: max(count, result.executed.get(line, 0))
-                    for line, count in {**result.executed, **seen.facts.executed}.items()
+                    line: max(count, old.executed.get(line, 0))
+                    for line, count in {**old.executed, **seen.facts.executed}.items()
                 },
             )
+            if seen.path != path:
+                around[seen.path] = new
+                continue
+            result = new
             for place, (no, yes) in seen.outcomes.items():
                 before = outcomes.get(place, (0, 0))
                 outcomes[place] = (before[0] + no, before[1] + yes)
-        return Observed(result, outcomes)
+        return Observed(result, outcomes, around)
 
     def _note_unstable(self, event: Nondeterministic, unstable: dict[str, ladder.Names]) -> None:
         if self._accepted or event.key in unstable:

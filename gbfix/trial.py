@@ -44,6 +44,8 @@ class Observed:
 
     facts: FrameFacts
     outcomes: dict[tuple[int, int], tuple[int, int]]
+    #: Facts of functions further out, in other files.
+    around: dict[str, FrameFacts] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,6 +20,8 @@ FORCE = "__gbfix_force__"
 OBSERVE = "__gbfix_observe__"
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+#: Marks a function that is instrumented: a call chain may pass through it twice.
+_LOOKED_INTO = "_gbfix_looked_into"
 
 
 def transform(tree: ast.Module, instruments: Sequence[Instrument]) -> ast.Module:
@@ -27,8 +29,9 @@ def transform(tree: ast.Module, instruments: Sequence[Instrument]) -> ast.Module
     for item in instruments:
         if item.action == "facts":
             scope = _function_at(tree, item.line)
-            if scope is not None:
+            if scope is not None and not hasattr(scope, _LOOKED_INTO):
                 _FactsVisitor(item.path, item.line).instrument(scope)
+                setattr(scope, _LOOKED_INTO, True)
         elif item.action in ("force", "force-call"):
             _Force(item).visit(tree)
         elif item.action == "observe":
@@ -102,7 +105,7 @@ class _FactsVisitor(ast.NodeTransformer):
         return result
 
     def _statement(self, statement: ast.stmt) -> ast.stmt:
-        if isinstance(statement, ast.ClassDef):
+        if isinstance(statement, ast.ClassDef) or hasattr(statement, _LOOKED_INTO):
             return statement
         inner = isinstance(statement, _FUNCTIONS)
         self._nested += inner
