@@ -36,7 +36,7 @@ def fake_of(piece: Piece, torch: str, *, follow: bool | None = None) -> Fake:
     if not leaves:
         return Fake("None")
     values = leaf_values(piece)
-    maker = _Maker(piece, torch, follow)
+    maker = Maker(piece.inputs.parameters, written(piece), torch, follow)
     texts = [maker.tensor(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     lines = (f"size = {torch}.library.get_ctx().new_dynamic_size()",) if maker.dynamic else ()
@@ -88,14 +88,19 @@ def _leaves(result: Result, value: Value) -> list[Value]:
     ]
 
 
-class _Maker:
-    def __init__(self, piece: Piece, torch: str, follow: bool | None) -> None:
-        self.piece = piece
+class Maker:
+    """Writes empty tensors like the results; ``made`` is the text that makes these."""
+
+    def __init__(
+        self, parameters: Sequence[Parameter], made: str, torch: str, follow: bool | None = None
+    ) -> None:
+        self.parameters = parameters
+        self.made = made
         self.torch = torch
         self.follow = follow
         self.guessed: list[str] = []
         self.dynamic = 0
-        self.tensors = [p for p in piece.inputs.parameters if p.annotation == "torch.Tensor"]
+        self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
 
     def tensor(self, result: Result, value: Value) -> str:
         if result.is_number:
@@ -137,7 +142,7 @@ class _Maker:
         ]
         numbers = [
             p.name
-            for p in self.piece.inputs.parameters
+            for p in self.parameters
             if p.annotation == "int" and p.fact.value == seen
         ]
         choices += numbers
@@ -166,7 +171,7 @@ class _Maker:
 
     def like(self, dtype: str) -> Parameter | None:
         """The argument on whose device the result is; None for results that are always on cpu."""
-        made = written(self.piece)
+        made = self.made
         if "device=" in made or "_like(" in made or ".new_" in made:
             asked = self.tensors
         elif any(text in made for text in ("torch.tensor(", "from_numpy(", "as_tensor(")):
@@ -181,8 +186,7 @@ class _Maker:
             return False
         if self.follow is not None:
             return self.follow
-        made = written(self.piece)
-        return not any(t in made for t in ("torch.tensor(", "tolist(", "dtype=", ".item("))
+        return not any(t in self.made for t in ("torch.tensor(", "tolist(", "dtype=", ".item("))
 
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)
