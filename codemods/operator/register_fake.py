@@ -88,12 +88,8 @@ class RegisterFake(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        call = _call(site)
-        if call is None:
-            return
-        name = _operator(site, call)
-        fact = site.fact(call)
-        if not name or fact is None:
+        name = _operator(site)
+        if not name:
             return
         for path in [site.path, *(p for p in site.sources if p != site.path)]:
             home = site if path == site.path else site.other(path)
@@ -102,6 +98,10 @@ class RegisterFake(Codemod):
             kernel = _kernel(home, name)
             if kernel is None:
                 continue
+            call = _call(site, kernel)
+            fact = site.fact(call) if call is not None else None
+            if call is None or fact is None:
+                return
             try:
                 yield _rewrite(site, home, call, fact, kernel)
             except Refused as why:
@@ -119,24 +119,34 @@ class _Kernel:
     operator: str
 
 
-def _call(site: Site) -> cst.Call | None:
-    if isinstance(site.node, cst.Call):
-        return site.node
-    return next(
-        (outer for outer in site.ancestors(site.node) if isinstance(outer, cst.Call)), None
-    )
-
-
-def _operator(site: Site, call: cst.Call) -> str:
+def _operator(site: Site) -> str:
     """``shop::twice``, from the error or from the call."""
-    found = _NAMED.search(f"{site.graph_break.context} {site.graph_break.message}")
-    if found is not None:
-        if found[2]:
-            return found[2]
-        parts = found[1].split(".")
+    found = site.graph_break
+    named = _NAMED.search(f"{found.context} {found.message} {found.explanation}")
+    if named is not None and named[2]:
+        return named[2]
+    if named is not None:
+        parts = named[1].split(".")
         return f"{parts[0]}::{parts[1]}" if len(parts) > 1 else ""
-    parts = re.sub(r"\.default$", "", code(call.func)).split(".")
+    if not isinstance(site.node, cst.Call):
+        return ""
+    parts = re.sub(r"\.default$", "", code(site.node.func)).split(".")
     return f"{parts[-2]}::{parts[-1]}" if parts[-4:-2] == ["torch", "ops"] else ""
+
+
+def _call(site: Site, kernel: _Kernel) -> cst.Call | None:
+    """The operator's call: the break's own, or the first in its function."""
+    names = [f"ops.{kernel.operator.replace('::', '.')}"]
+    if isinstance(kernel.function, cst.FunctionDef) and kernel.target:
+        names.append(kernel.function.name.value)
+    around = [site.node, *site.ancestors(site.node)]
+    inside = walk(site.function.body) if site.function is not None else walk(site.node)
+    for node in (*around, *inside):
+        if isinstance(node, cst.Call):
+            text = re.sub(r"\.default$", "", code(node.func))
+            if any(text == name or text.endswith(f".{name}") for name in names):
+                return node
+    return None
 
 
 def _kernel(site: Site, name: str) -> _Kernel | None:

@@ -8,26 +8,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, words
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
 from ..config.setting import add_setting, entry_of
-from .fakes import called, fake_of
-from .inputs import Parameter, Refused
+from .effects_in import acts
+from .fakes import fake_of
+from .inputs import Parameter, Refused, local_names
 from .pieces import Piece, pieces
 from .text import Operator, name_for, torch_alias, write
 
 _FLOATS = words(
     "torch.float32 torch.float64 torch.float16 torch.bfloat16 torch.complex64 torch.complex128"
-)
-#: What draws, or acts on the world.
-_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.")
-_EFFECTS = words("builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save")
-_TORCH_DRAWS = words(
-    """torch.rand torch.randn torch.randint torch.randperm torch.normal torch.bernoulli
-    torch.multinomial torch.rand_like torch.randn_like"""
 )
 
 
@@ -108,7 +101,9 @@ def _rewrite(piece: Piece, number: int) -> Rewrite:
     torch = torch_alias(site, edit)
     fake = fake_of(piece, torch)
     changed = _changed(piece)
-    ordered = _acts(piece)
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    inside = {*_locals(piece), *(p.name for p in parameters)}
+    ordered = acts(site, nodes, inside)
     if not leaves and not changed and not ordered:
         raise Refused("nothing shows what it does")
     detached = frozenset(p.name for p in parameters if _is_detached(piece, p))
@@ -162,38 +157,8 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     return found
 
 
-def _acts(piece: Piece) -> bool:
-    """Whether the piece draws numbers, or does more than compute."""
-    site = piece.level.site
-    functions = called(site, piece.nodes)
-    for node in (*piece.nodes, *(f.body for f in functions)):
-        for inner in walk(node):
-            if isinstance(inner, cst.Global):
-                return True
-            if isinstance(inner, cst.Call):
-                name = resolve(site.module, inner.func) or ""
-                if name in _EFFECTS | _TORCH_DRAWS or name.startswith((*_DRAWS, "logging.")):
-                    return True
-                if re.match(r"(log|logger|logging|_logger|LOG|LOGGER)\.", code(inner.func)):
-                    return True
-    for function in functions:
-        does = activity(function.body)
-        if does.mutates - does.bound - set(_parameters(function)):
-            return True
-    own = activity(*piece.nodes)
-    passed = {p.name for p in piece.inputs.parameters}
-    outside = own.mutates - own.bound - passed - _locals(piece)
-    return bool(outside)
-
-
-def _parameters(function: cst.FunctionDef) -> set[str]:
-    return {param.name.value for param in walk(function.params) if isinstance(param, cst.Param)}
-
-
-def _locals(piece: Piece) -> set[str]:
-    from .inputs import local_names
-
-    return set(local_names(piece.level.site, piece.level.function.body))
+def _locals(piece: Piece) -> frozenset[str]:
+    return local_names(piece.level.site, piece.level.function.body)
 
 
 def _is_detached(piece: Piece, parameter: Parameter) -> bool:
