@@ -27,8 +27,9 @@ def data_names(site: Site, function: cst.FunctionDef, given: frozenset[str]) -> 
                     if is_data(site, value, frozenset(found)):
                         for target in targets:
                             found |= _names(target.target)
-                case cst.AugAssign(target=target, value=value) | cst.AnnAssign(
-                    target=target, value=value
+                case (
+                    cst.AugAssign(target=target, value=value)
+                    | cst.AnnAssign(target=target, value=value)
                 ) if value is not None:
                     if is_data(site, value, frozenset(found)):
                         found |= _names(target)
@@ -82,7 +83,7 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
             return True
         clause = node.for_in
         seen = site.fact(clause.iter)
-        return seen is not None and seen.is_tensor or is_data(site, clause.iter, data)
+        return (seen is not None and seen.is_tensor) or is_data(site, clause.iter, data)
     return any(
         is_data(site, child, data)
         for child in (_expression(part) for part in children(node))

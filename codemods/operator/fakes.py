@@ -141,9 +141,7 @@ class Maker:
             if other == seen and seen is not None
         ]
         numbers = [
-            p.name
-            for p in self.parameters
-            if p.annotation == "int" and p.fact.value == seen
+            p.name for p in self.parameters if p.annotation == "int" and p.fact.value == seen
         ]
         choices += numbers
         if not choices:

@@ -142,7 +142,9 @@ class Collector:
         elif isinstance(node, cst.Call):
             self.call(node, bound)
         elif isinstance(node, cst.Lambda):
-            inside = {param.name.value for param in walk(node.params) if isinstance(param, cst.Param)}
+            inside = {
+                param.name.value for param in walk(node.params) if isinstance(param, cst.Param)
+            }
             self.visit(node.body, bound | inside)
         elif isinstance(node, cst.BaseComp):
             self.comprehension(node, bound)
@@ -179,7 +181,7 @@ class Collector:
             self.visit(child, bound)
 
     def static_method(self, func: cst.Attribute) -> bool:
-        """``self.score(a)`` where ``score`` reads nothing of ``self``: it stays, as a static one."""
+        """``self.score(a)`` where ``score`` reads nothing of ``self``: it becomes static."""
         assert isinstance(func.value, cst.Name)
         fact = self.fact(func.value)
         if fact is None or fact.kind not in ("module", "object") or not fact.in_project:
@@ -249,10 +251,11 @@ class Collector:
         reads = activity(node).reads
         if reads & (bound | self.data) or not reads & self.needed:
             return False
-        if not self.cut:
-            # In statements, only what the operator could not compute: a call of a module.
-            if reads & self.own.bound or self.is_conditional(node) or not self.holds_object(node):
-                return False
+        # In statements, only what the operator could not compute: a call of a module.
+        if not self.cut and (
+            reads & self.own.bound or self.is_conditional(node) or not self.holds_object(node)
+        ):
+            return False
         assert fact is not None
         return self.pass_on(node, fact, "")
 

@@ -351,9 +351,7 @@ def _run(
     return Piece(level, run, inputs, results, ends)
 
 
-def _live_in(
-    level: Level, run: Sequence[cst.CSTNode], facts: Mapping[str, Fact]
-) -> frozenset[str]:
+def _live_in(level: Level, run: Sequence[cst.CSTNode], facts: Mapping[str, Fact]) -> frozenset[str]:
     """Local names whose value the run takes from before it."""
     scope = cst.FunctionDef(cst.Name("_"), cst.Parameters(), cst.IndentedBlock(list(run)))  # type: ignore[arg-type]
     found = live_before(scope, run[0]) & frozenset(_locals(level))

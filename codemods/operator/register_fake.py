@@ -197,6 +197,9 @@ def _rewrite(site: Site, home: Site, call: cst.Call, fact: Fact, kernel: _Kernel
     parameters = _parameters(site, call, kernel)
     reader = Reader(home, {p.name: fact_value(p.fact, p.name) for p in parameters}, {})
     function = kernel.function
+    for param in params_of(function.params):
+        if param.default is not None and param.name.value not in reader.names:
+            reader.names[param.name.value] = reader.value(param.default)
     if isinstance(function, cst.Lambda):
         value = reader.value(function.body)
     else:
@@ -230,7 +233,9 @@ def _rewrite(site: Site, home: Site, call: cst.Call, fact: Fact, kernel: _Kernel
         edit.insert_before(below[0])  # a diff may show the new lines right above it
     notes = [f"the fake of `{kernel.operator}` says what the kernel gives: `{text}`"]
     if maker.guessed:
-        notes.append("the recorded run alone tells " + " and ".join(f"`{g}`" for g in maker.guessed))
+        notes.append(
+            "the recorded run alone tells " + " and ".join(f"`{g}`" for g in maker.guessed)
+        )
     return edit.rewrite(
         f"register a fake for `{kernel.operator}`",
         rank=30,

@@ -71,9 +71,10 @@ def carried(name: str, fact: Fact | None, numbers: bool,
         return Result(name, fact.kind, fact, node)
     if fact.kind == "tuple" and fact.type == "tuple" and fact.items:
         return _several(name, "tuple", fact, numbers, node)
-    if fact.kind == "dict" and fact.items and fact.keys and len(fact.keys) == len(fact.items):
-        if all(key.isidentifier() for key in fact.keys) and fact.type == "dict":
-            return _several(name, "dict", fact, numbers, node)
+    keys = fact.keys or ()
+    told = bool(fact.items) and len(keys) == len(fact.items or ())
+    if fact.type == "dict" and told and all(key.isidentifier() for key in keys):
+        return _several(name, "dict", fact, numbers, node)
     return None
 
 

@@ -1,9 +1,9 @@
 """How large a piece's results are, told from its text: the sizes that a fake names.
 
-A small abstract run: tensors, arrays and nested lists are values with sizes, numbers are texts over
-the operator's parameters (``x.shape[0] - n + 1``), each with the number that was recorded.  What the
-text does not tell is left open; what filters (``if`` in a comprehension, a set) is said to depend on
-the data.
+A small abstract run: tensors, arrays and nested lists are values with sizes, numbers are texts
+over the operator's parameters (``x.shape[0] - n + 1``), each with the number that was recorded.
+What the text does not tell is left open; what filters (``if`` in a comprehension, a set) is said
+to depend on the data.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ _SAME = words(
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
     expm1 log1p sin cos interp digitize searchsorted_"""
 )
-_REDUCE = words("sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp")
+_REDUCE = words(
+    "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
+)
 _BY_SHAPE = words("zeros ones empty full rand randn randint_ new_zeros new_ones new_empty new_full")
 _MAX_DEPTH = 5
 
@@ -107,10 +109,9 @@ def combined(left: Size, right: Size, operator: str) -> Size:
         return DATA
     if not left.known or not right.known:
         return OPEN
-    values = left.value, right.value
     number: int | None = None
-    if values[0] is not None and values[1] is not None:
-        a, b = values
+    a, b = left.value, right.value
+    if a is not None and b is not None:
         match operator:
             case "+":
                 number = a + b
@@ -260,8 +261,7 @@ class Reader:
                 parts = tuple(self.value(element.value) for element in elements)
                 if isinstance(node, cst.Tuple):
                     return Value(parts=parts)
-                inner = (parts[0].sizes or ()) if parts else ()
-                return Value((Size(str(len(parts)), len(parts)), *inner))
+                return Value((Size(str(len(parts)), len(parts)), *_inner(parts)))
             case cst.ListComp() | cst.GeneratorExp():
                 return self.comprehension(node)
             case cst.BinaryOperation(left=left, operator=operator, right=right):
@@ -519,8 +519,6 @@ class Reader:
         return found
 
 
-
-
 @dataclasses.dataclass(frozen=True)
 class _Listing(Value):
     each: Value = UNKNOWN
@@ -528,6 +526,10 @@ class _Listing(Value):
     @property
     def item(self) -> Value:
         return self.each
+
+
+def _inner(parts: Sequence[Value]) -> tuple[Size, ...]:
+    return (parts[0].sizes or ()) if parts else ()
 
 
 def combine_parts(value: Value) -> Value:

@@ -46,9 +46,9 @@ def name_for(piece: Piece) -> str:
                 if fact is not None and fact.in_project and fact.kind == "function":
                     last = code(node.func).rpartition(".")[2]
                     return operator_name(site, f"{last.lstrip('_')}_op")
-    if own in ("forward", "__call__", "main", "step") and piece.results:
-        if piece.results[0].name:
-            return operator_name(site, f"compute_{piece.results[0].name}")
+    bound = piece.results[0].name if piece.results else ""
+    if own in ("forward", "__call__", "main", "step") and bound:
+        return operator_name(site, f"compute_{bound}")
     return operator_name(site, f"{own.strip('_')}_op")
 
 
@@ -63,7 +63,7 @@ def write(operator: Operator, edit: Edit) -> None:
         node = cast(cst.BaseExpression, piece.nodes[0])
         if piece.results[0].parts:
             raise Refused("several values within an expression")
-        new = cst.parse_expression(_read_back(piece.results[0], _call(operator)))
+        new: cst.CSTNode = cst.parse_expression(_read_back(piece.results[0], _call(operator)))
         edit.replace(node, new.with_changes(lpar=node.lpar, rpar=node.rpar) if node.lpar else new)
         return
     first, *rest = piece.nodes
@@ -84,9 +84,7 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
     site = piece.level.site
     changed = ", ".join(f'"{name}"' for name in operator.changed)
     changed += "," if len(operator.changed) == 1 else ""
-    parameters = ", ".join(
-        f"{p.name}: {_in(p.annotation, torch)}" for p in piece.inputs.parameters
-    )
+    parameters = ", ".join(f"{p.name}: {_in(p.annotation, torch)}" for p in piece.inputs.parameters)
     head = f"def {operator.name}({parameters}) -> {_returns(piece, torch)}:\n"
     if len(head) > _WIDTH:
         head = f"def {operator.name}(\n    {parameters},\n) -> {_returns(piece, torch)}:\n"
@@ -130,9 +128,7 @@ def _fake_text(operator: Operator) -> str:
     if not fake.lines and len(names) + len(fake.text) + len(operator.name) < _WIDTH - 26:
         return f"{operator.name}.register_fake(lambda {names}: {fake.text})\n"
     lines = "".join(f"    {line}\n" for line in fake.lines)
-    return (
-        f"@{operator.name}.register_fake\ndef _({names}):\n{lines}    return {fake.text}\n"
-    )
+    return f"@{operator.name}.register_fake\ndef _({names}):\n{lines}    return {fake.text}\n"
 
 
 class _Replace(cst.CSTTransformer):
@@ -196,9 +192,7 @@ def _return(
     ):
         name = fresh("result", taken)
         texts = [_leaf(operator, leaf, source) for leaf, source in _sources(result, name)]
-        first = cst.SimpleStatementLine(
-            [cst.Assign([cst.AssignTarget(cst.Name(name))], value)]
-        )
+        first = cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
         return [first, cst.parse_statement(f"return {', '.join(texts)}")]
     if isinstance(value, cst.Tuple):
         texts = [
@@ -272,10 +266,10 @@ def _is_fresh(operator: Operator, result: Result, text: str) -> bool:
 def _balanced(text: str) -> bool:
     """Whether the text's first parenthesis closes at its end."""
     depth = 0
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         depth += letter in "([{"
         depth -= letter in ")]}"
-        if depth == 0 and letter in ")]}" and place < len(text) - 1:
+        if depth == 0 and letter in ")]}" and index < len(text) - 1:
             return False
     return depth == 0
 
@@ -313,8 +307,10 @@ def _argument(parameter: Parameter, operator: Operator) -> str:
     text = _in(parameter.given, operator.torch)
     if parameter.name not in operator.detached:
         return text
-    return f"{text}.detach()" if re.fullmatch(r"[\w.]+(\(.*\)|\[.*\])*", text) else (
-        f"({text}).detach()"
+    return (
+        f"{text}.detach()"
+        if re.fullmatch(r"[\w.]+(\(.*\)|\[.*\])*", text)
+        else (f"({text}).detach()")
     )
 
 
@@ -340,14 +336,14 @@ def _statements(operator: Operator) -> list[cst.BaseStatement]:
         return [line(f"return {text}" if piece.returns else f"{leaves[0].name} = {text}")]
     taken = set(names_in(piece.level.function))
     names: list[str] = []
-    for place, leaf in enumerate(leaves):
+    for index, leaf in enumerate(leaves):
         base = leaf.name
         if not base and isinstance(leaf.node, cst.Name):
             base = leaf.node.value
         if not base and len(piece.results) == 1 and piece.results[0].keys:
-            base = piece.results[0].keys[place] if place < len(piece.results[0].keys) else ""
+            base = piece.results[0].keys[index] if index < len(piece.results[0].keys) else ""
         if not leaf.name or base in names:
-            base = fresh(base or f"part_{place}", set(names))
+            base = fresh(base or f"part_{index}", set(names))
         names.append(base)
         taken.add(base)
     lines = [line(f"{', '.join(names)} = {call}")]

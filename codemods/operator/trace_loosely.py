@@ -195,7 +195,9 @@ def _check_global(site: Site, name: str) -> None:
         raise Refused(f"`{name}` is bound again")
     if bound and isinstance(bound[0], cst.Assign | cst.AnnAssign):
         value = bound[0].value
-        if value is not None and re.search(r"\btorch\.(tensor|zeros|ones|rand|randn|full)", code(value)):
+        if value is not None and re.search(
+            r"\btorch\.(tensor|zeros|ones|rand|randn|full)", code(value)
+        ):
             raise Refused(f"`{name}` is a tensor")
         changes = re.compile(
             rf"\b{name}\s*(\[[^\]]*\]\s*[-+*/]*=[^=]|[-+*/|]=|\.(update|pop|clear|setdefault"

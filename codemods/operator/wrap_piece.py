@@ -187,9 +187,11 @@ def _raises_with_gradients(piece: Piece, parameter: Parameter) -> bool:
 def _without_gradients(piece: Piece) -> bool:
     site = piece.level.site
     for outer in site.ancestors(piece.nodes[0]):
-        if isinstance(outer, cst.With):
-            if any("no_grad" in code(item) or "inference_mode" in code(item) for item in outer.items):
-                return True
+        heads = [code(item) for item in outer.items] if isinstance(outer, cst.With) else []
         if isinstance(outer, cst.FunctionDef):
-            return any("no_grad" in code(d) or "inference_mode" in code(d) for d in outer.decorators)
+            heads = [code(decorator) for decorator in outer.decorators]
+        if any("no_grad" in head or "inference_mode" in head for head in heads):
+            return True
+        if isinstance(outer, cst.FunctionDef):
+            return False
     return False
