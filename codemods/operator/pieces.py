@@ -280,7 +280,7 @@ def _with_tail(
             continue
         if not all(candidate in chain for chain in chains) or _is_guarded(site, candidate, user):
             continue
-        if isinstance(site.parent(candidate), cst.Assign):
+        if isinstance(site.parent(candidate), cst.Assign | cst.Return):
             break  # the whole statement moves
         name = next(iter(sorted(out)))
         result = carried(name, fact, False, candidate)

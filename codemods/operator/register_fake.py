@@ -85,6 +85,12 @@ class RegisterFake(Codemod):
             why="its registration is elsewhere",
             facts=_FACTS,
         ),
+        NearMiss(
+            _source(_AFTER),
+            at="torch.ops.shop.twice(x)",
+            why="it has a fake",
+            facts=_FACTS,
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
@@ -98,6 +104,10 @@ class RegisterFake(Codemod):
             kernel = _kernel(home, name)
             if kernel is None:
                 continue
+            if re.search(rf"(register_fake|impl_abstract)\([\"']{name}[\"']", home.source) or (
+                kernel.target and kernel.target in home.source
+            ):
+                return
             call = _call(site, kernel)
             fact = site.fact(call) if call is not None else None
             if call is None or fact is None:

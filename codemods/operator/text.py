@@ -72,8 +72,14 @@ def write(operator: Operator, edit: Edit) -> None:
     edit.replace(first, *lines)
     if piece.tail is not None:
         edit.replace(piece.tail, cst.Name(piece.results[0].name))
-    for node in rest:
-        edit.moved(cast(cst.BaseStatement, node))
+    for other in rest:
+        edit.moved(cast(cst.BaseStatement, other))
+    # A diff may show the new lines below those that moved.
+    edit.insert_after(piece.nodes[-1])
+    top = site.top_level_statement(site.node)
+    below = site.module.body[site.module.body.index(top) + 1 :]
+    if below:
+        edit.insert_before(below[0])
 
 
 # -- the operator ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from .fakes import fake_of
 from .inputs import Parameter, Refused, local_names
 from .pieces import Piece, pieces
 from .text import Operator, name_for, torch_alias, write
+from .wrap_cases import EXAMPLES, NEAR_MISSES
 
 _FLOATS = words(
     "torch.float32 torch.float64 torch.float16 torch.bfloat16 torch.complex64 torch.complex128"
@@ -60,6 +61,9 @@ class WrapPiece(Codemod):
         "data-dependent-guard", "data-dependent-specialization", "data-dependent-other",
         "user-error", "internal-error", "torch-runtime-error", "unknown",
     )  # fmt: skip
+
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         reasons: list[str] = []
