@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -162,8 +163,11 @@ class Maker:
             dims = len(p.fact.shape or ())
             if sizes and sizes == [f"{p.name}.shape[{n}]" for n in range(dims)]:
                 text = f"{p.name}.shape"
+        asked = self.asked_dtype(dtype)
         if like is None:
-            return f"{self.torch}.empty({text}, dtype={self.named(dtype)})"
+            return f"{self.torch}.empty({text}, dtype={asked or self.named(dtype)})"
+        if asked:
+            return f"{like.name}.new_empty({text}, dtype={asked})"
         kind = "" if self.follows(like, dtype) else f", dtype={self.named(dtype)}"
         return f"{like.name}.new_empty({text}{kind})"
 
@@ -178,6 +182,13 @@ class Maker:
             asked = self.tensors
         same = [p for p in asked if p.fact.dtype == dtype]
         return next(iter(same or asked), None)
+
+    def asked_dtype(self, dtype: str) -> str:
+        """``x.dtype`` where the text asks for the dtype of an argument."""
+        for name in re.findall(r"dtype=(\w+)\.dtype", self.made):
+            if any(p.name == name and p.fact.dtype == dtype for p in self.tensors):
+                return f"{name}.dtype"
+        return ""
 
     def follows(self, like: Parameter, dtype: str) -> bool:
         if like.fact.dtype != dtype:

@@ -73,7 +73,8 @@ class Inputs:
 
 
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
-_NUMBERS = frozenset({"int", "float"})
+#: What autocast runs in a lower precision.
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv2d"})
 
 
 def is_plain_tensor(fact: Fact | None) -> bool:
@@ -135,6 +136,8 @@ class Collector:
             raise Refused("it suspends, or binds names further out")
         if isinstance(node, cst.BaseExpression) and not root and self.passes_whole(node, bound):
             return
+        if isinstance(node, cst.MatrixMultiply):
+            raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(node, cst.Name):
             self.name(node, bound)
         elif isinstance(node, cst.Attribute):
@@ -155,6 +158,8 @@ class Collector:
         elif isinstance(node, cst.Arg):
             self.visit(node.value, bound)
         else:
+            if isinstance(node, cst.BinaryOperation):
+                self.visit(node.operator, bound)
             for child in children(node):
                 self.visit(child, bound)
 
@@ -169,6 +174,8 @@ class Collector:
 
     def call(self, node: cst.Call, bound: frozenset[str]) -> None:
         func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value in _PRODUCTS:
+            raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(func, cst.Name) and func.value in ("super", "locals", "vars"):
             raise Refused(f"it calls `{func.value}`")
         if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):

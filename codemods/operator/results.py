@@ -119,19 +119,19 @@ def _after(
 ) -> tuple[Fact | None, tuple[int, int], cst.BaseExpression | None]:
     """The fact of a name after a run, where it is bound, and the expression that it is bound to."""
     value: cst.BaseExpression | None = None
-    where = (site.span(run[-1]).end_line, 0)
+    where = (site.span(run[-1]).end_line + 1, 0)
     count = 0
     for statement in run:
         for node in walk(statement):
             if isinstance(node, cst.Name) and node.value == name:
                 holder = site.parent(node)
+                span = site.span(node)
+                where = min(where, (span.line, span.column))
                 if isinstance(holder, cst.AssignTarget) and holder.target is node:
                     assign = site.parent(holder)
                     if isinstance(assign, cst.Assign):
                         value = assign.value
                         count += 1
-                        span = site.span(node)
-                        where = (span.line, span.column)
     end = site.span(run[-1]).end_line
     lines = sorted(_lines_after(site, end))
     for line in lines:
