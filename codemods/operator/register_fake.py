@@ -11,7 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import params_of
 from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.codemod import Advice, Codemod, Edit, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Safety
 
 from ..wrap.operator_text import define, torch_alias
@@ -113,7 +113,7 @@ class RegisterFake(Codemod):
             if call is None or fact is None:
                 return
             try:
-                yield _rewrite(site, home, call, fact, kernel)
+                yield _rewrite(site, home, [(kernel, call, fact), *_others(site, home, kernel)])
             except Refused as why:
                 yield Advice(f"`{name}` has no fake, and gbfix could not tell one: {why}.")
             return
@@ -127,6 +127,9 @@ class _Kernel:
     after: cst.BaseStatement
     target: str
     operator: str
+
+
+_Seen = tuple[_Kernel, cst.Call, Fact]
 
 
 def _operator(site: Site) -> str:
@@ -203,7 +206,48 @@ def _function(site: Site, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lam
     return None
 
 
-def _rewrite(site: Site, home: Site, call: cst.Call, fact: Fact, kernel: _Kernel) -> Rewrite:
+def _others(site: Site, home: Site, first: _Kernel) -> list[_Seen]:
+    """Other operators without a fake that the function calls: one error hides the next."""
+    found: list[_Seen] = []
+    for statement in home.module.body:
+        if not isinstance(statement, cst.FunctionDef) or statement is first.function:
+            continue
+        for decorator in statement.decorators:
+            match decorator.decorator:
+                case cst.Call(func=func, args=[name, *_]) if code(func).endswith("custom_op"):
+                    target = f"{statement.name.value}.register_fake"
+                    operator = code(name.value).strip("\"'")
+                    kernel = _Kernel(statement, statement, target, operator)
+                    call = _call(site, kernel)
+                    fact = site.fact(call) if call is not None else None
+                    if target not in home.source and call is not None and fact is not None:
+                        found.append((kernel, call, fact))
+    return found
+
+
+def _rewrite(site: Site, home: Site, seen: list[_Seen]) -> Rewrite:
+    edit = home.edit()
+    torch = torch_alias(home, edit)
+    notes: list[str] = []
+    guessed = False
+    for kernel, call, fact in seen:
+        maker, text = _fake(site, home, torch, (kernel, call, fact))
+        _insert(home, edit, torch, kernel, maker, text)
+        notes.append(f"the fake of `{kernel.operator}` says what the kernel gives: `{text}`")
+        if maker.guessed:
+            guessed = True
+            told = " and ".join(f"`{size}`" for size in maker.guessed)
+            notes.append(f"the recorded run alone tells {told}")
+    return edit.rewrite(
+        f"register a fake for {' and '.join(f'`{kernel.operator}`' for kernel, _, _ in seen)}",
+        rank=30,
+        safety=Safety.UNSAFE if guessed else Safety.SAFE,
+        notes=notes,
+    )
+
+
+def _fake(site: Site, home: Site, torch: str, seen: _Seen) -> tuple[Maker, str]:
+    kernel, call, fact = seen
     parameters = _parameters(site, call, kernel)
     reader = Reader(home, {p.name: fact_value(p.fact, p.name) for p in parameters}, {})
     function = kernel.function
@@ -215,23 +259,24 @@ def _rewrite(site: Site, home: Site, call: cst.Call, fact: Fact, kernel: _Kernel
     else:
         reader.statement(function.body, ())
         value = reader.result()
-    plain = dataclasses.replace(fact, requires_grad=False)
-    result = carried("", _without_gradient(plain), True)
+    result = carried("", _without_gradient(fact), True)
     if result is None or result.kind not in ("tensor", "tuple"):
         raise Refused("its result is no tensor and no tuple of tensors")
-    edit = home.edit()
-    torch = torch_alias(home, edit)
     maker = Maker(parameters, code(function), torch)
     leaves = result.leaves()
     values = [value] if len(leaves) == 1 else list(value.parts or [UNKNOWN] * len(leaves))
     texts = [_empty(maker, leaf, each) for leaf, each in zip(leaves, values, strict=True)]
     if maker.dynamic > 1:
         raise Refused("several sizes depend on the data")
-    text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    return maker, texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _insert(home: Site, edit: Edit, torch: str, kernel: _Kernel, maker: Maker, text: str) -> None:
+    """Put the fake below the registration."""
     decorator = kernel.target or f'{torch}.library.register_fake("{kernel.operator}")'
     names = ", ".join(
         code(param).rstrip(", ") if param.default is not None else param.name.value
-        for param in params_of(function.params)
+        for param in params_of(kernel.function.params)
     )
     names = re.sub(r":[^=,]*=\s*", "=", names)
     size = f"    size = {torch}.library.get_ctx().new_dynamic_size()\n" if maker.dynamic else ""
@@ -241,17 +286,6 @@ def _rewrite(site: Site, home: Site, call: cst.Call, fact: Fact, kernel: _Kernel
     below = home.module.body[home.module.body.index(kernel.after) + 1 :]
     if below:
         edit.insert_before(below[0])  # a diff may show the new lines right above it
-    notes = [f"the fake of `{kernel.operator}` says what the kernel gives: `{text}`"]
-    if maker.guessed:
-        notes.append(
-            "the recorded run alone tells " + " and ".join(f"`{g}`" for g in maker.guessed)
-        )
-    return edit.rewrite(
-        f"register a fake for `{kernel.operator}`",
-        rank=30,
-        safety=Safety.UNSAFE if maker.guessed else Safety.SAFE,
-        notes=notes,
-    )
 
 
 def _without_gradient(fact: Fact) -> Fact:
