@@ -144,6 +144,11 @@ def _check(level: Level) -> None:
     for name in scope.parameters:
         if not _is_plain(facts.get(name)):
             raise Refused(f"`{name}` is no plain value")
+    given = [facts[name] for name in scope.parameters]
+    if not any(_holds_tensor(fact) for fact in given):
+        raise Refused("no tensor goes into it")
+    if any(fact.items and not _holds_tensor(fact) for fact in given):
+        raise Refused("a list of numbers would be a constant of the graph")
     if level.data:
         raise Refused("it reads what tensors hold")
     does = activity(function.body)
@@ -174,6 +179,10 @@ def _check(level: Level) -> None:
 def _is_tensor(site: Site, node: cst.BaseExpression) -> bool:
     fact = site.fact(node)
     return fact is not None and fact.is_tensor
+
+
+def _holds_tensor(fact: Fact) -> bool:
+    return fact.is_tensor or any(map(_holds_tensor, fact.items or ()))
 
 
 def _is_plain(fact: Fact | None) -> bool:
