@@ -352,6 +352,11 @@ class Reader:
             index_value = self.value(cst.ensure_type(element.slice, cst.Index).value)
             if index_value.sizes is None:
                 return UNKNOWN
+            chooser = cst.ensure_type(element.slice, cst.Index).value
+            fact = self.site.fact(chooser)
+            if isinstance(chooser, cst.Comparison) or "bool" in ((fact and fact.dtype) or ""):
+                found.append(DATA)  # a mask
+                continue
             found += index_value.sizes
         return Value((*found, *sizes))
 
