@@ -1,0 +1,103 @@
+"""Which Python values of a function come out of tensors: they are no constants of a graph."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.tree import children, walk, words
+from gbfix.codemod import Site
+
+#: Ask a tensor for what is known while tracing.
+_KNOWN = words(
+    """len isinstance type id size dim numel shape dtype device ndim ndimension element_size
+    hasattr getattr is_floating_point is_contiguous stride requires_grad data_ptr range"""
+)
+_READS = words("item tolist numpy __array__")
+
+
+def data_names(site: Site, function: cst.FunctionDef, given: frozenset[str]) -> frozenset[str]:
+    """Names that may hold Python values read from tensors; ``given`` are parameters that do."""
+    found = set(given)
+    while True:
+        before = len(found)
+        for node in walk(function.body):
+            match node:
+                case cst.Assign(targets=targets, value=value):
+                    if is_data(site, value, frozenset(found)):
+                        for target in targets:
+                            found |= _names(target.target)
+                case (
+                    cst.AugAssign(target=target, value=value)
+                    | cst.AnnAssign(target=target, value=value)
+                ) if value is not None:
+                    if is_data(site, value, frozenset(found)):
+                        found |= _names(target)
+                case cst.For(target=target, iter=iterable):
+                    if is_data(site, iterable, frozenset(found)):
+                        found |= _names(target)
+                case cst.Call(
+                    func=cst.Attribute(value=cst.Name(name), attr=cst.Name(method)), args=args
+                ) if method in ("append", "extend", "insert", "add", "update"):
+                    if any(is_data(site, arg.value, frozenset(found)) for arg in args):
+                        found.add(name)
+        if len(found) == before:
+            return frozenset(found)
+
+
+def _names(target: cst.BaseExpression) -> set[str]:
+    if isinstance(target, cst.Subscript | cst.Attribute):
+        root: cst.BaseExpression = target
+        while isinstance(root, cst.Subscript | cst.Attribute):
+            root = root.value
+        return {root.value} if isinstance(root, cst.Name) and root.value != "self" else set()
+    return {node.value for node in walk(target) if isinstance(node, cst.Name)}
+
+
+def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
+    """Whether an expression's Python value may depend on what tensors hold."""
+    fact = site.fact(node)
+    if fact is not None and (fact.is_tensor or fact.kind in ("module", "function", "class")):
+        return False
+    if isinstance(node, cst.Name):
+        return node.value in data
+    if isinstance(node, cst.Call):
+        func = node.func
+        last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
+        if last in _KNOWN:
+            return False
+        operands = [argument.value for argument in node.args]
+        if isinstance(func, cst.Attribute):
+            operands.append(func.value)
+        for operand in operands:
+            seen = site.fact(operand)
+            if seen is not None and (seen.is_tensor or seen.kind == "ndarray"):
+                return True
+            if last in _READS and seen is None:
+                return True
+    if isinstance(node, cst.Attribute):
+        return node.attr.value not in _KNOWN and is_data(site, node.value, data)
+    if isinstance(node, cst.BaseComp):
+        reads = activity(node).reads
+        if reads & data:
+            return True
+        clause = node.for_in
+        seen = site.fact(clause.iter)
+        return (seen is not None and seen.is_tensor) or is_data(site, clause.iter, data)
+    return any(
+        is_data(site, child, data)
+        for child in (_expression(part) for part in children(node))
+        if child is not None
+    )
+
+
+def _expression(node: cst.CSTNode) -> cst.BaseExpression | None:
+    if isinstance(node, cst.BaseExpression):
+        return node
+    for field in ("value", "slice", "comparator", "expression"):
+        inner = getattr(node, field, None)
+        if isinstance(inner, cst.BaseExpression):
+            return inner
+        if isinstance(inner, cst.Index):
+            return inner.value
+    return None

@@ -1,0 +1,231 @@
+"""The fake of a piece: sizes from its text where that tells, else from what was recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gbfix.analysis.scopes import module_bindings
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Site
+
+from .inputs import Parameter, Refused
+from .pieces import Piece
+from .results import Result
+from .sizes import OPEN, UNKNOWN, Reader, Size, Value, fact_value, methods_named
+
+
+@dataclasses.dataclass(frozen=True)
+class Fake:
+    """``lines`` come first, ``text`` is the result; ``guessed`` are sizes that nothing proves."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
+    dynamic: bool = False
+
+
+def fake_of(piece: Piece, torch: str, *, follow: bool | None = None) -> Fake:
+    """The fake of a piece's results; raises `Refused` where it cannot be told.
+
+    ``follow`` says whether results of the dtype of an argument follow it; None asks the text.
+    """
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if not leaves:
+        return Fake("None")
+    values = leaf_values(piece)
+    maker = Maker(piece.inputs.parameters, written(piece), torch, follow)
+    texts = [maker.tensor(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
+    text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    lines = (f"size = {torch}.library.get_ctx().new_dynamic_size()",) if maker.dynamic else ()
+    if maker.dynamic > 1:
+        raise Refused("several sizes depend on the data")
+    return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic))
+
+
+def leaf_values(piece: Piece) -> list[Value]:
+    """What the text tells of each tensor that the operator gives."""
+    site = piece.level.site
+    names: dict[str, Value] = {}
+    nodes: dict[cst.CSTNode, Value] = {}
+    by_text = {p.inside: p for p in piece.inputs.parameters}
+    for node, new in piece.inputs.replacements.items():
+        parameter = by_text.get(code(new))
+        if parameter is None:
+            continue
+        value = fact_value(parameter.fact, parameter.name)
+        if isinstance(node, cst.Name):
+            names[node.value] = value
+        else:
+            nodes[node] = value
+    reader = Reader(site, names, nodes)
+    if piece.is_expression:
+        node = piece.nodes[0]
+        assert isinstance(node, cst.BaseExpression)
+        return _leaves(piece.results[0], reader.value(node))
+    reader.run(piece.nodes)
+    if piece.tail is not None:
+        return _leaves(piece.results[0], reader.value(piece.tail))
+    if piece.returns:
+        return _leaves(piece.results[0], reader.result()) if piece.results else []
+    return [
+        value
+        for result in piece.results
+        for value in _leaves(result, reader.names.get(result.name, UNKNOWN))
+    ]
+
+
+def _leaves(result: Result, value: Value) -> list[Value]:
+    if not result.parts:
+        return [value]
+    parts = value.parts if value.parts and len(value.parts) == len(result.parts) else None
+    return [
+        leaf
+        for place, part in enumerate(result.parts)
+        for leaf in _leaves(part, parts[place] if parts else UNKNOWN)
+    ]
+
+
+class Maker:
+    """Writes empty tensors like the results; ``made`` is the text that makes these."""
+
+    def __init__(
+        self, parameters: Sequence[Parameter], made: str, torch: str, follow: bool | None = None
+    ) -> None:
+        self.parameters = parameters
+        self.made = made
+        self.torch = torch
+        self.follow = follow
+        self.guessed: list[str] = []
+        self.dynamic = 0
+        self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
+
+    def tensor(self, result: Result, value: Value) -> str:
+        if result.is_number:
+            return f"{self.torch}.empty((), dtype={self.named(result.dtype)})"
+        shape = result.fact.shape
+        if shape is None:
+            raise Refused("the sizes of its result were not seen")
+        self.check_layout(result)
+        sizes: Sequence[Size] = value.sizes or ()
+        if value.sizes is None or len(sizes) != len(shape):
+            sizes = [OPEN] * len(shape)
+        texts = [self.size(size, seen) for size, seen in zip(sizes, shape, strict=True)]
+        return self.empty(texts, result)
+
+    def check_layout(self, result: Result) -> None:
+        strides, shape = result.fact.strides, result.fact.shape
+        if strides is None or shape is None:
+            return
+        expected = 1
+        for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+            if size is None or stride is None:
+                return
+            if size != 1 and stride != expected:
+                raise Refused("its result is not laid out row by row")
+            expected *= max(size, 1)
+
+    def size(self, size: Size, seen: int | None) -> str:
+        if size.data:
+            self.dynamic += 1
+            return "size"
+        agrees = size.value is None or seen is None or size.value == seen
+        if size.known and agrees:
+            return size.text
+        choices = [
+            f"{p.name}.shape[{n}]"
+            for p in self.tensors
+            for n, other in enumerate(p.fact.shape or ())
+            if other == seen and seen is not None
+        ]
+        numbers = [
+            p.name for p in self.parameters if p.annotation == "int" and p.fact.value == seen
+        ]
+        choices += numbers
+        if not choices:
+            if seen is None:
+                self.dynamic += 1
+                return "size"
+            self.guessed.append(str(seen))
+            return str(seen)
+        if len(choices) > 1:
+            self.guessed.append(choices[0])
+        return choices[0]
+
+    def empty(self, sizes: list[str], result: Result) -> str:
+        dtype = result.dtype
+        like = self.like(dtype)
+        text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+        for p in self.tensors:
+            dims = len(p.fact.shape or ())
+            if sizes and sizes == [f"{p.name}.shape[{n}]" for n in range(dims)]:
+                text = f"{p.name}.shape"
+        asked = self.asked_dtype(dtype)
+        if like is None:
+            return f"{self.torch}.empty({text}, dtype={asked or self.named(dtype)})"
+        if asked:
+            return f"{like.name}.new_empty({text}, dtype={asked})"
+        kind = "" if self.follows(like, dtype) else f", dtype={self.named(dtype)}"
+        return f"{like.name}.new_empty({text}{kind})"
+
+    def like(self, dtype: str) -> Parameter | None:
+        """The argument on whose device the result is; None for results that are always on cpu."""
+        made = self.made
+        if "device=" in made or "_like(" in made or ".new_" in made:
+            asked = self.tensors
+        elif any(text in made for text in ("torch.tensor(", "from_numpy(", "as_tensor(")):
+            asked = []
+        else:
+            asked = self.tensors
+        same = [p for p in asked if p.fact.dtype == dtype]
+        return next(iter(same or asked), None)
+
+    def asked_dtype(self, dtype: str) -> str:
+        """``x.dtype`` where the text asks for the dtype of an argument."""
+        for name in re.findall(r"dtype=(\w+)\.dtype", self.made):
+            if any(p.name == name and p.fact.dtype == dtype for p in self.tensors):
+                return f"{name}.dtype"
+        return ""
+
+    def follows(self, like: Parameter, dtype: str) -> bool:
+        if like.fact.dtype != dtype:
+            return False
+        if self.follow is not None:
+            return self.follow
+        return not any(t in self.made for t in ("torch.tensor(", "tolist(", "dtype=", ".item("))
+
+    def named(self, dtype: str) -> str:
+        return dtype.replace("torch", self.torch, 1)
+
+
+def written(piece: Piece) -> str:
+    """The piece's text, with that of the file's functions that it calls."""
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    return "\n".join([*map(site.text, nodes), *(code(f) for f in called(site, nodes))])
+
+
+def called(site: Site, nodes: Sequence[cst.CSTNode], depth: int = 3) -> list[cst.FunctionDef]:
+    """The functions and methods of the file that nodes call, directly or through others."""
+    found: list[cst.FunctionDef] = []
+    for node in nodes:
+        for inner in walk(node):
+            if not isinstance(inner, cst.Call):
+                continue
+            target: cst.CSTNode | None = None
+            if isinstance(inner.func, cst.Name):
+                bound = module_bindings(site.module).get(inner.func.value, ())
+                target = bound[0] if len(bound) == 1 else None
+            elif isinstance(inner.func, cst.Attribute):
+                methods = methods_named(site, inner.func.attr.value)
+                target = methods[0] if len(methods) == 1 else None
+            if isinstance(target, cst.FunctionDef) and target not in found:
+                found.append(target)
+    if depth and found:
+        for more in called(site, [f.body for f in found], depth - 1):
+            if more not in found:
+                found.append(more)
+    return found

@@ -1,0 +1,364 @@
+"""What a piece of code needs from around it when it moves into an operator: its parameters.
+
+Names of tensors, numbers, strings and flat lists pass as they are.  Of an object (``self``, a
+config) the attributes that are read pass, each under its own name; arrays pass as tensors, tables
+of numbers as two lists.  What is bound at module level stays: the operator reads it when it runs,
+as the piece did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.names import fresh
+from gbfix.analysis.scopes import enclosing_functions, function_scope
+from gbfix.analysis.tree import children, code, walk
+from gbfix.codemod import Site
+from gbfix.schema import Fact
+
+from .sizes import methods_named
+
+
+class Refused(Exception):
+    """Why a piece cannot become an operator, in a clause that can follow "because"."""
+
+
+class NeedsBefore(Refused):
+    """The piece must begin earlier, where these names are made."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(f"`{min(names)}` cannot be passed to an operator")
+        self.names = names
+
+
+class NeedsAfter(Refused):
+    """The piece must end later, where these names are used."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(f"`{min(names)}` cannot be a result of an operator")
+        self.names = names
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One value that is passed.
+
+    ``given`` is what the call passes, ``inside`` what stands for the value in the body; both texts
+    have ``torch`` for torch.
+    """
+
+    name: str
+    annotation: str
+    given: str
+    inside: str
+    fact: Fact
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.annotation.startswith("torch.Tensor")
+
+
+@dataclasses.dataclass
+class Inputs:
+    """Parameters in the order of first use, and what replaces which node of the piece."""
+
+    parameters: list[Parameter]
+    replacements: dict[cst.CSTNode, cst.BaseExpression]
+    #: Methods that read nothing of their object, to be made static.
+    static: list[cst.FunctionDef]
+
+
+_PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
+#: What autocast runs in a lower precision.
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv2d"})
+
+
+def is_plain_tensor(fact: Fact | None) -> bool:
+    return fact is not None and fact.is_tensor and fact.type.rpartition(".")[2] in _PLAIN
+
+
+def variables_in(node: cst.CSTNode) -> set[str]:
+    """Names that stand for variables: not the ``b`` of ``a.b``."""
+    attributes = {id(x.attr) for x in walk(node) if isinstance(x, cst.Attribute)}
+    return {x.value for x in walk(node) if isinstance(x, cst.Name) and id(x) not in attributes}
+
+
+def local_names(site: Site, node: cst.CSTNode) -> frozenset[str]:
+    found = frozenset[str]()
+    for function in enclosing_functions(site.module, node):
+        found |= function_scope(function).locals
+    return found
+
+
+class Collector:
+    """Finds the parameters of a piece: of whole statements, or of one expression."""
+
+    def __init__(
+        self,
+        site: Site,
+        nodes: Sequence[cst.CSTNode],
+        *,
+        needed: frozenset[str],
+        data: frozenset[str],
+        facts: Mapping[str, Fact],
+        cut: bool,
+        broken: cst.CSTNode,
+    ) -> None:
+        self.site = site
+        self.nodes = nodes
+        #: Names of the function whose values come from before the piece.
+        self.needed = needed
+        self.data = data
+        self.facts = facts
+        self.cut = cut
+        self.broken = set(walk(broken)) | {broken, *site.ancestors(broken)}
+        self.locals = local_names(site, nodes[0])
+        self.own = activity(*nodes)
+        self.taken = set(self.locals)
+        for node in nodes:
+            self.taken |= variables_in(node)
+        self.found = Inputs([], {}, [])
+        self.by_text: dict[str, Parameter] = {}
+
+    def collect(self) -> Inputs:
+        for node in self.nodes:
+            self.visit(node, frozenset(), root=True)
+        return self.found
+
+    # -- the walk ----------------------------------------------------------------------------
+
+    def visit(self, node: cst.CSTNode, bound: frozenset[str], *, root: bool = False) -> None:
+        if isinstance(node, cst.Yield | cst.Await | cst.Global | cst.Nonlocal):
+            raise Refused("it suspends, or binds names further out")
+        if isinstance(node, cst.BaseExpression) and not root and self.passes_whole(node, bound):
+            return
+        if isinstance(node, cst.MatrixMultiply):
+            raise Refused("a matrix product inside an operator would escape autocast")
+        if isinstance(node, cst.Name):
+            self.name(node, bound)
+        elif isinstance(node, cst.Attribute):
+            self.attribute(node, bound)
+        elif isinstance(node, cst.Call):
+            self.call(node, bound)
+        elif isinstance(node, cst.Lambda):
+            inside = {
+                param.name.value for param in walk(node.params) if isinstance(param, cst.Param)
+            }
+            self.visit(node.body, bound | inside)
+        elif isinstance(node, cst.BaseComp):
+            self.comprehension(node, bound)
+        elif isinstance(node, cst.FunctionDef | cst.ClassDef):
+            raise Refused("it defines a function")
+        elif isinstance(node, cst.Param | cst.Annotation):
+            return
+        elif isinstance(node, cst.Arg):
+            self.visit(node.value, bound)
+        else:
+            if isinstance(node, cst.BinaryOperation):
+                self.visit(node.operator, bound)
+            for child in children(node):
+                self.visit(child, bound)
+
+    def comprehension(self, node: cst.BaseComp, bound: frozenset[str]) -> None:
+        inside = bound
+        clause: cst.CompFor | None = node.for_in
+        while clause is not None:
+            inside |= {x.value for x in walk(clause.target) if isinstance(x, cst.Name)}
+            clause = clause.inner_for_in
+        for child in children(node):
+            self.visit(child, inside)
+
+    def call(self, node: cst.Call, bound: frozenset[str]) -> None:
+        func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value in _PRODUCTS:
+            raise Refused("a matrix product inside an operator would escape autocast")
+        if isinstance(func, cst.Name) and func.value in ("super", "locals", "vars"):
+            raise Refused(f"it calls `{func.value}`")
+        if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
+            root = func.value.value
+            if root in self.needed and self.static_method(func):
+                for argument in node.args:
+                    self.visit(argument, bound)
+                return
+        for child in children(node):
+            self.visit(child, bound)
+
+    def static_method(self, func: cst.Attribute) -> bool:
+        """``self.score(a)`` where ``score`` reads nothing of ``self``: it becomes static."""
+        assert isinstance(func.value, cst.Name)
+        fact = self.fact(func.value)
+        if fact is None or fact.kind not in ("module", "object") or not fact.in_project:
+            return False
+        name = func.attr.value
+        found = methods_named(self.site, name)
+        owner = fact.type.rpartition(".")[2]
+        if len(found) != 1 or _defined_elsewhere(self.site, name):
+            return False
+        method = found[0]
+        holder = self.site.class_of(method)
+        if holder is None or holder.name.value != owner:
+            return False
+        plain = [param.name.value for param in method.params.params]
+        is_static = any(code(each.decorator) == "staticmethod" for each in method.decorators)
+        if not is_static:
+            if method.decorators or not plain or method.params.posonly_params:
+                return False
+            if plain[0] in activity(method.body).reads | activity(method.body).writes:
+                return False
+            self.found.static.append(method)
+        self.found.replacements[func.value] = cst.Name(owner)
+        return True
+
+    def name(self, node: cst.Name, bound: frozenset[str]) -> None:
+        name = node.value
+        if name in bound or name not in self.needed:
+            return
+        holder = self.site.parent(node)
+        if isinstance(holder, cst.AssignTarget | cst.Param):
+            return
+        if isinstance(holder, cst.Arg) and holder.keyword is node:
+            return
+        fact = self.fact(node)
+        if name in self.data and (fact is None or not fact.is_tensor):
+            raise NeedsBefore(frozenset({name}))
+        if not self.pass_on(node, fact, name):
+            raise NeedsBefore(frozenset({name}))
+
+    def attribute(self, node: cst.Attribute, bound: frozenset[str]) -> None:
+        root = node.value
+        while isinstance(root, cst.Attribute):
+            root = root.value
+        outside = isinstance(root, cst.Name) and root.value in self.needed - bound
+        if outside and not self.is_passed(root):
+            assert isinstance(root, cst.Name)
+            if not self.pass_on(node, self.site.fact(node), root.value):
+                if isinstance(node.value, cst.Attribute):
+                    self.attribute(node.value, bound)
+                    return
+                raise NeedsBefore(frozenset({root.value}))
+            return
+        self.visit(node.value, bound)
+
+    def is_passed(self, root: cst.BaseExpression) -> bool:
+        """Whether a name passes whole, so that its attributes are read inside."""
+        fact = self.fact(root)
+        return fact is not None and fact.kind not in ("module", "object", "class", "pymodule")
+
+    def passes_whole(self, node: cst.BaseExpression, bound: frozenset[str]) -> bool:
+        """Whether an expression is computed where it was, and its tensor is passed."""
+        if isinstance(node, cst.Name | cst.Attribute) or node in self.broken:
+            return False
+        fact = self.site.fact(node)
+        if not is_plain_tensor(fact):
+            return False
+        reads = activity(node).reads
+        if reads & (bound | self.data) or not reads & self.needed:
+            return False
+        # In statements, only what the operator could not compute: a call of a module.
+        if not self.cut and (
+            reads & self.own.bound or self.is_conditional(node) or not self.holds_object(node)
+        ):
+            return False
+        assert fact is not None
+        return self.pass_on(node, fact, "")
+
+    def holds_object(self, node: cst.BaseExpression) -> bool:
+        for inner in walk(node):
+            if isinstance(inner, cst.Call):
+                fact = self.site.fact(inner.func)
+                if fact is not None and fact.kind == "module":
+                    return True
+        return False
+
+    def is_conditional(self, node: cst.CSTNode) -> bool:
+        kinds = cst.If | cst.For | cst.While | cst.Try | cst.IfExp | cst.BooleanOperation
+        for outer in self.site.ancestors(node):
+            if outer in self.nodes:
+                return isinstance(outer, kinds)
+            if isinstance(outer, kinds):
+                return True
+        return True
+
+    # -- passing -----------------------------------------------------------------------------
+
+    def fact(self, node: cst.CSTNode) -> Fact | None:
+        if isinstance(node, cst.Name) and node.value in self.facts:
+            seen = self.facts[node.value]
+            if seen.kind != "none":
+                return seen
+        return self.site.fact(node)
+
+    def pass_on(self, node: cst.BaseExpression, fact: Fact | None, root: str) -> bool:
+        """Make the node's value a parameter; False where it cannot be passed."""
+        text = code(node)
+        if text in self.by_text:
+            self.found.replacements[node] = cst.parse_expression(self.by_text[text].inside)
+            return True
+        if fact is None:
+            return False
+        if root and root in self.own.bound and not isinstance(node, cst.Name):
+            return False
+        changed = root in self.own.mutates - self.own.augments
+        name = fresh(self.base(node), self.taken if not isinstance(node, cst.Name) else ())
+        passed = crossing(name, text, fact)
+        if passed is None or (changed and not (fact.is_tensor and isinstance(node, cst.Name))):
+            return False
+        self.taken.add(name)
+        annotation, given, inside = passed
+        parameter = Parameter(name, annotation, given, inside, fact)
+        self.by_text[text] = parameter
+        self.found.parameters.append(parameter)
+        self.found.replacements[node] = cst.parse_expression(inside)
+        return True
+
+    def base(self, node: cst.BaseExpression) -> str:
+        while True:
+            match node:
+                case cst.Name(name):
+                    return name
+                case cst.Attribute(attr=attr):
+                    if attr.value in ("detach", "cpu", "float", "contiguous", "argmax", "sigmoid"):
+                        node = node.value
+                        continue
+                    return attr.value
+                case cst.Call(func=func):
+                    node = func
+                case cst.Subscript(value=value):
+                    node = value
+                case _:
+                    return "value"
+
+
+def crossing(name: str, text: str, fact: Fact) -> tuple[str, str, str] | None:
+    """Annotation, what is given, and what stands for it inside; None where it cannot pass."""
+    kind = fact.type.rpartition(".")[2]
+    items = {item.kind for item in fact.items or ()}
+    match fact.kind:
+        case "tensor":
+            return ("torch.Tensor", text, name) if is_plain_tensor(fact) else None
+        case "ndarray":
+            return ("torch.Tensor", f"torch.from_numpy({text})", f"{name}.numpy()")
+        case "str" if fact.type == "str":
+            return ("str", text, name)
+        case "bool" | "int" | "float" if fact.type == fact.kind:
+            return ({"float": "torch.types.Number"}.get(fact.kind, fact.kind), text, name)
+        case "list" | "tuple" if kind in ("list", "tuple", "Size") and len(items) == 1:
+            item = items.pop()
+            inside = {"tuple": f"tuple({name})", "Size": f"torch.Size({name})"}.get(kind, name)
+            if item == "tensor" and all(is_plain_tensor(each) for each in fact.items or ()):
+                return ("list[torch.Tensor]", text, inside)
+            if item in ("int", "float", "bool"):
+                return (f"list[{item}]", text, inside)
+        case "object" if fact.type in ("torch.dtype", "torch.device"):
+            return (fact.type, text, name)
+    return None
+
+
+def _defined_elsewhere(site: Site, name: str) -> bool:
+    """Whether another class of the project has a method of that name: it may override this one."""
+    count = sum(text.count(f"def {name}(") for text in site.sources.values())
+    return count != 1

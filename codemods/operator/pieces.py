@@ -1,0 +1,413 @@
+"""Which piece of the code becomes an operator: an expression, a run of statements, a helper.
+
+From the break outward: expressions around it, the statement, its neighbours, the whole function,
+then the same around the call of that function, up to the region.  A piece that begins with values
+read from tensors grows to where they are read; one that ends with lists grows to where they become
+tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import Activity, activity, params_of
+from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Site
+from gbfix.schema import Fact, Frame
+
+from .data import data_names, is_data
+from .inputs import Collector, Inputs, NeedsAfter, NeedsBefore, Refused
+from .results import Result, carried, returned_results, single_result, written_results
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """One function of the call chain, and the place in it that leads to the break."""
+
+    site: Site
+    function: cst.FunctionDef
+    data: frozenset[str]
+
+
+@dataclasses.dataclass
+class Piece:
+    """What moves: one expression, or whole statements of one block."""
+
+    level: Level
+    nodes: tuple[cst.CSTNode, ...]
+    inputs: Inputs
+    results: tuple[Result, ...]
+    #: The piece ends its function: what it returns is returned.
+    returns: bool = False
+    #: An expression of a later statement that the piece computes, too: its result.
+    tail: cst.BaseExpression | None = None
+
+    @property
+    def is_expression(self) -> bool:
+        return isinstance(self.nodes[0], cst.BaseExpression)
+
+
+def levels(site: Site) -> list[Level]:
+    """The functions from the break outward, each with the names that hold data there."""
+    found: list[tuple[Site, cst.FunctionDef]] = []
+    for view in _views(site):
+        function = view.function
+        if function is None or any(f.deep_equals(function) for _, f in found):
+            continue
+        found.append((view, function))
+    # Data flows inward: from the region's own arguments, which hold none.
+    given: frozenset[str] = frozenset()
+    made: list[Level] = []
+    for number in range(len(found) - 1, -1, -1):
+        view, function = found[number]
+        data = data_names(view, function, given)
+        made.append(Level(view, function, data))
+        if number:
+            given = _handed_data(view, data, found[number - 1][1])
+    return made[::-1]
+
+
+def _views(site: Site) -> Iterator[Site]:
+    yield site
+    frames = list(site.graph_break.frames)
+    place = _index(frames, site.frame)
+    for frame in reversed(frames[:place]):
+        if frame.in_project:
+            view = site.at(frame)
+            if view is None:
+                return
+            yield view
+
+
+def _index(frames: Sequence[Frame], wanted: Frame) -> int:
+    for number in range(len(frames) - 1, -1, -1):
+        if (frames[number].path, frames[number].line) == (wanted.path, wanted.line):
+            return number
+    return 0
+
+
+def _handed_data(view: Site, data: frozenset[str], inner: cst.FunctionDef) -> frozenset[str]:
+    """Parameters of the inner function that get data from the call at this level."""
+    call = view.node
+    if not isinstance(call, cst.Call):
+        return frozenset()
+    parameters = [param.name.value for param in params_of(inner.params)]
+    if isinstance(call.func, cst.Attribute) and parameters[:1] in (["self"], ["cls"]):
+        parameters = parameters[1:]
+    found = set()
+    plain = [argument for argument in call.args if argument.keyword is None]
+    for name, argument in zip(parameters, plain, strict=False):
+        if is_data(view, argument.value, data):
+            found.add(name)
+    for argument in call.args:
+        if argument.keyword is not None and is_data(view, argument.value, data):
+            found.add(argument.keyword.value)
+    return frozenset(found)
+
+
+def pieces(site: Site, numbers: bool) -> Iterator[Piece | Refused]:
+    """Pieces that can become an operator, the smallest of each level first.
+
+    ``numbers`` says whether results may be Python numbers, which are read back.
+    """
+    for level in levels(site):
+        yield from _expressions(level, numbers)
+        yield from _runs(level, numbers)
+
+
+# -- expressions -----------------------------------------------------------------------------------
+
+
+def _expressions(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
+    site = level.site
+    node: cst.CSTNode = site.node
+    statement = site.statement_of(node)
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return
+    reason: Refused | None = None
+    for candidate in (node, *site.ancestors(node)):
+        if candidate is statement:
+            break
+        if isinstance(candidate, cst.Lambda):
+            return
+        if not isinstance(candidate, cst.Call | cst.ListComp | cst.Subscript | cst.BinaryOperation):
+            continue
+        if _in_comprehension(site, candidate, statement):
+            continue
+        try:
+            yield _expression(level, candidate, numbers)
+            return
+        except Refused as why:
+            reason = why
+    if reason is not None:
+        yield reason
+
+
+def _in_comprehension(site: Site, node: cst.CSTNode, statement: cst.CSTNode) -> bool:
+    """Whether names that a comprehension binds may stand in the node."""
+    for outer in site.ancestors(node):
+        if outer is statement:
+            return False
+        if isinstance(outer, cst.BaseComp | cst.Lambda):
+            return True
+    return True
+
+
+def _expression(level: Level, node: cst.BaseExpression, numbers: bool) -> Piece:
+    site = level.site
+    if any(isinstance(inner, cst.NamedExpr) for inner in walk(node)):
+        raise Refused("it binds a name within an expression")
+    if _is_traced(site, node):
+        raise Refused("the compiler follows it")
+    result = single_result(site, node, numbers)
+    facts = site.locals_before(site.statement_of(node))
+    needed = _needed(level, node)
+    collector = Collector(
+        site, [node], needed=needed, data=level.data, facts=facts, cut=True, broken=site.node
+    )
+    inputs = collector.collect()
+    return Piece(level, (node,), inputs, (result,))
+
+
+def _is_traced(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression is made of tensors' own methods alone, or gives an address."""
+    calls = [inner for inner in walk(node) if isinstance(inner, cst.Call)]
+    if any(code(call.func).endswith((".data_ptr", "id")) for call in calls[:1]):
+        return True
+    if not calls:
+        return True
+    for call in calls:
+        fact = site.fact(call)
+        if fact is None or not fact.is_tensor:
+            return False
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        receiver = site.fact(call.func.value)
+        if receiver is None or not receiver.is_tensor:
+            return False
+    return True
+
+
+def _needed(level: Level, node: cst.CSTNode) -> frozenset[str]:
+    return activity(node).reads & frozenset(_locals(level))
+
+
+def _locals(level: Level) -> set[str]:
+    from .inputs import local_names
+
+    return set(local_names(level.site, level.function.body))
+
+
+# -- statements ------------------------------------------------------------------------------------
+
+
+def _runs(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
+    site, function = level.site, level.function
+    statement: cst.CSTNode = site.statement_of(site.node)
+    reason: Refused | None = None
+    while True:
+        block = site.parent(statement)
+        if block is None or isinstance(block, cst.Module):
+            break
+        body = getattr(block, "body", ())
+        if isinstance(block, cst.IndentedBlock) and statement in body:
+            try:
+                yield _grown(level, list(body), list(body).index(statement), numbers,
+                             whole=block is function.body)  # fmt: skip
+                return
+            except Refused as why:
+                reason = why
+        if block is function.body:
+            break
+        owner = block
+        while not isinstance(owner, cst.BaseCompoundStatement):
+            up = site.parent(owner)
+            if up is None:
+                break
+            owner = up
+        if owner is function:
+            break
+        statement = owner
+    if reason is not None:
+        yield reason
+
+
+def _grown(
+    level: Level, body: list[cst.CSTNode], place: int, numbers: bool, *, whole: bool
+) -> Piece:
+    """The smallest run around a statement that can move; raises `Refused` where there is none."""
+    start, end = place, place
+    for _ in range(2 * len(body) + 2):
+        try:
+            return _run(level, body, start, end, numbers, whole=whole)
+        except NeedsBefore as why:
+            start = _earlier(body, start, why)
+        except NeedsAfter as why:
+            with contextlib.suppress(Refused):
+                return _with_tail(level, body, start, end, why, numbers)
+            end = _later(body, end, why)
+    raise Refused("no run of statements can move")
+
+
+def _with_tail(
+    level: Level, body: list[cst.CSTNode], start: int, end: int, why: NeedsAfter, numbers: bool
+) -> Piece:
+    """The run, and of the next statement only the expression that makes a tensor of its lists."""
+    site, function = level.site, level.function
+    place = _later(body, end, why)
+    user = body[place]
+    if place != end + 1 or not isinstance(user, cst.SimpleStatementLine):
+        raise Refused("a later statement uses it")
+    run = tuple(body[start : end + 1])
+    does = activity(*run)
+    out = does.bound & live_after(function, run[-1])
+    if out & live_after(function, user) or len(out - why.names) or isinstance(why, NeedsAfterAll):
+        raise Refused("other statements use it")
+    if not any(isinstance(small, cst.Return | cst.Assign | cst.Expr) for small in user.body):
+        raise Refused("it is used in place")
+    places = [n for name in out for n in site.places_of(name, user)]
+    chains = [[node, *site.ancestors(node)] for node in places]
+    for candidate in chains[0] if chains else ():
+        if candidate is user:
+            break
+        fact = site.fact(candidate) if isinstance(candidate, cst.BaseExpression) else None
+        if fact is None or not fact.is_tensor or not isinstance(candidate, cst.BaseExpression):
+            continue
+        if not all(candidate in chain for chain in chains) or _is_guarded(site, candidate, user):
+            continue
+        if isinstance(site.parent(candidate), cst.Assign | cst.Return):
+            break  # the whole statement moves
+        name = next(iter(sorted(out)))
+        result = carried(name, fact, False, candidate)
+        if result is None:
+            break
+        _check_jumps(run)
+        nodes = (*run, candidate)
+        needed = _live_in(level, run, site.locals_before(run[0])) | (
+            _needed(level, candidate) - does.bound
+        )
+        collector = Collector(
+            site, nodes, needed=needed, data=level.data, facts=site.locals_before(run[0]),
+            cut=False, broken=site.node,
+        )  # fmt: skip
+        _check_own(run)
+        return Piece(level, run, collector.collect(), (result,), tail=candidate)
+    raise Refused("nothing makes a tensor of it")
+
+
+def _is_guarded(site: Site, node: cst.CSTNode, statement: cst.CSTNode) -> bool:
+    for outer in site.ancestors(node):
+        if outer is statement:
+            return False
+        if isinstance(outer, cst.BaseComp | cst.Lambda | cst.IfExp | cst.BooleanOperation):
+            return True
+    return True
+
+
+def _earlier(body: list[cst.CSTNode], start: int, why: NeedsBefore) -> int:
+    for index in range(start - 1, -1, -1):
+        does = activity(body[index])
+        if why.names & (does.bound | does.mutates):
+            return index
+    raise why
+
+
+def _later(body: list[cst.CSTNode], end: int, why: NeedsAfter) -> int:
+    for index in range(end + 1, len(body)):
+        if why.names & activity(body[index]).reads:
+            return index
+    raise why
+
+
+def _run(
+    level: Level, body: list[cst.CSTNode], start: int, end: int, numbers: bool, *, whole: bool
+) -> Piece:
+    site, function = level.site, level.function
+    run = tuple(body[start : end + 1])
+    _check_jumps(run)
+    does = _check_own(run)
+    returns = [node for node in walk(cst.IndentedBlock(list(run))) if isinstance(node, cst.Return)]  # type: ignore[arg-type]
+    ends = bool(returns)
+    last = run[-1]
+    if ends and not (whole and end == len(body) - 1 and _always_returns(last)):
+        raise Refused("it may return early") if not whole else NeedsAfterAll(body, end)
+    facts: Mapping[str, Fact] = site.locals_before(run[0])
+    live_in = _live_in(level, run, facts)
+    if ends:
+        results = returned_results(site, returns, numbers)
+    else:
+        out = frozenset(does.bound & live_after(function, last))
+        results = written_results(site, run, out, numbers)
+    collector = Collector(
+        site, run, needed=frozenset(live_in), data=level.data, facts=facts,
+        cut=False, broken=site.node,
+    )  # fmt: skip
+    inputs = collector.collect()
+    return Piece(level, run, inputs, results, ends)
+
+
+def _live_in(level: Level, run: Sequence[cst.CSTNode], facts: Mapping[str, Fact]) -> frozenset[str]:
+    """Local names whose value the run takes from before it."""
+    scope = cst.FunctionDef(cst.Name("_"), cst.Parameters(), cst.IndentedBlock(list(run)))  # type: ignore[arg-type]
+    found = live_before(scope, run[0]) & frozenset(_locals(level))
+    certain = definitely_bound_before(level.function, run[0])
+    return frozenset(name for name in found if name in certain or name in facts)
+
+
+def _check_own(run: Sequence[cst.CSTNode]) -> Activity:
+    does = activity(*run)
+    if does.dynamic or does.global_writes or does.globals or does.nonlocals or does.closure_writes:
+        raise Refused("it binds names further out, or looks at its own frame")
+    for text in sorted(does.attribute_writes):
+        raise Refused(f"it sets `{text}`")
+    return does
+
+
+class NeedsAfterAll(NeedsAfter):
+    """A run that returns somewhere inside must go on to the end of its function."""
+
+    def __init__(self, body: list[cst.CSTNode], end: int) -> None:
+        if end == len(body) - 1:
+            raise Refused("it may return early")
+        names = activity(body[end + 1]).reads or frozenset({code(body[end + 1])})
+        super().__init__(frozenset(names))
+
+
+def _always_returns(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.SimpleStatementLine):
+        return isinstance(node.body[-1], cst.Return | cst.Raise)
+    if isinstance(node, cst.If):
+        orelse = node.orelse
+        inner = orelse.body if isinstance(orelse, cst.Else) else orelse
+        return orelse is not None and _ends(node.body) and inner is not None and _ends(inner)
+    if isinstance(node, cst.With):
+        return _ends(node.body)
+    return False
+
+
+def _ends(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.IndentedBlock):
+        return _always_returns(node.body[-1])
+    return _always_returns(node)
+
+
+def _check_jumps(run: Sequence[cst.CSTNode]) -> None:
+    for statement in run:
+        stack: list[tuple[cst.CSTNode, bool]] = [(statement, False)]
+        while stack:
+            node, inside = stack.pop()
+            if isinstance(node, cst.Break | cst.Continue) and not inside:
+                raise Refused("it leaves a loop further out")
+            if isinstance(node, cst.Yield | cst.Await | cst.Del):
+                raise Refused("it suspends, or deletes names")
+            if isinstance(node, cst.FunctionDef | cst.ClassDef | cst.NamedExpr):
+                raise Refused("it defines a function, or binds a name within an expression")
+            if isinstance(node, cst.Import | cst.ImportFrom):
+                raise Refused("it imports")
+            loop = inside or isinstance(node, cst.For | cst.While)
+            stack += [(child, loop) for child in node.children]

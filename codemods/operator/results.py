@@ -1,0 +1,187 @@
+"""What a piece gives: tensors as they are; arrays, numbers and tables of them read back.
+
+An operator returns tensors.  An array comes back as ``op(...).numpy()``, a number as a tensor of
+its kind and ``.item()``, a table with constant keys is built again from its parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Site
+from gbfix.schema import Fact
+
+from .inputs import NeedsAfter, Refused, is_plain_tensor
+
+_NUMBER_DTYPES = {"int": "torch.int64", "float": "torch.float64", "bool": "torch.bool"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One value of the piece.
+
+    ``name`` is what the piece binds (empty for what it returns), ``kind`` one of ``tensor``,
+    ``ndarray``, ``int``, ``float``, ``bool``, ``none``, ``dict`` and ``tuple`` (with ``parts``).
+    """
+
+    name: str
+    kind: str
+    fact: Fact
+    node: cst.BaseExpression | None = None
+    parts: tuple[Result, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind in _NUMBER_DTYPES
+
+    @property
+    def dtype(self) -> str:
+        return _NUMBER_DTYPES.get(self.kind) or self.fact.dtype or "torch.float32"
+
+    def leaves(self) -> list[Result]:
+        if self.kind in ("dict", "tuple"):
+            return [leaf for part in self.parts for leaf in part.leaves()]
+        return [] if self.kind == "none" else [self]
+
+
+def carried(name: str, fact: Fact | None, numbers: bool,
+            node: cst.BaseExpression | None = None) -> Result | None:  # fmt: skip
+    """How a value is carried; None where it cannot be."""
+    if fact is None:
+        return None
+    if is_plain_tensor(fact):
+        if fact.requires_grad:
+            raise Refused("a gradient goes through it")
+        return Result(name, "tensor", fact, node)
+    if fact.kind == "none":
+        return Result(name, "none", fact, node)
+    if not numbers:
+        return None
+    if fact.kind == "ndarray" and fact.shape is not None:
+        if not (fact.dtype or "").startswith(("float", "int", "bool", "uint8")):
+            return None
+        tensor = dataclasses.replace(fact, dtype=f"torch.{fact.dtype}")
+        return Result(name, "ndarray", tensor, node)
+    if fact.kind in _NUMBER_DTYPES and fact.type == fact.kind:
+        return Result(name, fact.kind, fact, node)
+    if fact.kind == "tuple" and fact.type == "tuple" and fact.items:
+        return _several(name, "tuple", fact, numbers, node)
+    keys = fact.keys or ()
+    told = bool(fact.items) and len(keys) == len(fact.items or ())
+    if fact.type == "dict" and told and all(key.isidentifier() for key in keys):
+        return _several(name, "dict", fact, numbers, node)
+    return None
+
+
+def _several(
+    name: str, kind: str, fact: Fact, numbers: bool, node: cst.BaseExpression | None
+) -> Result | None:
+    nodes: list[cst.BaseExpression | None] = [None] * len(fact.items or ())
+    if kind == "tuple" and isinstance(node, cst.Tuple) and len(node.elements) == len(nodes):
+        nodes = [element.value for element in node.elements]
+    parts = [carried("", item, numbers, n) for item, n in zip(fact.items or (), nodes, strict=True)]
+    if any(part is None or part.kind == "none" for part in parts):
+        return None
+    return Result(name, kind, fact, node, tuple(p for p in parts if p is not None), fact.keys or ())
+
+
+def single_result(site: Site, node: cst.BaseExpression, numbers: bool) -> Result:
+    """The result of one expression; raises `Refused`."""
+    fact = site.fact(node)
+    found = carried("", fact, numbers, node)
+    if found is None or found.kind == "none":
+        kind = "unknown" if fact is None else (fact.type or fact.kind)
+        raise Refused(f"`{code(node)[:60]}` gives what an operator cannot (`{kind}`)")
+    return found
+
+
+def written_results(
+    site: Site, run: Sequence[cst.CSTNode], names: frozenset[str], numbers: bool
+) -> tuple[Result, ...]:
+    """The names that a run binds and that are read afterwards, in the order of their binding."""
+    found: list[tuple[tuple[int, int], Result]] = []
+    for name in sorted(names):
+        fact, where, node = _after(site, run, name)
+        result = carried(name, fact, numbers, node)
+        if result is None or result.kind == "none":
+            raise NeedsAfter(frozenset({name}))
+        found.append((where, result))
+    return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+
+
+def _after(
+    site: Site, run: Sequence[cst.CSTNode], name: str
+) -> tuple[Fact | None, tuple[int, int], cst.BaseExpression | None]:
+    """The fact of a name after a run, where it is bound, and the expression that it is bound to."""
+    value: cst.BaseExpression | None = None
+    where = (site.span(run[-1]).end_line + 1, 0)
+    count = 0
+    for statement in run:
+        for node in walk(statement):
+            if isinstance(node, cst.Name) and node.value == name:
+                holder = site.parent(node)
+                span = site.span(node)
+                where = min(where, (span.line, span.column))
+                if isinstance(holder, cst.AssignTarget) and holder.target is node:
+                    assign = site.parent(holder)
+                    if isinstance(assign, cst.Assign):
+                        value = assign.value
+                        count += 1
+    end = site.span(run[-1]).end_line
+    lines = sorted(_lines_after(site, end))
+    for line in lines:
+        fact = site.facts.locals_before(line).get(name)
+        if fact is not None:
+            return fact, where, value if count == 1 else None
+    seen = site.fact(value) if value is not None and count == 1 else None
+    return seen, where, value if count == 1 else None
+
+
+def _lines_after(site: Site, end: int) -> set[int]:
+    function = site.function
+    assert function is not None
+    return {
+        site.span(node).line
+        for node in walk(function.body)
+        if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        and site.span(node).line > end
+    }
+
+
+def returned_results(
+    site: Site, returns: Sequence[cst.Return], numbers: bool
+) -> tuple[Result, ...]:
+    """What a run that ends its function returns, the same at every ``return``."""
+    found: Result | None = None
+    for node in returns:
+        if node.value is None:
+            continue
+        fact = site.fact(node.value)
+        if fact is None and isinstance(node.value, cst.Name):
+            fact = site.locals_before(site.statement_of(node)).get(node.value.value)
+        if fact is None and isinstance(node.value, cst.Tuple):
+            continue  # not reached
+        if fact is None:
+            continue
+        result = carried("", fact, numbers, node.value)
+        if result is None:
+            raise Refused(f"`{code(node)[:60]}` gives what an operator cannot")
+        if found is not None and _shape(found) != _shape(result):
+            raise Refused("it returns values of different kinds")
+        found = found or result
+        if found is not None and len(returns) > 1:
+            found = dataclasses.replace(found, node=None)
+    if found is None:
+        raise Refused("its result was not seen")
+    return () if found.kind == "none" else (found,)
+
+
+def _shape(result: Result) -> object:
+    dims = len(result.fact.shape) if result.fact.shape is not None else None
+    return (result.kind, result.dtype if result.kind == "tensor" else "", dims, result.keys,
+            tuple(_shape(part) for part in result.parts))  # fmt: skip

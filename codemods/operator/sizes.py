@@ -1,0 +1,595 @@
+"""How large a piece's results are, told from its text: the sizes that a fake names.
+
+A small abstract run: tensors, arrays and nested lists are values with sizes, numbers are texts
+over the operator's parameters (``x.shape[0] - n + 1``), each with the number that was recorded.
+What the text does not tell is left open; what filters (``if`` in a comprehension, a set) is said
+to depend on the data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import params_of
+from gbfix.analysis.scopes import module_bindings
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Site
+from gbfix.schema import Fact
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """A number over the operator's parameters; ``data`` says that values decide it."""
+
+    text: str = ""
+    value: int | None = None
+    data: bool = False
+
+    @property
+    def known(self) -> bool:
+        return bool(self.text)
+
+
+Loops = tuple[Size, ...]
+OPEN = Size()
+DATA = Size(data=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """``sizes`` of a tensor, an array or nested lists; a number has none, and may have ``size``.
+
+    ``parts`` are the values of a tuple, where they are told apart.
+    """
+
+    sizes: tuple[Size, ...] | None = None
+    size: Size = OPEN
+    parts: tuple[Value, ...] | None = None
+
+    @property
+    def item(self) -> Value:
+        if self.parts:
+            return self.parts[0] if len(set(self.parts)) == 1 else UNKNOWN
+        return Value(self.sizes[1:]) if self.sizes else UNKNOWN
+
+    @property
+    def length(self) -> Size:
+        if self.parts is not None:
+            return Size(str(len(self.parts)), len(self.parts))
+        return self.sizes[0] if self.sizes else OPEN
+
+
+UNKNOWN = Value()
+NUMBER = Value(())
+
+_SAME = words(
+    """cpu detach numpy float double half long int bool clone contiguous to type copy tolist abs exp
+    log sigmoid tanh relu argsort astype round clip clamp cuda item_ sort neg sqrt square ravel_
+    softmax log_softmax cumsum isnan isfinite floor ceil sign type_as requires_grad_ list tuple
+    sorted reversed asarray array tensor as_tensor from_numpy ascontiguousarray zeros_like ones_like
+    empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
+    expm1 log1p sin cos interp digitize searchsorted_"""
+)
+_REDUCE = words(
+    "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
+)
+_BY_SHAPE = words("zeros ones empty full rand randn randint_ new_zeros new_ones new_empty new_full")
+_MAX_DEPTH = 5
+
+
+def fact_value(fact: Fact | None, name: str = "") -> Value:
+    """What a parameter of the operator is: its sizes are texts."""
+    if fact is None:
+        return UNKNOWN
+    if fact.kind in ("tensor", "ndarray") and fact.shape is not None:
+        return Value(
+            tuple(Size(f"{name}.shape[{n}]", size) for n, size in enumerate(fact.shape))
+            if name
+            else tuple(OPEN for _ in fact.shape)
+        )
+    if fact.kind == "int":
+        value = fact.value if isinstance(fact.value, int) else None
+        return Value((), Size(name, value) if name else OPEN)
+    if fact.kind in ("float", "bool", "str"):
+        return NUMBER
+    if fact.kind in ("list", "tuple"):
+        length = len(fact.items) if fact.items is not None else None
+        first = fact_value((fact.items or (None,))[0])
+        inner = first.sizes or ()
+        return Value((Size(f"len({name})", length) if name else OPEN, *inner))
+    return UNKNOWN
+
+
+def combined(left: Size, right: Size, operator: str) -> Size:
+    """The size of a sum, a difference, a product or a quotient of sizes."""
+    if left.data or right.data:
+        return DATA
+    if not left.known or not right.known:
+        return OPEN
+    number: int | None = None
+    a, b = left.value, right.value
+    if a is not None and b is not None:
+        match operator:
+            case "+":
+                number = a + b
+            case "-":
+                number = a - b
+            case "*":
+                number = a * b
+            case "//" if b:
+                number = a // b
+            case _:
+                return OPEN
+    if operator == "+" and "0" in (left.text, right.text):
+        return right if left.text == "0" else left
+    if left.text.isdigit() and right.text.isdigit() and number is not None:
+        return Size(str(number), number)
+    if operator == "*" and "1" in (left.text, right.text):
+        return right if left.text == "1" else left
+    texts = [left.text, right.text]
+    for place, text in enumerate(texts):
+        if " " in text and (operator != "+" and (operator != "-" or place)):
+            texts[place] = f"({text})"
+    # `n - 1 + 1` reads badly
+    if operator == "-" and right.text.isdigit() and left.text.endswith(f" + {right.text}"):
+        return Size(left.text[: -len(right.text) - 3], number)
+    if operator == "+" and right.text.isdigit() and left.text.endswith(f" - {right.text}"):
+        return Size(left.text[: -len(right.text) - 3], number)
+    return Size(f"{texts[0]} {operator} {texts[1]}", number)
+
+
+class Reader:
+    """Reads statements and expressions of one file; ``known`` says what nodes and names are."""
+
+    def __init__(
+        self, site: Site, names: Mapping[str, Value], nodes: Mapping[cst.CSTNode, Value],
+        depth: int = 0,
+    ) -> None:  # fmt: skip
+        self.site = site
+        self.names = dict(names)
+        self.nodes = nodes
+        self.depth = depth
+        self.returned: list[Value] = []
+        #: In how many loops a name was last bound.
+        self.born: dict[str, int] = {}
+
+    # -- statements --------------------------------------------------------------------------
+
+    def run(self, statements: Sequence[cst.CSTNode], loops: Loops = ()) -> None:
+        """``loops`` are how often the loops around them run, outermost first."""
+        for statement in statements:
+            self.statement(statement, loops)
+
+    def statement(self, node: cst.CSTNode, loops: Loops) -> None:
+        match node:
+            case cst.SimpleStatementLine(body=body) | cst.SimpleStatementSuite(body=body):
+                for small in body:
+                    self.small(small, loops)
+            case cst.IndentedBlock(body=body):
+                self.run(body, loops)
+            case cst.For(target=target, iter=iterable, body=body):
+                value = self.value(iterable)
+                self.bind(target, value.item)
+                self.statement(body, (*loops, value.length))
+                if any(isinstance(x, cst.Break | cst.Continue) for x in walk(body)):
+                    self.forget_appended(body)
+            case cst.With(body=body) | cst.Try(body=body):
+                self.statement(body, loops)
+            case cst.If(body=body, orelse=orelse):
+                before = dict(self.names)
+                self.statement(body, loops)
+                then = self.names
+                self.names = before
+                if orelse is not None:
+                    inner = orelse.body if isinstance(orelse, cst.Else) else orelse
+                    self.statement(inner, loops)
+                for name in {*then, *self.names}:
+                    one = then.get(name) or self.names.get(name) or UNKNOWN
+                    self.names[name] = merged(one, self.names.get(name) or one, DATA)
+            case cst.While(body=body):
+                self.statement(body, (*loops, DATA))
+
+    def forget_appended(self, body: cst.CSTNode) -> None:
+        for node in walk(body):
+            match node:
+                case cst.Call(func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append"))):
+                    old = self.names.get(name, UNKNOWN)
+                    if old.sizes:
+                        self.names[name] = Value((DATA, *old.sizes[1:]))
+
+    def small(self, node: cst.BaseSmallStatement, loops: Loops) -> None:
+        match node:
+            case cst.Assign(targets=targets, value=value):
+                found = self.value(value)
+                for target in targets:
+                    self.bind(target.target, found)
+                    if isinstance(target.target, cst.Name):
+                        self.born[target.target.value] = len(loops)
+            case cst.AnnAssign(target=target, value=value) if value is not None:
+                self.bind(target, self.value(value))
+            case cst.Return(value=value) if value is not None:
+                self.returned.append(self.value(value))
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr), args=[
+                argument
+            ])) if attr.value == "append":  # fmt: skip
+                old = self.names.get(name, UNKNOWN)
+                item = combine_parts(self.value(argument.value))
+                rounds = product(loops[self.born.get(name, len(loops)) :])
+                length = old.length if old.sizes else OPEN
+                self.names[name] = Value((combined(length, rounds, "+"), *(item.sizes or ())))
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr))):
+                if attr.value in ("extend", "insert", "pop", "remove", "add"):
+                    old = self.names.get(name, UNKNOWN)
+                    self.names[name] = Value((DATA, *(old.sizes or (OPEN,))[1:]))
+
+    def bind(self, target: cst.BaseExpression, value: Value) -> None:
+        match target:
+            case cst.Name(name):
+                self.names[name] = value
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+                for place, element in enumerate(elements):
+                    part = UNKNOWN
+                    if value.parts is not None and place < len(value.parts):
+                        part = value.parts[place]
+                    elif value.sizes:
+                        part = value.item
+                    self.bind(element.value, part)
+
+    # -- expressions -------------------------------------------------------------------------
+
+    def value(self, node: cst.BaseExpression) -> Value:
+        if node in self.nodes:
+            return self.nodes[node]
+        found = self.read(node)
+        return found if found is not None else UNKNOWN
+
+    def read(self, node: cst.BaseExpression) -> Value | None:
+        match node:
+            case cst.Name(name):
+                return self.names.get(name)
+            case cst.Integer(value=text):
+                return Value((), Size(text, int(text, 0)))
+            case cst.Float() | cst.SimpleString() | cst.Comparison() | cst.FormattedString():
+                return NUMBER if not isinstance(node, cst.Comparison) else self.compared(node)
+            case cst.UnaryOperation(expression=inner):
+                found = self.value(inner)
+                return Value(found.sizes)
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                parts = tuple(self.value(element.value) for element in elements)
+                if isinstance(node, cst.Tuple):
+                    return Value(parts=parts)
+                return Value((Size(str(len(parts)), len(parts)), *_inner(parts)))
+            case cst.ListComp() | cst.GeneratorExp():
+                return self.comprehension(node)
+            case cst.BinaryOperation(left=left, operator=operator, right=right):
+                return self.binary(left, operator, right)
+            case cst.IfExp(body=body, orelse=orelse):
+                return merged(self.value(body), self.value(orelse))
+            case cst.Attribute():
+                return self.attribute(node)
+            case cst.Subscript():
+                return self.subscript(node)
+            case cst.Call():
+                return self.call(node)
+        return None
+
+    def compared(self, node: cst.Comparison) -> Value:
+        found = self.value(node.left)
+        return Value(found.sizes) if found.sizes is not None else NUMBER
+
+    def comprehension(self, node: cst.ListComp | cst.GeneratorExp) -> Value:
+        before = dict(self.names)
+        clause = node.for_in
+        value = self.value(clause.iter)
+        self.bind(clause.target, value.item)
+        length = value.length
+        inner = clause.inner_for_in
+        filtered = bool(clause.ifs)
+        while inner is not None:
+            more = self.value(inner.iter)
+            self.bind(inner.target, more.item)
+            length = combined(length, more.length, "*")
+            filtered = filtered or bool(inner.ifs)
+            inner = inner.inner_for_in
+        item = self.value(node.elt)
+        self.names = before
+        if item.parts is not None:
+            return Value((DATA if filtered else length, *(combine_parts(item).sizes or ())))
+        return Value((DATA if filtered else length, *(item.sizes or ())))
+
+    def binary(
+        self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
+    ) -> Value:
+        one, other = self.value(left), self.value(right)
+        if isinstance(left, cst.List) and isinstance(operator, cst.Multiply):
+            inner = one.sizes or ()
+            length = combined(inner[0], other.size, "*") if inner else OPEN
+            return Value((length, *inner[1:]))
+        sign = {cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.FloorDivide: "//"}
+        if one.sizes == () and other.sizes == ():
+            text = sign.get(type(operator), "")
+            return Value((), combined(one.size, other.size, text) if text else OPEN)
+        if isinstance(operator, cst.Add) and isinstance(left, cst.List | cst.ListComp):
+            return Value((combined(one.length, other.length, "+"), *(one.sizes or ())[1:]))
+        if isinstance(operator, cst.MatrixMultiply):
+            return UNKNOWN
+        return broadcast(one, other)
+
+    def attribute(self, node: cst.Attribute) -> Value:
+        base = self.value(node.value)
+        match node.attr.value:
+            case "shape":
+                if base.sizes is not None:
+                    return Value(parts=tuple(Value((), size) for size in base.sizes))
+            case "ndim":
+                return NUMBER
+            case "T":
+                if base.sizes is not None:
+                    return Value(tuple(reversed(base.sizes)))
+        return UNKNOWN
+
+    def subscript(self, node: cst.Subscript) -> Value:
+        base = self.value(node.value)
+        if base.parts is not None and len(node.slice) == 1:
+            index = code(node.slice[0].slice)
+            if index.lstrip("-").isdigit() and -len(base.parts) <= int(index) < len(base.parts):
+                return base.parts[int(index)]
+            return base.item
+        if not base.sizes:
+            return UNKNOWN
+        sizes = list(base.sizes)
+        found: list[Size] = []
+        for element in node.slice:
+            if not sizes:
+                return UNKNOWN
+            size = sizes.pop(0)
+            if isinstance(element.slice, cst.Slice):
+                found.append(self.sliced(element.slice, size))
+                continue
+            index_value = self.value(cst.ensure_type(element.slice, cst.Index).value)
+            if index_value.sizes is None:
+                return UNKNOWN
+            chooser = cst.ensure_type(element.slice, cst.Index).value
+            fact = self.site.fact(chooser)
+            if isinstance(chooser, cst.Comparison) or "bool" in ((fact and fact.dtype) or ""):
+                found.append(DATA)  # a mask
+                continue
+            found += index_value.sizes
+        return Value((*found, *sizes))
+
+    def sliced(self, node: cst.Slice, size: Size) -> Size:
+        if node.lower is None and node.upper is None and node.step is None:
+            return size
+        if node.step is None and node.upper is None and isinstance(node.lower, cst.Integer):
+            return combined(size, Size(node.lower.value, int(node.lower.value)), "-")
+        if node.step is None and node.lower is None and code(node.upper or node).startswith("-"):
+            text = code(node.upper or node)[1:]
+            return combined(size, Size(text, int(text)), "-") if text.isdigit() else OPEN
+        return OPEN
+
+    def call(self, node: cst.Call) -> Value:
+        func = node.func
+        last = func.attr.value if isinstance(func, cst.Attribute) else code(func)
+        arguments = [a.value for a in node.args if a.keyword is None and not a.star]
+        keywords = {a.keyword.value: a.value for a in node.args if a.keyword is not None}
+        receiver: cst.BaseExpression | None = None
+        if isinstance(func, cst.Attribute) and self.value(func.value) is not UNKNOWN:
+            receiver = func.value
+        operands = ([receiver] if receiver is not None else []) + arguments
+        if not operands:
+            return Value((Size("0", 0),)) if last == "list" else UNKNOWN
+        first = self.value(operands[0])
+        rest = operands[1:]
+        match last:
+            case "len":
+                return Value((), first.length)
+            case "int" | "float" | "bool" | "item" | "str":
+                return Value((), first.size if last == "int" else OPEN)
+            case "numel":
+                return Value((), product(first.sizes))
+            case "size" | "dim" if receiver is not None:
+                if rest and first.sizes is not None and code(rest[0]).lstrip("-").isdigit():
+                    return Value((), first.sizes[int(code(rest[0]))])
+                if last == "size" and first.sizes is not None:
+                    return Value(parts=tuple(Value((), size) for size in first.sizes))
+            case "range" | "arange":
+                return self.ranged(arguments)
+            case "enumerate":
+                item = Value(parts=(NUMBER, first.item))
+                return _Listing((first.length,), OPEN, None, item)
+            case "zip":
+                items = tuple(self.value(each).item for each in arguments)
+                lengths = [self.value(each).length for each in arguments]
+                known = next((size for size in lengths if size.known), lengths[0])
+                return _Listing((known,), OPEN, None, Value(parts=items))
+            case "set" | "unique" | "nonzero" | "filter" | "masked_select":
+                return Value((DATA, *(first.sizes or (OPEN,))[1:]))
+            case "flatten" | "ravel" if not rest:
+                return Value((product(first.sizes),)) if first.sizes is not None else UNKNOWN
+            case "view" | "reshape":
+                return self.shaped(rest, first)
+            case "stack" if "dim" not in keywords and len(rest) == 0:
+                return Value(first.sizes)
+            case "diag" | "diagonal" if first.sizes is not None and len(first.sizes) == 2:
+                return Value(first.sizes[:1])
+            case "unsqueeze" if first.sizes is not None and rest and code(rest[0]).isdigit():
+                place = int(code(rest[0]))
+                return Value((*first.sizes[:place], Size("1", 1), *first.sizes[place:]))
+            case "eye":
+                return Value((first.size, first.size))
+            case "maximum" | "minimum" | "where" if len(operands) > 1:
+                found = first
+                for each in rest:
+                    found = broadcast(found, self.value(each))
+                return found
+        if last in _BY_SHAPE or (last == "full" and arguments):
+            shape = arguments[:1] if last in ("full", "new_full") else arguments
+            shape = [keywords["size"]] if "size" in keywords else shape
+            return self.shaped(shape, UNKNOWN)
+        if last in _REDUCE:
+            return self.reduced(first, rest, keywords)
+        if last in _SAME:
+            return combine_parts(first)
+        return self.followed(node)
+
+    def ranged(self, arguments: Sequence[cst.BaseExpression]) -> Value:
+        sizes = [self.value(each).size for each in arguments]
+        if len(sizes) == 1:
+            return Value((sizes[0],))
+        if len(sizes) == 2:
+            if sizes[0].text == "0":
+                return Value((sizes[1],))
+            return Value((combined(sizes[1], sizes[0], "-"),))
+        return Value((OPEN,))
+
+    def shaped(self, arguments: Sequence[cst.BaseExpression], of: Value) -> Value:
+        if len(arguments) == 1:
+            only = self.value(arguments[0])
+            if only.parts is not None:
+                found = tuple(part.size for part in only.parts)
+            elif only.sizes == ():
+                found = (only.size,)
+            elif isinstance(arguments[0], cst.List):
+                found = tuple(self.value(e.value).size for e in arguments[0].elements)
+            else:
+                return UNKNOWN
+        else:
+            found = tuple(self.value(each).size for each in arguments)
+        if len(found) == 1 and code(arguments[0]) == "-1":
+            return Value((product(of.sizes),))
+        if any(code(each) == "-1" for each in arguments):
+            return Value(tuple(OPEN if not size.known else size for size in found))
+        return Value(found)
+
+    def reduced(
+        self, value: Value, rest: Sequence[cst.BaseExpression],
+        keywords: Mapping[str, cst.BaseExpression],
+    ) -> Value:  # fmt: skip
+        where = next((keywords[k] for k in ("dim", "axis") if k in keywords), None)
+        if where is None and rest:
+            where = rest[0]
+        if value.sizes is None:
+            return UNKNOWN
+        if where is None:
+            return NUMBER
+        text = code(where)
+        if not text.lstrip("-").isdigit() or not -len(value.sizes) <= int(text) < len(value.sizes):
+            return UNKNOWN
+        place = int(text) % len(value.sizes)
+        kept = (Size("1", 1),) if "keepdim" in keywords or "keepdims" in keywords else ()
+        return Value((*value.sizes[:place], *kept, *value.sizes[place + 1 :]))
+
+    def followed(self, node: cst.Call) -> Value:
+        """What a function or method of the same file gives for these arguments."""
+        if self.depth >= _MAX_DEPTH:
+            return UNKNOWN
+        function: cst.CSTNode | None = None
+        skip = 0
+        if isinstance(node.func, cst.Name):
+            bound = module_bindings(self.site.module).get(node.func.value, ())
+            function = bound[0] if len(bound) == 1 else None
+        elif isinstance(node.func, cst.Attribute):
+            found = methods_named(self.site, node.func.attr.value)
+            function = found[0] if len(found) == 1 else None
+            static = isinstance(function, cst.FunctionDef) and any(
+                code(each.decorator) == "staticmethod" for each in function.decorators
+            )
+            skip = 0 if static else 1
+        if not isinstance(function, cst.FunctionDef):
+            return UNKNOWN
+        names: dict[str, Value] = {}
+        parameters = params_of(function.params)[skip:]
+        for parameter in parameters:
+            if parameter.default is not None:
+                names[parameter.name.value] = self.value(parameter.default)
+        plain = [a for a in node.args if a.keyword is None and not a.star]
+        for parameter, argument in zip(parameters, plain, strict=False):
+            names[parameter.name.value] = self.value(argument.value)
+        for argument in node.args:
+            if argument.keyword is not None:
+                names[argument.keyword.value] = self.value(argument.value)
+        reader = Reader(self.site, names, {}, self.depth + 1)
+        reader.statement(function.body, ())
+        return reader.result()
+
+    def result(self) -> Value:
+        if not self.returned:
+            return UNKNOWN
+        found = self.returned[0]
+        for each in self.returned[1:]:
+            found = merged(found, each)
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Listing(Value):
+    each: Value = UNKNOWN
+
+    @property
+    def item(self) -> Value:
+        return self.each
+
+
+def _inner(parts: Sequence[Value]) -> tuple[Size, ...]:
+    return (parts[0].sizes or ()) if parts else ()
+
+
+def combine_parts(value: Value) -> Value:
+    """A tuple as what ``torch.tensor`` makes of it."""
+    if value.parts is None:
+        return value
+    inner = value.parts[0].sizes if value.parts else ()
+    return Value((value.length, *(inner or ())))
+
+
+def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
+    """The methods of that name of all classes of the file."""
+    return [
+        line
+        for statement in site.module.body
+        if isinstance(statement, cst.ClassDef)
+        for line in statement.body.body
+        if isinstance(line, cst.FunctionDef) and line.name.value == name
+    ]
+
+
+def product(sizes: Sequence[Size] | None) -> Size:
+    if sizes is None:
+        return OPEN
+    found = Size("1", 1)
+    for size in sizes:
+        found = combined(found, size, "*")
+    return found
+
+
+def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
+    """What is known of a value that is the one or the other."""
+    if one == other or other is UNKNOWN:
+        return one
+    if one is UNKNOWN:
+        return other
+    if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
+        return UNKNOWN
+    return Value(
+        tuple(
+            a if a == b else (DATA if a.data or b.data else differing)
+            for a, b in zip(one.sizes, other.sizes, strict=True)
+        )
+    )
+
+
+def broadcast(one: Value, other: Value) -> Value:
+    """The sizes of an elementwise operation."""
+    if one.sizes is None or other.sizes is None:
+        return UNKNOWN
+    long, short = sorted((one.sizes, other.sizes), key=len, reverse=True)
+    found = list(long)
+    for place, size in enumerate(short, len(long) - len(short)):
+        if found[place].text == "1":
+            found[place] = size
+        elif found[place] != size and size.text != "1":
+            found[place] = found[place] if found[place].known else size
+    return Value(tuple(found))

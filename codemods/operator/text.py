@@ -1,0 +1,388 @@
+"""The text of a patch: the operator above its function, and its call in the place of the piece."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import libcst as cst
+
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Edit, Site
+
+from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
+from .fakes import Fake
+from .inputs import Parameter, Refused
+from .pieces import Piece
+from .results import Result
+
+_WIDTH = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """A piece with all that its text needs."""
+
+    piece: Piece
+    name: str
+    torch: str
+    fake: Fake
+    ordered: bool
+    changed: tuple[str, ...]
+    detached: frozenset[str]
+
+
+def name_for(piece: Piece) -> str:
+    """A name out of the code's own words."""
+    site, function = piece.level.site, piece.level.function
+    own = function.name.value
+    if piece.is_expression or len(piece.nodes) == 1:
+        for node in walk(piece.nodes[0]):
+            if isinstance(node, cst.Call):
+                fact = site.fact(node.func)
+                if fact is not None and fact.in_project and fact.kind == "function":
+                    last = code(node.func).rpartition(".")[2]
+                    return operator_name(site, f"{last.lstrip('_')}_op")
+    bound = piece.results[0].name if piece.results else ""
+    if own in ("forward", "__call__", "main", "step") and bound:
+        return operator_name(site, f"compute_{bound}")
+    return operator_name(site, f"{own.strip('_')}_op")
+
+
+def write(operator: Operator, edit: Edit) -> None:
+    """Put the operator above its function, and the call in the place of the piece."""
+    piece = operator.piece
+    site = piece.level.site
+    place(site, edit, _definition(operator))
+    for method in piece.inputs.static:
+        _make_static(site, edit, method)
+    if piece.is_expression:
+        node = cast(cst.BaseExpression, piece.nodes[0])
+        if piece.results[0].parts:
+            raise Refused("several values within an expression")
+        new: cst.CSTNode = cst.parse_expression(_read_back(piece.results[0], _call(operator)))
+        edit.replace(node, new.with_changes(lpar=node.lpar, rpar=node.rpar) if node.lpar else new)
+        return
+    first, *rest = piece.nodes
+    lines = _statements(operator)
+    lines[0] = lines[0].with_changes(leading_lines=getattr(first, "leading_lines", ()))
+    edit.replace(first, *lines)
+    if piece.tail is not None:
+        edit.replace(piece.tail, cst.Name(piece.results[0].name))
+    for other in rest:
+        edit.moved(cast(cst.BaseStatement, other))
+    # A diff may show the new lines below those that moved.
+    edit.insert_after(piece.nodes[-1])
+    top = site.top_level_statement(site.node)
+    below = site.module.body[site.module.body.index(top) + 1 :]
+    if below:
+        edit.insert_before(below[0])
+
+
+# -- the operator ----------------------------------------------------------------------------------
+
+
+def _definition(operator: Operator) -> list[cst.BaseStatement]:
+    piece, torch = operator.piece, operator.torch
+    site = piece.level.site
+    changed = ", ".join(f'"{name}"' for name in operator.changed)
+    changed += "," if len(operator.changed) == 1 else ""
+    parameters = ", ".join(f"{p.name}: {_in(p.annotation, torch)}" for p in piece.inputs.parameters)
+    head = f"def {operator.name}({parameters}) -> {_returns(piece, torch)}:\n"
+    if len(head) > _WIDTH:
+        head = f"def {operator.name}(\n    {parameters},\n) -> {_returns(piece, torch)}:\n"
+    text = (
+        f'@{torch}.library.custom_op("{namespace(site)}::{operator.name}", '
+        f"mutates_args=({changed}))\n{head}    BODY\n\n\n"
+    )
+    text += _fake_text(operator)
+    if operator.ordered:
+        text += f"\n\n{operator.name}.register_effect({torch}.library.EffectType.ORDERED)\n"
+    body = _body(operator)
+
+    class Put(cst.CSTTransformer):
+        def leave_IndentedBlock(
+            self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+        ) -> cst.IndentedBlock:
+            first = original_node.body[0]
+            if isinstance(first, cst.SimpleStatementLine) and code(first).strip() == "BODY":
+                return updated_node.with_changes(body=body)
+            return updated_node
+
+    return [cast(cst.BaseStatement, line.visit(Put())) for line in define(site, text)]
+
+
+def _in(text: str, torch: str) -> str:
+    return re.sub(r"\btorch\.", f"{torch}.", text)
+
+
+def _returns(piece: Piece, torch: str) -> str:
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if not leaves:
+        return "None"
+    if len(leaves) == 1:
+        return f"{torch}.Tensor"
+    return f"tuple[{', '.join(f'{torch}.Tensor' for _ in leaves)}]"
+
+
+def _fake_text(operator: Operator) -> str:
+    names = ", ".join(p.name for p in operator.piece.inputs.parameters)
+    fake = operator.fake
+    if not fake.lines and len(names) + len(fake.text) + len(operator.name) < _WIDTH - 26:
+        return f"{operator.name}.register_fake(lambda {names}: {fake.text})\n"
+    lines = "".join(f"    {line}\n" for line in fake.lines)
+    return f"@{operator.name}.register_fake\ndef _({names}):\n{lines}    return {fake.text}\n"
+
+
+class _Replace(cst.CSTTransformer):
+    def __init__(self, new: Mapping[cst.CSTNode, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.new = new
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node not in self.new
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        return self.new.get(original_node, updated_node)
+
+
+def _body(operator: Operator) -> list[cst.BaseStatement]:
+    piece = operator.piece
+    replace = _Replace(piece.inputs.replacements)
+    if piece.is_expression:
+        value = cast(cst.BaseExpression, piece.nodes[0].visit(replace))
+        value = value.with_changes(lpar=(), rpar=()) if "\n" not in code(value) else value
+        return _return(operator, piece.results[0], value, set())
+    taken = {name for node in piece.nodes for name in names_in(node)}
+    lines: list[cst.BaseStatement] = []
+    for node in piece.nodes:
+        lines.append(cast(cst.BaseStatement, node.visit(replace)))
+    if piece.returns and piece.results:
+        block = cst.IndentedBlock(lines).visit(_Returns(operator, taken))
+        lines = list(cast(cst.IndentedBlock, block).body)
+    if lines:
+        lines[0] = lines[0].with_changes(leading_lines=[])
+    if piece.returns:
+        return lines
+    if piece.tail is not None:
+        value = cast(cst.BaseExpression, piece.tail.visit(replace))
+        return [*lines, *_return(operator, piece.results[0], value, taken)]
+    only = piece.nodes[0]
+    if len(piece.results) == 1 and len(piece.nodes) == 1 and piece.results[0].node is not None:
+        inner = lines[0]
+        if isinstance(only, cst.SimpleStatementLine) and len(only.body) == 1:
+            assign = cst.ensure_type(inner, cst.SimpleStatementLine).body[0]
+            if isinstance(assign, cst.Assign):
+                return _return(operator, piece.results[0], assign.value, taken)
+    if piece.results:
+        texts = [
+            _leaf(operator, leaf, source)
+            for result in piece.results
+            for leaf, source in _sources(result, result.name)
+        ]
+        lines.append(cst.parse_statement(f"return {', '.join(texts)}"))
+    return lines
+
+
+def _return(
+    operator: Operator, result: Result, value: cst.BaseExpression, taken: set[str]
+) -> list[cst.BaseStatement]:
+    """``return`` of an expression, carried as tensors."""
+    if result.kind in ("tuple", "dict") and not (
+        isinstance(value, cst.Tuple) and result.kind == "tuple"
+    ):
+        name = fresh("result", taken)
+        texts = [_leaf(operator, leaf, source) for leaf, source in _sources(result, name)]
+        first = cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
+        return [first, cst.parse_statement(f"return {', '.join(texts)}")]
+    if isinstance(value, cst.Tuple):
+        texts = [
+            _leaf(operator, leaf, source)
+            for part, element in zip(result.parts, value.elements, strict=True)
+            for leaf, source in _sources(part, code(element.value))
+        ]
+        return [cst.parse_statement(f"return {', '.join(texts)}")]
+    text = _leaf(operator, result, code(value))
+    config = cst.parse_module("").config_for_parsing
+    return [cst.parse_statement(f"return {text}", config)]
+
+
+def _sources(result: Result, text: str) -> list[tuple[Result, str]]:
+    """Each leaf with the text that reads it from the value."""
+    if result.kind == "dict":
+        return [
+            pair
+            for key, part in zip(result.keys, result.parts, strict=True)
+            for pair in _sources(part, f'{text}["{key}"]')
+        ]
+    if result.kind == "tuple":
+        return [
+            pair
+            for place, part in enumerate(result.parts)
+            for pair in _sources(part, f"{text}[{place}]")
+        ]
+    return [(result, text)]
+
+
+_FRESH = re.compile(
+    r"^[\w.]*\b(tensor|stack|cat|zeros|ones|full|arange|zeros_like|ones_like|full_like|empty_like"
+    r"|eye)\(.*\)$",
+    re.DOTALL,
+)
+
+
+def _leaf(operator: Operator, result: Result, text: str) -> str:
+    """A leaf as a tensor that shares no memory with anything."""
+    torch = operator.torch
+    if result.is_number:
+        return f"{torch}.tensor({text}, dtype={_in(result.dtype, torch)})"
+    if result.kind == "ndarray":
+        return f"{torch}.tensor({text})"
+    if _is_fresh(operator, result, text):
+        return text
+    if not re.fullmatch(r"[\w.\[\]\"]+|[\w.]+\(.*\)", text, re.DOTALL):
+        text = f"({text})"
+    return f"{text}.clone()"
+
+
+def _is_fresh(operator: Operator, result: Result, text: str) -> bool:
+    if _FRESH.match(text) and _balanced(text):
+        return True
+    if text.endswith(".clone()"):
+        return True
+    if not text.isidentifier():
+        return False
+    bound: list[str] = []
+    for node in operator.piece.nodes:
+        for inner in walk(node):
+            if isinstance(inner, cst.Assign):
+                for target in inner.targets:
+                    if code(target.target) == text:
+                        bound.append(code(inner.value).strip())
+            if isinstance(inner, cst.For) and text in names_in(inner.target):
+                return False
+    return bool(bound) and all(_FRESH.match(each) and _balanced(each) for each in bound)
+
+
+def _balanced(text: str) -> bool:
+    """Whether the text's first parenthesis closes at its end."""
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += letter in "([{"
+        depth -= letter in ")]}"
+        if depth == 0 and letter in ")]}" and index < len(text) - 1:
+            return False
+    return depth == 0
+
+
+class _Returns(cst.CSTTransformer):
+    """Each ``return`` gives tensors."""
+
+    def __init__(self, operator: Operator, taken: set[str]) -> None:
+        super().__init__()
+        self.operator = operator
+        self.taken = taken
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        last = updated_node.body[-1]
+        if not isinstance(last, cst.Return):
+            return updated_node
+        if last.value is None or len(updated_node.body) > 1:
+            raise Refused("it returns nothing in one place")
+        new = _return(self.operator, self.operator.piece.results[0], last.value, self.taken)
+        new[0] = new[0].with_changes(leading_lines=updated_node.leading_lines)
+        return cst.FlattenSentinel(new)
+
+
+# -- the call --------------------------------------------------------------------------------------
+
+
+def _call(operator: Operator) -> str:
+    given = [_argument(p, operator) for p in operator.piece.inputs.parameters]
+    return f"{operator.name}({', '.join(given)})"
+
+
+def _argument(parameter: Parameter, operator: Operator) -> str:
+    text = _in(parameter.given, operator.torch)
+    if parameter.name not in operator.detached:
+        return text
+    return (
+        f"{text}.detach()"
+        if re.fullmatch(r"[\w.]+(\(.*\)|\[.*\])*", text)
+        else (f"({text}).detach()")
+    )
+
+
+def _read_back(result: Result, text: str) -> str:
+    if result.is_number:
+        return f"{text}.item()"
+    return f"{text}.numpy()" if result.kind == "ndarray" else text
+
+
+def _statements(operator: Operator) -> list[cst.BaseStatement]:
+    piece = operator.piece
+    call = _call(operator)
+    config = piece.level.site.module.config_for_parsing
+
+    def line(text: str) -> cst.BaseStatement:
+        return cst.parse_statement(text, config)
+
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if not leaves:
+        return [line(f"return {call}" if piece.returns else call)]
+    if len(leaves) == 1 and not piece.results[0].parts:
+        text = _read_back(leaves[0], call)
+        return [line(f"return {text}" if piece.returns else f"{leaves[0].name} = {text}")]
+    taken = set(names_in(piece.level.function))
+    names: list[str] = []
+    for index, leaf in enumerate(leaves):
+        base = leaf.name
+        if not base and isinstance(leaf.node, cst.Name):
+            base = leaf.node.value
+        if not base and len(piece.results) == 1 and piece.results[0].keys:
+            base = piece.results[0].keys[index] if index < len(piece.results[0].keys) else ""
+        if not leaf.name or base in names:
+            base = fresh(base or f"part_{index}", set(names))
+        names.append(base)
+        taken.add(base)
+    lines = [line(f"{', '.join(names)} = {call}")]
+    built = iter(zip(leaves, names, strict=True))
+
+    def rebuilt(result: Result) -> str:
+        if result.kind == "dict":
+            pairs = (f'"{k}": {rebuilt(p)}' for k, p in zip(result.keys, result.parts, strict=True))
+            return "{" + ", ".join(pairs) + "}"
+        if result.kind == "tuple":
+            return f"({', '.join(map(rebuilt, result.parts))})"
+        leaf, name = next(built)
+        return _read_back(leaf, name)
+
+    for result in piece.results:
+        text = rebuilt(result)
+        if piece.returns:
+            text = text[1:-1] if result.kind == "tuple" and len(result.parts) > 1 else text
+            lines.append(line(f"return {text}"))
+        elif text != result.name:
+            lines.append(line(f"{result.name} = {text}"))
+    return lines
+
+
+def _make_static(site: Site, edit: Edit, method: cst.FunctionDef) -> None:
+    decorator = cst.Decorator(cst.Name("staticmethod"))
+    params = method.params
+    edit.replace(
+        method,
+        method.with_changes(
+            decorators=[decorator], params=params.with_changes(params=params.params[1:])
+        ),
+    )
+
+
+__all__: Sequence[str] = ("Operator", "name_for", "torch_alias", "write")

@@ -1,0 +1,201 @@
+"""Python that a graph cannot hold, as an operator that a graph calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.tree import code, words
+from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Safety
+
+from ..config.setting import add_setting, entry_of
+from .effects_in import acts
+from .fakes import fake_of
+from .inputs import Parameter, Refused, local_names
+from .pieces import Piece, pieces
+from .text import Operator, name_for, torch_alias, write
+from .wrap_cases import EXAMPLES, NEAR_MISSES
+
+_FLOATS = words(
+    "torch.float32 torch.float64 torch.float16 torch.bfloat16 torch.complex64 torch.complex128"
+)
+
+
+class WrapPiece(Codemod):
+    """*What it does.*  Puts Python that a graph cannot hold into a custom operator.
+
+    ```python
+    @torch.library.custom_op("net::cross_op", mutates_args=())
+    def cross_op(a: torch.Tensor, b: torch.Tensor, buckets: int) -> torch.Tensor:
+        ids = []
+        for i, j in zip(a.tolist(), b.tolist()):
+            ids.append(zlib.crc32(f"{i}_{j}".encode()) % buckets)
+        return torch.tensor(ids, dtype=torch.long)
+
+
+    cross_op.register_fake(lambda a, b, buckets: torch.empty((a.shape[0],), dtype=torch.int64))
+    ```
+    The piece is the smallest one, from the break outward through the functions that led to it, that
+    takes tensors, numbers, strings and attributes, and gives tensors.  Arrays and numbers are
+    carried as tensors and read back.  What the fake says of sizes is told from the piece's text.
+
+    *When it applies.*  The break lies in Python that reads tensors' values or calls what the
+    compiler cannot follow, and no gradient goes through it.
+
+    *Fix safety.*  Safe where the text tells every size of the results; unsafe where a size or a
+    dtype is known from the recorded run only.
+
+    *Refuses.*  Pieces through which a gradient goes, that set attributes or global names, that
+    leave a loop or define functions, and results that are lists, texts or objects.
+    """
+
+    name = "wrap-piece"
+    codes = (
+        "GB0007", "GB0008", "GB0033", "GB0036", "GB0059", "GB0068", "GB0087", "GB0101", "GB0109",
+        "GB0124", "GB0147", "GB0149", "GB0156", "GB0170", "GB0189", "GB0290", "GB0291", "GB0292",
+        "GB0293", "GB0294", "GB0025", "GB0442", "GB7000", "GB8335", "GB4297", "GB0119", "GB0123",
+        "data-dependent-guard", "data-dependent-specialization", "data-dependent-other",
+        "user-error", "internal-error", "torch-runtime-error", "unknown",
+    )  # fmt: skip
+
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        reasons: list[str] = []
+        seen: set[str] = set()
+        count = 0
+        for numbers in (False, True):
+            for piece in pieces(site, numbers):
+                if isinstance(piece, Refused):
+                    reasons.append(str(piece))
+                    continue
+                if count >= _MOST:
+                    continue
+                try:
+                    rewrite = _rewrite(piece, count)
+                    key = "\n".join(rewrite.edits.values())
+                    if key not in seen:
+                        yield rewrite
+                        count += 1
+                    seen.add(key)
+                except Refused as why:
+                    reasons.append(str(why))
+        if not count and reasons:
+            yield Advice(
+                f"gbfix looked for a piece to put into a custom operator and found none: "
+                f"{reasons[-1]}."
+            )
+
+
+_MOST = 4
+
+
+def _rewrite(piece: Piece, number: int) -> Rewrite:
+    site = piece.level.site
+    parameters = piece.inputs.parameters
+    if not any(p.is_tensor for p in parameters):
+        raise Refused("no tensor goes into it")
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    edit = site.edit()
+    torch = torch_alias(site, edit)
+    fake = fake_of(piece, torch)
+    changed = _changed(piece)
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    inside = {*_locals(piece), *(p.name for p in parameters)}
+    ordered = acts(site, nodes, inside)
+    if not leaves and not changed and not ordered:
+        raise Refused("nothing shows what it does")
+    detached = frozenset(p.name for p in parameters if _is_detached(piece, p))
+    operator = Operator(piece, name_for(piece), torch, fake, ordered, changed, detached)
+    write(operator, edit)
+    notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
+    safety = Safety.SAFE
+    if fake.guessed:
+        safety = Safety.UNSAFE
+        notes.append(
+            f"the recorded run alone tells that a size of its result is "
+            f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
+        )
+    also: list[Rewrite] = []
+    options = []
+    if any(leaf.is_number for leaf in leaves):
+        options.append("capture_scalar_outputs")
+    if fake.dynamic:
+        options.append("capture_dynamic_output_shape_ops")
+    for option in options:
+        entry = entry_of(site)
+        if entry is None:
+            raise Refused("no script is known that could be told to keep numbers in the graph")
+        if option in entry.source:
+            continue
+        if entry is site or entry.path == site.path:
+            add_setting(site, edit, f"torch._dynamo.config.{option} = True")
+        else:
+            other = entry.edit()
+            add_setting(entry, other, f"torch._dynamo.config.{option} = True")
+            also.append(other.rewrite("a setting"))
+    if options:
+        notes.append("numbers that are read from tensors stay in the graph, by a setting of Dynamo")
+    return edit.rewrite(
+        f"put `{operator.name}` into a custom operator",
+        rank=(46 if not options else 54) + number,
+        safety=safety,
+        notes=notes,
+        also=also[:1],
+    )
+
+
+def _changed(piece: Piece) -> tuple[str, ...]:
+    """Arguments that the piece writes to."""
+    does = activity(*piece.nodes)
+    names = does.mutates - does.augments
+    found = tuple(p.name for p in piece.inputs.parameters if p.name in names)
+    for parameter in piece.inputs.parameters:
+        if parameter.name in found and parameter.fact.requires_grad:
+            raise Refused(f"it changes `{parameter.name}`, which requires a gradient")
+    return found
+
+
+def _locals(piece: Piece) -> frozenset[str]:
+    return local_names(piece.level.site, piece.level.function.body)
+
+
+def _is_detached(piece: Piece, parameter: Parameter) -> bool:
+    """Whether the call cuts the gradient of an argument: nothing comes back through the piece."""
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if not any(leaf.dtype in _FLOATS for leaf in leaves):
+        return False
+    if parameter.annotation != "torch.Tensor" or parameter.fact.dtype not in _FLOATS:
+        return False
+    if parameter.given.endswith(".detach()") or parameter.given.startswith("torch.from_numpy("):
+        return False
+    if parameter.name in _changed(piece) or _raises_with_gradients(piece, parameter):
+        return False
+    return not _without_gradients(piece)
+
+
+def _raises_with_gradients(piece: Piece, parameter: Parameter) -> bool:
+    """Whether the piece's only reads are ``x.numpy()``: with a gradient, they raise, as before."""
+    text = "\n".join(map(piece.level.site.text, piece.nodes))
+    name = re.escape(parameter.given)
+    reads = re.findall(rf"(?<![\w.]){name}\b(?!\s*=[^=])", text)
+    arrays = re.findall(rf"(?<![\w.]){name}(?:\.cpu\(\)|\.contiguous\(\))*\.numpy\(\)", text)
+    return bool(arrays) and len(reads) == len(arrays)
+
+
+def _without_gradients(piece: Piece) -> bool:
+    site = piece.level.site
+    for outer in site.ancestors(piece.nodes[0]):
+        heads = [code(item) for item in outer.items] if isinstance(outer, cst.With) else []
+        if isinstance(outer, cst.FunctionDef):
+            heads = [code(decorator) for decorator in outer.decorators]
+        if any("no_grad" in head or "inference_mode" in head for head in heads):
+            return True
+        if isinstance(outer, cst.FunctionDef):
+            return False
+    return False
