@@ -285,22 +285,28 @@ class Site:
         frames = self.graph_break.frames
         inner = max((n for n, frame in enumerate(frames) if frame == self.frame), default=0)
         for frame in reversed(frames[:inner]):
-            facts, source = self.elsewhere.get(frame.path), self.sources.get(frame.path)
-            if not frame.in_project or facts is None or source is None:
-                continue
-            try:
-                yield Site(
-                    frame.path,
-                    source,
-                    dataclasses.replace(self.graph_break, site=frame),
-                    facts,
-                    region=self.region,
-                    sources=self.sources,
-                    entry=self.entry,
-                    elsewhere=self.elsewhere,
-                )
-            except (cst.ParserSyntaxError, SiteError):
-                continue
+            view = self.at(frame) if frame.in_project else None
+            if view is not None:
+                yield view
+
+    def at(self, frame: Frame) -> Site | None:
+        """The place of another frame of the break's call chain, with the facts seen there."""
+        facts, source = self.elsewhere.get(frame.path), self.sources.get(frame.path)
+        if source is None or facts is None:
+            return None
+        try:
+            return Site(
+                frame.path,
+                source,
+                dataclasses.replace(self.graph_break, site=frame),
+                facts,
+                region=self.region,
+                sources=self.sources,
+                entry=self.entry,
+                elsewhere=self.elsewhere,
+            )
+        except (cst.ParserSyntaxError, SiteError):
+            return None
 
     def other(self, path: str) -> Site | None:
         """A site-less view of another project file, for edits that belong elsewhere (the entry).

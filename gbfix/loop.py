@@ -65,7 +65,7 @@ _WITHHELD = (
 MAX_ROUNDS = 60
 
 #: How many of the calls that led to a break are looked at beside it, the innermost ones.
-_CALLERS = 5
+_CALLERS = 12
 
 
 @dataclasses.dataclass
