@@ -13,7 +13,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact, Span
+from gbfix.schema import Fact, Safety, Span
 
 from .splice import Splice
 
@@ -60,8 +60,9 @@ class TryShapes(Codemod):
     *When it applies.*  The ``try`` holds nothing but a sum, product or quotient of two tensors that
     are named, or ``view`` with the sizes that its handler gives to ``reshape``.
 
-    *Fix safety.*  Safe: two shapes broadcast if their sizes, counted from the last one, are equal
-    or 1, and no other error comes of these operators on tensors of one device.
+    *Fix safety.*  ``reshape`` is safe.  The question is unsafe: two shapes broadcast if their sizes,
+    counted from the last one, are equal or 1, but where the handler's own form fails, too, the
+    whole graph raises Dynamo's ``TorchRuntimeError`` and not the plain ``RuntimeError``.
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.
@@ -193,7 +194,12 @@ class TryShapes(Codemod):
                     Span(start.line, start.column, start.line, start.column + 3), f"if {test}"
                 )
                 splice.replace_span(Span(head.line, head.column, head.line, end), "else")
-                yield splice.rewrite("ask whether the shapes broadcast", rank=20)
+                yield splice.rewrite(
+                    "ask whether the shapes broadcast",
+                    rank=20,
+                    safety=Safety.UNSAFE,
+                    notes=("Where the other form fails, too, compiled code raises torch's error.",),
+                )
             case cst.Call(func=cst.Attribute(value=viewed, attr=cst.Name("view"))) as call:
                 line = _one_line(handler)
                 if line is None or not _is_tensor(site, viewed) or not _has_sizes(site, call):
