@@ -15,7 +15,7 @@ _ABOUT = {
     "mixed": "Where one input is float64 and the others are not",
     "mixed-rest": "Where one input is float32 and the others are not",
     "arrays": "Where a tensor is given for a number",
-    "scalars": "Where a tensor is given for a number",
+    "scalars": "Where a tensor is given for a number or a text",
     "bytes": "For uint8 inputs",
     "image": "For uint8 inputs",
     "integer": "For integer inputs",

@@ -60,9 +60,9 @@ class TryShapes(Codemod):
     *When it applies.*  The ``try`` holds nothing but a sum, product or quotient of two tensors that
     are named, or ``view`` with the sizes that its handler gives to ``reshape``.
 
-    *Fix safety.*  ``reshape`` is safe.  The question is unsafe: two shapes broadcast if their sizes,
-    counted from the last one, are equal or 1, but where the handler's own form fails, too, the
-    whole graph raises Dynamo's ``TorchRuntimeError`` and not the plain ``RuntimeError``.
+    *Fix safety.*  ``reshape`` is safe.  The question is unsafe: two shapes broadcast if their
+    sizes, counted from the last one, are equal or 1, but where the handler's own form fails, too,
+    the whole graph raises Dynamo's ``TorchRuntimeError`` and not the plain ``RuntimeError``.
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.

@@ -236,7 +236,7 @@ class Inputs:
     def _with_arrays(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], label: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-        """The call with tensors for numbers, where neither annotation nor default names a type."""
+        """The call with tensors for numbers and texts, where neither annotation nor default names a type."""
         bound = self._bound(args, kwargs)
         if bound is None:
             return args, kwargs, False
@@ -244,6 +244,9 @@ class Inputs:
         for name, value in bound.arguments.items():
             parameter = bound.signature.parameters[name]
             bare = parameter.annotation is parameter.default is inspect.Parameter.empty
+            if bare and type(value) is str and label == "scalars":
+                bound.arguments[name] = torch.tensor(3)
+                changed = True
             if bare and type(value) is float:
                 column = [[value], [value * 1.5 + 0.25]]
                 bound.arguments[name] = (
