@@ -98,13 +98,26 @@ def check_source(
             compile(text, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             return Rung("source", False, f"the patched file does not parse: {error}")
-        spans = touched.get(path, ())
-        for line in removed_lines(old, text):
-            if not any(span.line <= line <= span.end_line for span in spans):
-                return Rung("source", False, f"line {line} changes outside of the rewrite")
+        line = _lost_line(old, text, touched.get(path, ()))
+        if line:
+            return Rung("source", False, f"line {line} changes outside of the rewrite")
     if not changed:
         return Rung("source", False, "the rewrite changes nothing")
     return Rung("source", True)
+
+
+def _lost_line(old: str, new: str, spans: Sequence[Span]) -> int:
+    """The first line that the rewrite did not mean to change and that is not there; 0 if none.
+
+    The lines between the rewrite's own come one after the other in the new text, with others among
+    them: where a piece of a function now stands in a second place, no alignment is guessed.
+    """
+    meant = {line for span in spans for line in range(span.line, span.end_line + 1)}
+    rest = iter(_lines(new))
+    for number, line in enumerate(_lines(old), 1):
+        if number not in meant and not any(line == other for other in rest):
+            return number
+    return 0
 
 
 def removed_lines(old: str, new: str) -> set[int]:

@@ -394,6 +394,7 @@ class Loop:
             return False
         rewrites = self._propose(site, answering, shown)
         withheld = whole = False
+        moved: tuple[Accepted, ladder.Judgement] | None = None
         for number, rewrite in enumerate(rewrites):
             judgement = self._trials.attempt(
                 rewrite,
@@ -421,6 +422,10 @@ class Loop:
                 accepted_one = Accepted(
                     rewrite, found, site, observed, verdict, safety, judgement.split
                 )
+                if self._only_moves(found, judgement):
+                    # Another rewrite may do away with it.
+                    moved = moved or (accepted_one, judgement)
+                    continue
                 self._accept(accepted_one, judgement)
                 return True
             whole = whole or (verdict.passed and not judgement.split)
@@ -428,7 +433,20 @@ class Loop:
                 withheld = True
                 unsafe = Accepted(rewrite, found, site, observed, verdict, Safety.UNSAFE)
                 self._withhold(unsafe)
-        return False
+        if moved is not None:
+            shown.codemod = moved[0].rewrite.codemod
+            self._accept(*moved)
+        return moved is not None
+
+    def _only_moves(self, found: GraphBreak, judgement: ladder.Judgement) -> bool:
+        """Whether the region breaks as often as before, as far as that is known."""
+        key = found.region
+        if not self._recorded.user_breaks.get(key):
+            return False  # of a region that may not break at all, one break is known at a time
+        left = recording.merged(
+            judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
+        )
+        return bool(left) and len(self._wanted(left)) >= len(self._open.get(key, ()))
 
     def _propose(
         self, site: Site, codemods: Sequence[Codemod], shown: BreakReport

@@ -15,7 +15,8 @@ _ABOUT = {
     "mixed": "Where one input is float64 and the others are not",
     "mixed-rest": "Where one input is float32 and the others are not",
     "arrays": "Where a tensor is given for a number",
-    "scalars": "Where a tensor is given for a number or a text",
+    "scalars": "Where a tensor is given for a number",
+    "texts": "Where a tensor is given for a text",
     "bytes": "For uint8 inputs",
     "image": "For uint8 inputs",
     "integer": "For integer inputs",
@@ -68,6 +69,8 @@ def limit(finding: Finding) -> str:
 def _plain(finding: Finding) -> str:
     place = _thing(finding)
     match finding.kind:
+        case Kind.NOT_COMPILED if finding.variation in ("numbers", "instance"):
+            return "the graph breaks again"
         case Kind.RAISES | Kind.NOT_COMPILED | Kind.SIZE_ERROR:
             return f"the patch raises an error ({finding.after or finding.detail})"
         case Kind.OTHER_ERROR:

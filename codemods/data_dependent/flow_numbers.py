@@ -183,8 +183,6 @@ class Arithmetic:
 
     def _division(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number:
         doubts = () if right.nonzero else (ZERO,)
-        if not right.kept and right.literal is None:
-            doubts = ()  # what the caller divides by is seen to work
         floats = (left.kept and left.kind == "float") or (right.kept and right.kind == "float")
         if not floats:
             if left.kept:

@@ -54,6 +54,7 @@ class FollowNumber(Codemod):
         "data-dependent-guard",
         "data-dependent-specialization",
         "data-dependent-other",
+        "internal-error",
     )
     examples = EXAMPLES
     near_misses = NEAR_MISSES

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.tree import code, words
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
@@ -95,12 +95,30 @@ class WrapPiece(Codemod):
 _MOST = 4
 
 
+def _is_tensor_code(piece: Piece) -> bool:
+    """Whether the piece is no more than calls of tensors, of torch and conversions to numbers."""
+    tensors = {parameter.name for parameter in piece.inputs.parameters if parameter.is_tensor}
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    inside = [node for top in nodes for node in walk(top)]
+    if any(isinstance(node, cst.For | cst.While | cst.If | cst.CompFor) for node in inside):
+        return False
+    calls = [node.func for node in inside if isinstance(node, cst.Call)]
+    return all(
+        code(func) in ("int", "float", "bool")
+        if isinstance(func, cst.Name)
+        else code(func).partition(".")[0].partition("[")[0] in tensors | {"torch"}
+        for func in calls
+    )
+
+
 def _rewrite(piece: Piece, number: int) -> Rewrite:
     site = piece.level.site
     parameters = piece.inputs.parameters
     if not any(p.is_tensor for p in parameters):
         raise Refused("no tensor goes into it")
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if leaves and _is_tensor_code(piece):
+        raise Refused("all that it does is tensor code, which needs no operator")
     edit = site.edit()
     torch = torch_alias(site, edit)
     fake = fake_of(piece, torch)
@@ -143,7 +161,7 @@ def _rewrite(piece: Piece, number: int) -> Rewrite:
         notes.append("numbers that are read from tensors stay in the graph, by a setting of Dynamo")
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",
-        rank=(46 if not options else 54) + number,
+        rank=(52 if not options else 56) + number,
         safety=safety,
         notes=notes,
         also=also[:1],

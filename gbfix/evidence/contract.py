@@ -80,7 +80,7 @@ class Usage:
 #: Variations that no caller of the program's kinds brings.
 _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
 #: Variations that a caller may well bring one day.
-_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars"})
+_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"})
 #: How the check of custom operators says that one is not as its fake.
 _PROMISE = "BrokenPromise("
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
@@ -123,7 +123,8 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         twice = finding.label == "twice" and usage.any_callers
         return Weight.CAVEAT if (silent and dtypes) or twice else Weight.LIMIT
     strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
-    if finding.variation == "arrays" and finding.kind is not Kind.ALIAS:
+    refused = finding.label == "texts" and finding.kind in LOUD
+    if finding.variation == "arrays" and finding.kind is not Kind.ALIAS and not refused:
         # Nothing in the text says that it is a number: a tensor, learnt perhaps, is as likely.
         return Weight.CAVEAT
     if finding.kind in LOUD or finding.kind is Kind.DOES_NOT_RAISE or finding.mild:
@@ -152,6 +153,8 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
         else:
             matters = usage.leaves_autograd
         return Weight.CAVEAT if matters else strict
+    if finding.kind is Kind.NOT_COMPILED and finding.variation in ("numbers", "instance"):
+        return strict  # the graph breaks again there, as the original's does
     if finding.mild:
         return Weight.CAVEAT
     if finding.variation == "instance" and finding.kind not in LOUD:

@@ -436,6 +436,9 @@ def _values_apart(
     elif slack is not None and old.data.dtype == torch.float32 and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
         rough = {"rtol": 1.3e-6, "atol": max(slack, 1e-5, 2e-5 * largest)}
+    elif tight and old.data.dtype in (torch.bfloat16, torch.float16) and old.data.numel():
+        largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
+        rough = {"rtol": 3e-2, "atol": 1e-2 * largest}
     elif tight and old.data.dtype == torch.float64:
         # A number that was rounded to float32 on its way shows in the ninth place.
         rough = {"rtol": 1e-10, "atol": 1e-12}

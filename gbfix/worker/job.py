@@ -596,7 +596,8 @@ class Worker:
                 if variation.kind not in _OTHER_KINDS or not tracing.is_break(error):
                     raise
                 text = tracing.first_line(error)
-                if variation.kind in ("numbers", "instance"):
+                breaks = tracing.is_plain_break(error)
+                if variation.kind in ("numbers", "instance") and not breaks:
                     # A number that changes is symbolic: the user's own compile meets this, too.
                     comparison.note(_about_run(Kind.RAISES, variation, after=text))
                 else:

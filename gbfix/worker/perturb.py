@@ -161,6 +161,7 @@ FLAGS = (
     Variation("defaults", None, "defaults"),
     Variation("arrays", None, "arrays"),
     Variation("scalars", None, "arrays"),
+    Variation("texts", None, "arrays"),
 )
 #: Gradients of gradients.
 TWICE = Variation("twice", None, "grad")
@@ -236,7 +237,7 @@ class Inputs:
     def _with_arrays(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], label: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-        """The call with tensors for numbers and texts, where neither annotation nor default names a type."""
+        """The call with tensors for numbers and texts that no annotation or default names."""
         bound = self._bound(args, kwargs)
         if bound is None:
             return args, kwargs, False
@@ -244,10 +245,10 @@ class Inputs:
         for name, value in bound.arguments.items():
             parameter = bound.signature.parameters[name]
             bare = parameter.annotation is parameter.default is inspect.Parameter.empty
-            if bare and type(value) is str and label == "scalars":
+            if bare and type(value) is str and label == "texts":
                 bound.arguments[name] = torch.tensor(3)
                 changed = True
-            if bare and type(value) is float:
+            if bare and type(value) is float and label != "texts":
                 column = [[value], [value * 1.5 + 0.25]]
                 bound.arguments[name] = (
                     torch.tensor(column)

@@ -37,6 +37,16 @@ def is_break(error: BaseException) -> bool:
     )
 
 
+def is_plain_break(error: BaseException) -> bool:
+    """Whether a compile without ``fullgraph=True`` breaks the graph where this was raised.
+
+    What a control-flow operator refuses is raised there, too.
+    """
+    if isinstance(error, dynamo_exc.UncapturedHigherOrderOpError):
+        return False
+    return isinstance(error, dynamo_exc.Unsupported)
+
+
 def is_from_tracing(error: BaseException) -> bool:
     """Whether an exception left the compiler: its own, or one of the program that Dynamo met.
 

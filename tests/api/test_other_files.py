@@ -34,7 +34,7 @@ def _break(path: str, line: int, column: int, end: int, context: str, code: str)
     return GraphBreak(code, "", "", context, (), (frame,), "region", frame)
 
 
-@pytest.mark.parametrize(("layer", "safety"), [("GRU(3, 4)", "safe"), ("LSTM(3, 4)", "unsafe")])
+@pytest.mark.parametrize(("layer", "safety"), [("GRU(3, 4)", "safe"), ("LSTM(3, 4)", "safe")])
 def test_the_option_is_set_where_the_module_is_compiled(layer: str, safety: str) -> None:
     site = Site(
         "layers.py",

@@ -82,6 +82,14 @@ def finding(kind: Kind, label: str = "base", variation: str = "values", **more: 
         ),
         (finding(Kind.STRIDES), NOBODY, Weight.CAVEAT),
         (finding(Kind.MESSAGE), NOBODY, Weight.CAVEAT),
+        (finding(Kind.NOT_COMPILED, "instance", "instance"), NOBODY, Weight.LIMIT),
+        (value("instance", "instance"), NOBODY, Weight.CAVEAT),
+        (finding(Kind.RAISES, "instance", "instance"), NOBODY, Weight.DIFFERENCE),
+        # A tensor for a number that nothing names a number.
+        (finding(Kind.RAISES, "arrays", "arrays"), NOBODY, Weight.CAVEAT),
+        (finding(Kind.ZERO, "scalars", "arrays"), NOBODY, Weight.CAVEAT),
+        (finding(Kind.RAISES, "texts", "arrays"), NOBODY, Weight.LIMIT),
+        (Finding(Kind.DIFFERS, Part.EFFECT, "stdout", "texts", "arrays"), NOBODY, Weight.CAVEAT),
         # Next to it, what nobody is told of is unsafe; what says so is a limit.
         (value("double", "dtype"), NOBODY, Weight.CAVEAT),
         (finding(Kind.DTYPE, "mixed", "dtype"), NOBODY, Weight.CAVEAT),

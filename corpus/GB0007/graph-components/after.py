@@ -3,8 +3,8 @@ import numpy as np
 import torch
 
 
-@torch.library.custom_op("before::components", mutates_args=())
-def components(adjacency: torch.Tensor) -> torch.Tensor:
+@torch.library.custom_op("before::components_op", mutates_args=())
+def components_op(adjacency: torch.Tensor) -> torch.Tensor:
     graph = networkx.from_numpy_array(adjacency.numpy())
     labels = torch.zeros(adjacency.shape[0], dtype=torch.long)
     for number, nodes in enumerate(networkx.connected_components(graph)):
@@ -12,8 +12,14 @@ def components(adjacency: torch.Tensor) -> torch.Tensor:
     return labels
 
 
-components.register_fake(lambda adjacency: torch.empty((adjacency.shape[0],), dtype=torch.int64))
-components.register_effect(torch.library.EffectType.ORDERED)
+@components_op.register_fake
+def _(adjacency):
+    return adjacency.new_empty((adjacency.shape[0],), dtype=torch.int64)
+
+
+def components(adjacency):
+    labels = components_op(adjacency)
+    return labels
 
 
 @torch.compile

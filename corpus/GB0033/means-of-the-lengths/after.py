@@ -1,16 +1,13 @@
 import torch
 
 
+@torch.compile
 def means(x, lengths):
     found = []
-    lengths_tolist = lengths.tolist()
-    return means_after(x, found, lengths_tolist)
-
-
-@torch.compile
-def means_after(x, found, lengths_tolist):
-    for row, length in enumerate(lengths_tolist):
-        found.append(x[row, :length].mean(0))
+    steps = torch.arange(x.shape[1], device=x.device)
+    stops = torch.where(lengths < 0, lengths + x.shape[1], lengths)
+    for row, length in enumerate(stops):
+        found.append(torch.where((steps < length)[:, None], x[row], 0).sum(0) / (steps < length).sum())
     return torch.stack(found)
 
 

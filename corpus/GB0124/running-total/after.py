@@ -1,6 +1,19 @@
 import torch
+import weakref
 
-torch._dynamo.config.capture_scalar_outputs = True
+
+#: Objects by their identity, which is what an operator can take of them.
+OWNERS = weakref.WeakValueDictionary()
+
+
+@torch.library.custom_op("before::keep_forward", mutates_args=())
+def keep_forward(loss: torch.Tensor, owner_id: int) -> None:
+    owner = OWNERS[owner_id]
+    owner.total += loss.item()
+
+
+keep_forward.register_fake(lambda loss, owner_id: None)
+keep_forward.register_effect(torch.library.EffectType.ORDERED)
 
 
 class Net(torch.nn.Module):
@@ -10,9 +23,14 @@ class Net(torch.nn.Module):
         self.layer = torch.nn.Linear(4, 1)
         self.total = 0.0
 
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        OWNERS[id(self)] = self
+        return self
+
     def forward(self, x, target):
         loss = (self.layer(x) - target).abs().mean()
-        self.total += loss.item()
+        keep_forward(loss, id(self))
         return loss
 
     def __getstate__(self):

@@ -7,17 +7,9 @@ multiply.restype = ctypes.py_object
 multiply.argtypes = [ctypes.py_object, ctypes.py_object]
 
 
-@torch.library.custom_op("before::multiply_op", mutates_args=())
-def multiply_op(x: torch.Tensor) -> torch.Tensor:
-    return multiply(x, x)
-
-
-multiply_op.register_fake(lambda x: torch.empty_like(x))
-multiply_op.register_effect(torch.library.EffectType.ORDERED)
-
-
+@torch._dynamo.nonstrict_trace
 def square(x):
-    return multiply_op(x)
+    return multiply(x, x)
 
 
 @torch.compile

@@ -5,14 +5,15 @@ import torch
 def route(x):
     outs = []
     for row in x:
-        def if_row_sum_above_0():
-            return row * 2
-
-        def otherwise():
-            # The unlikely way.
-            return row.exp()
-
-        outs.append(torch.cond(row.sum() > 0, if_row_sum_above_0, otherwise))
+        # The unlikely way.
+        row_sum_above_0 = row.sum() > 0
+        outs.append(
+            torch.where(
+                row_sum_above_0,
+                row * 2,
+                torch.where(row_sum_above_0, 1, row).exp(),
+            ),
+        )
     return torch.stack(outs)
 
 

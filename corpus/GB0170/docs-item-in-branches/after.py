@@ -4,7 +4,7 @@ import torch
 @torch.compile
 def fn(x):
     y = x.sum()
-    return torch.where(y > 0, x + y.item(), x - y.item())
+    return torch.cond(y > 0, lambda: x + y.detach(), lambda: x - y.detach())
 
 
 print(fn(torch.ones(3, 3)))

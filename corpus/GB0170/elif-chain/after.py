@@ -3,10 +3,16 @@ import torch
 
 @torch.compile
 def fn(x):
-    y = torch.cond(
-        x.min() > 0,
-        lambda: x.log(),
-        lambda: torch.cond(x.max() < 0, lambda: torch.exp(x), lambda: x.clone()),
+    x_min_above_0 = x.min() > 0
+    x_max_below_0 = x.max() < 0
+    y = torch.where(
+        x_min_above_0,
+        torch.where(x_min_above_0, x, 1).log(),
+        torch.where(
+            x_max_below_0,
+            torch.exp(torch.where(x_min_above_0, 1, torch.where(x_max_below_0, x, 1))),
+            x,
+        ),
     )
     return y + 1
 

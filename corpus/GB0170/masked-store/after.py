@@ -4,7 +4,7 @@ import torch
 @torch.compile
 def fn(x):
     padding = x < 0
-    x = torch.where(padding.any(), x.masked_fill(padding, 0), x)
+    x = x.masked_fill(padding, 0)
     return x.cumsum(0)
 
 

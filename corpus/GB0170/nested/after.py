@@ -3,14 +3,9 @@ import torch
 
 @torch.compile
 def fn(x):
-    def if_x_sum_above_0(x):
-        x = torch.cond(x.max() > 2, lambda: x / x.norm(), lambda: x.clone())
-        return x.cos()
-
-    def otherwise(x):
-        return x.clone()
-
-    x = torch.cond(x.sum() > 0, if_x_sum_above_0, otherwise, (x,))
+    x_max_above_2 = x.max() > 2
+    x_then = torch.where(x_max_above_2, x / torch.where(x_max_above_2, x.norm(), 1), x)
+    x = torch.where(x.sum() > 0, x_then.cos(), x)
     return x.sum(0)
 
 

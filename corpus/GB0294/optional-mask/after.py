@@ -2,15 +2,19 @@ import numpy as np
 import torch
 
 
-@torch.library.custom_op("before::unwrap", mutates_args=())
-def unwrap(x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    a = np.unwrap(x.numpy())
+@torch.library.custom_op("before::unwrap_op", mutates_args=())
+def unwrap_op(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(np.unwrap(x.numpy()))
+
+
+unwrap_op.register_fake(lambda x: x.new_empty(x.shape))
+
+
+def unwrap(x, mask=None):
+    a = unwrap_op(x).numpy()
     if mask is not None:
         a = a * mask.numpy()
     return torch.from_numpy(a)
-
-
-unwrap.register_fake(lambda x, mask=None: x.new_empty(x.shape))
 
 
 @torch.compile

@@ -1,9 +1,11 @@
 import numpy as np
 import torch
 
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
 
-@torch.library.custom_op("before::nms", mutates_args=())
-def nms(boxes: torch.Tensor, scores: torch.Tensor, limit: torch.types.Number) -> torch.Tensor:
+
+@torch.library.custom_op("before::nms_op", mutates_args=())
+def nms_op(boxes: torch.Tensor, scores: torch.Tensor, limit: torch.types.Number) -> torch.Tensor:
     b = boxes.detach().numpy()
     order = scores.detach().numpy().argsort()[::-1]
     keep = []
@@ -17,9 +19,14 @@ def nms(boxes: torch.Tensor, scores: torch.Tensor, limit: torch.types.Number) ->
     return torch.tensor(keep)
 
 
-@nms.register_fake
+@nms_op.register_fake
 def _(boxes, scores, limit):
-    return torch.empty((torch.library.get_ctx().new_dynamic_size(),), dtype=torch.int64)
+    size = torch.library.get_ctx().new_dynamic_size()
+    return torch.empty((size,), dtype=torch.int64)
+
+
+def nms(boxes, scores, limit):
+    return nms_op(boxes, scores, limit)
 
 
 class Head(torch.nn.Module):
