@@ -21,6 +21,7 @@ from gbfix.codemod import Site, Statement
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, local_names, own_parameters, schema_type
+from .libraries import ADDING
 from .moving import Replace, is_host_read, may_change
 
 
@@ -353,8 +354,10 @@ class Taker:
         func = node.func
         if isinstance(func, cst.Attribute):
             before = list(self.parameters), dict(self.replaced), dict(self.by_text)
+            # What adds to a container needs the container itself, not a copy of what it holds.
+            done = func.attr.value in ADDING and self.receiver(func.value)
             try:
-                done = self.path(func.value, hidden)
+                done = done or self.path(func.value, hidden)
             except NoBlock:
                 done = False
             if not done:

@@ -1,6 +1,21 @@
 import copy
 
 import torch
+import weakref
+
+
+#: Objects by their identity, which is what an operator can take of them.
+OWNERS = weakref.WeakValueDictionary()
+
+
+@torch.library.custom_op("before::keep_forward", mutates_args=())
+def keep_forward(loss: torch.Tensor, owner_id: int) -> None:
+    owner = OWNERS[owner_id]
+    owner.losses.append(loss.item())
+
+
+keep_forward.register_fake(lambda loss, owner_id: None)
+keep_forward.register_effect(torch.library.EffectType.ORDERED)
 
 
 class Net(torch.nn.Module):
@@ -11,15 +26,19 @@ class Net(torch.nn.Module):
         self.losses = []
         self.steps = 0
 
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        OWNERS[id(self)] = self
+        return self
+
     def forward(self, x, target):
         loss = (self.layer(x) - target).abs().mean()
-        self.losses.append(loss.item())
+        keep_forward(loss, id(self))
         self.steps += 1
         return loss
 
 
 net = Net()
-torch._dynamo.config.capture_scalar_outputs = True
 step = torch.compile(net)
 for target in (0.0, 1.0):
     step(torch.ones(2, 4), torch.full((2, 1), target)).backward()
