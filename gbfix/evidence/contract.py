@@ -123,8 +123,7 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         twice = finding.label == "twice" and usage.any_callers
         return Weight.CAVEAT if (silent and dtypes) or twice else Weight.LIMIT
     strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
-    refused = finding.label == "texts" and finding.kind in LOUD
-    if finding.variation == "arrays" and finding.kind is not Kind.ALIAS and not refused:
+    if finding.variation == "arrays" and finding.kind is not Kind.ALIAS:
         # Nothing in the text says that it is a number: a tensor, learnt perhaps, is as likely.
         return Weight.CAVEAT
     if finding.kind in LOUD or finding.kind is Kind.DOES_NOT_RAISE or finding.mild:

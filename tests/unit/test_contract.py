@@ -88,7 +88,7 @@ def finding(kind: Kind, label: str = "base", variation: str = "values", **more: 
         # A tensor for a number that nothing names a number.
         (finding(Kind.RAISES, "arrays", "arrays"), NOBODY, Weight.CAVEAT),
         (finding(Kind.ZERO, "scalars", "arrays"), NOBODY, Weight.CAVEAT),
-        (finding(Kind.RAISES, "texts", "arrays"), NOBODY, Weight.LIMIT),
+        (finding(Kind.RAISES, "texts", "arrays"), NOBODY, Weight.CAVEAT),
         (Finding(Kind.DIFFERS, Part.EFFECT, "stdout", "texts", "arrays"), NOBODY, Weight.CAVEAT),
         # Next to it, what nobody is told of is unsafe; what says so is a limit.
         (value("double", "dtype"), NOBODY, Weight.CAVEAT),
