@@ -33,7 +33,9 @@ def test_what_is_done_with_an_open_file_stays_whole(
     assert [item.status for item in report.breaks] == ["fixed", "fixed"]
     (patch,) = report.patches
     assert patch.safety.value == "safe"
-    assert "    y = f_before(x)\n    with open" in patch.after
-    assert '        log.write("called\\n")\n    return f_after(y)\n' in patch.after
+    # All of it moves into one operator, and the region is one graph.
+    assert [region.status for region in report.regions] == ["fixed"]
+    assert '    with open("log.txt", "a") as log:\n        log.write("called\\n")\n' in patch.after
+    assert "    y = x * 2\n    write_f(" in patch.after
     # The copies that keep the user's files are no effects of the program, and these are kept.
     assert log.read_text() == "old\n"
