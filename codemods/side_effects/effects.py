@@ -106,7 +106,7 @@ def may_require_grad(site: Site, node: cst.BaseExpression, fact: Fact) -> bool:
     facts = [fact] if fact.is_tensor else list(fact.items or ())
     if not any((item.dtype or "torch.float").startswith(_FLOATS) for item in facts):
         return False
-    if re.search(r"\.(detach\(\)|data)(\[.*\])?$", code(node)):
+    if re.search(r"\.(detach\(\)|data)([.\[].*)?$", code(node)):
         return False
     for part in site.ancestors(site.statement):
         if isinstance(part, cst.With) and any(
