@@ -342,7 +342,9 @@ class Trials:
             judgement.verdict = judgement.verdict.with_rung(self._under_inductor[tried])
             return
         # On a machine with other work, everything takes longer: the verdict must be the same.
-        limit = min(self._options.inductor_timeout * self._bench.load, self._options.timeout)
+        given = self._options.inductor_timeout
+        load = self._bench.load if given == Options.inductor_timeout else 1.0
+        limit = min(given * load, self._options.timeout)
         if self._given_up >= _GIVE_UP:
             why = f"was not begun, {_GIVE_UP} others did not end within {limit:g} s"
             judgement.verdict = judgement.verdict.with_rung(ladder.not_tried("inductor", why))

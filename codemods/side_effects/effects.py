@@ -77,11 +77,7 @@ def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> 
                 continue
             if fact.kind == "str" and not _is_path(node):
                 check_text(site, ((part, False) for part in _operands(node)))
-            elif _shows_autograd(fact, formatted) or (
-                fact.is_tensor
-                and not (formatted and fact.shape == ())
-                and may_require_grad(site, node, fact)
-            ):
+            elif _shows_autograd(fact, formatted):
                 raise Refused(
                     f"`{code(node)}` prints its `grad_fn` or its class, which compiled code has"
                     " lost; print `.detach()` or `.item()` of it instead"
