@@ -57,7 +57,7 @@ class ProbeAtImport(Codemod):
     """
 
     name = "probe-at-import"
-    codes = ("GB0007", "GB0008", "GB0059", "GB0088", "GB0156", "GB0208", "GB0342", "GB1099")
+    codes = ("GB0007", "GB0008", "GB0059", "GB0088", "GB0156", "GB0208", "GB0342")
     examples = (
         Example(
             _source("shutil.which('nvcc') is not None"),
