@@ -489,15 +489,7 @@ class Loop:
         by_file = {path: FrameFacts()}
         outcomes: dict[tuple[int, int], tuple[int, int]] = {}
         for seen in outcome.of(FactsSeen):
-            result = by_file.get(seen.path, FrameFacts())
-            by_file[seen.path] = FrameFacts(
-                {**seen.facts.expressions, **result.expressions},
-                {**seen.facts.locals, **result.locals},
-                {
-                    line: max(count, result.executed.get(line, 0))
-                    for line, count in {**result.executed, **seen.facts.executed}.items()
-                },
-            )
+            by_file[seen.path] = by_file.get(seen.path, FrameFacts()).merged(seen.facts)
             if (seen.path, seen.line) != (path, look.line):
                 continue
             for place, (no, yes) in seen.outcomes.items():

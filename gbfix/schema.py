@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+_Key = TypeVar("_Key")
 
 
 class Safety(enum.StrEnum):
@@ -124,6 +126,42 @@ class Fact:
     def is_python_scalar(self) -> bool:
         return self.kind in ("bool", "int", "float", "complex", "str", "bytes", "none")
 
+    def merged(self, other: Fact) -> Fact:
+        """One fact for two observations of the same place: what holds of both."""
+        if self == other:
+            return self
+        if self.kind != other.kind:
+            return Fact("mixed")
+        shape = self.shape
+        if self.shape != other.shape:
+            shape = None
+            if self.shape and other.shape and len(self.shape) == len(other.shape):
+                shape = tuple(
+                    a if a == b else None for a, b in zip(self.shape, other.shape, strict=True)
+                )
+        same_value = self.constant and other.constant and repr(self.value) == repr(other.value)
+        items = self.items
+        if self.items != other.items:
+            items = None
+            if self.items and other.items and len(self.items) == len(other.items):
+                items = tuple(a.merged(b) for a, b in zip(self.items, other.items, strict=True))
+        return dataclasses.replace(
+            self,
+            type=self.type if self.type == other.type else "",
+            shape=shape,
+            dtype=self.dtype if self.dtype == other.dtype else None,
+            device=self.device if self.device == other.device else None,
+            strides=self.strides if self.strides == other.strides else None,
+            requires_grad=(
+                self.requires_grad if self.requires_grad == other.requires_grad else None
+            ),
+            is_leaf=self.is_leaf if self.is_leaf == other.is_leaf else None,
+            value=self.value if same_value or not self.is_python_scalar else None,
+            constant=same_value,
+            items=items,
+            qualname=self.qualname if self.qualname == other.qualname else "",
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class FrameFacts:
@@ -137,6 +175,30 @@ class FrameFacts:
     expressions: Mapping[Span, Fact] = dataclasses.field(default_factory=dict)
     locals: Mapping[int, Mapping[str, Fact]] = dataclasses.field(default_factory=dict)
     executed: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+    def merged(self, other: FrameFacts) -> FrameFacts:
+        """What holds of both: of the same function in two regions, in whatever order they came."""
+        lines = {*self.locals, *other.locals}
+        return FrameFacts(
+            _merged(self.expressions, other.expressions),
+            {
+                line: _merged(self.locals.get(line, {}), other.locals.get(line, {}))
+                for line in lines
+            },
+            {
+                line: max(self.executed.get(line, 0), other.executed.get(line, 0))
+                for line in {*self.executed, *other.executed}
+            },
+        )
+
+
+def _merged(first: Mapping[_Key, Fact], second: Mapping[_Key, Fact]) -> dict[_Key, Fact]:
+    return {
+        key: first[key].merged(second[key])
+        if key in first and key in second
+        else first.get(key) or second[key]
+        for key in {**first, **second}
+    }
 
 
 @dataclasses.dataclass(frozen=True)

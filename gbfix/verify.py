@@ -562,11 +562,7 @@ def _merged_facts(outcome: Outcome) -> dict[str, Observed]:
     found: dict[str, Observed] = {}
     for event in outcome.of(FactsSeen):
         known = found.setdefault(event.path, Observed(FrameFacts(), {}))
-        facts = FrameFacts(
-            {**event.facts.expressions, **known.facts.expressions},
-            {**event.facts.locals, **known.facts.locals},
-            {**event.facts.executed, **known.facts.executed},
-        )
+        facts = known.facts.merged(event.facts)
         outcomes = dict(known.outcomes)
         for place, (no, yes) in event.outcomes.items():
             old = outcomes.get(place, (0, 0))

@@ -559,9 +559,11 @@ def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) 
         raise Unfit(f"`{name.lstrip('.')}` changes in compiled code, too, which shows later there")
     notes = tuple(dict.fromkeys(note for item in operators for note in item.notes))
     verb = operators[0].name.partition("_")[0]
+    # A table of objects is more than a rewrite that needs none.
+    later = 2 if any(item.taken.owners for item in operators) else 0
     return edit.rewrite(
         f"move the {verb} into an effectful custom operator",
-        rank=rank,
+        rank=rank + later,
         notes=notes,
     )
 

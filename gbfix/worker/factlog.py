@@ -11,7 +11,7 @@ import torch
 from gbfix.schema import Fact, FrameFacts, Span
 from gbfix.worker.protocol import FactsSeen
 from gbfix.worker.tracing import characters
-from gbfix.worker.values import FactMaker, Project, merge
+from gbfix.worker.values import FactMaker, Project
 
 Place = tuple[str, int, int, int, int]
 #: A place in a hot loop tells nothing new after this many looks.
@@ -42,7 +42,7 @@ class FactLog:
             self._looks[place] = self._looks.get(place, 0) + 1
             fact = self._maker.fact(value)
             old = self._expressions.get(place)
-            self._expressions[place] = fact if old is None else merge(old, fact)
+            self._expressions[place] = fact if old is None else old.merged(fact)
         return value
 
     def locals(self, place: Place, names: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class FactLog:
             self._locals[key] = facts
             return
         for name, fact in facts.items():
-            old[name] = merge(old[name], fact) if name in old else fact
+            old[name] = old[name].merged(fact) if name in old else fact
 
     def test(self, place: Place, value: Any) -> Any:
         """Note the truth of a condition; the value goes on unchanged."""

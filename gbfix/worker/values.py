@@ -206,44 +206,6 @@ class FactMaker:
         return self._tokens.setdefault(key, len(self._tokens) + 1)
 
 
-def merge(first: Fact, second: Fact) -> Fact:
-    """One fact for two observations of the same place."""
-    if first == second:
-        return first
-    if first.kind != second.kind:
-        return Fact("mixed")
-    shape = first.shape
-    if first.shape != second.shape:
-        shape = None
-        if first.shape and second.shape and len(first.shape) == len(second.shape):
-            shape = tuple(
-                a if a == b else None for a, b in zip(first.shape, second.shape, strict=True)
-            )
-    same_value = first.constant and second.constant and repr(first.value) == repr(second.value)
-    scalar = first.kind in ("bool", "int", "float", "complex", "str", "bytes", "none")
-    items = first.items
-    if first.items != second.items:
-        items = None
-        if first.items and second.items and len(first.items) == len(second.items):
-            items = tuple(merge(a, b) for a, b in zip(first.items, second.items, strict=True))
-    return dataclasses.replace(
-        first,
-        type=first.type if first.type == second.type else "",
-        shape=shape,
-        dtype=first.dtype if first.dtype == second.dtype else None,
-        device=first.device if first.device == second.device else None,
-        strides=first.strides if first.strides == second.strides else None,
-        requires_grad=(
-            first.requires_grad if first.requires_grad == second.requires_grad else None
-        ),
-        is_leaf=first.is_leaf if first.is_leaf == second.is_leaf else None,
-        value=first.value if same_value or not scalar else None,
-        constant=same_value,
-        items=items,
-        qualname=first.qualname if first.qualname == second.qualname else "",
-    )
-
-
 # -- walking -----------------------------------------------------------------------------------
 
 
