@@ -68,6 +68,7 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
             line=seen.line,
             compile_path=seen.compile_path,
             compile_line=seen.compile_line,
+            bound=seen.bound,
             options=seen.options,
             calls=calls.get(seen.key, 0),
         )

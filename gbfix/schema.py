@@ -252,6 +252,8 @@ class Region:
     #: Graphs made in the recorded calls after the first.
     recompiles_before: int | None = None
     recompiles_after: int | None = None
+    #: Whether a method of an object was compiled, not the function with the object as argument.
+    bound: bool = False
     payoff: Payoff | None = None
     #: Operators in the graphs of the first call, and frames that Dynamo left to Python in it.
     operators_before: int | None = None

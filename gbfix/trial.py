@@ -390,7 +390,8 @@ class Trials:
                 continue
             if _still_compiled(self._text(region.path), text, region):
                 continue
-            result.append(Instrument(region.path, "observe", qualname=region.name))
+            look = Instrument(region.path, "observe", qualname=region.name, value=region.bound)
+            result.append(look)
         return result
 
     def _branches(

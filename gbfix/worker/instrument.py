@@ -34,7 +34,7 @@ def transform(tree: ast.Module, instruments: Sequence[Instrument]) -> ast.Module
         elif item.action in ("force", "force-call"):
             _Force(item).visit(tree)
         elif item.action == "observe":
-            _observe(tree, item.qualname)
+            _observe(tree, item.qualname, item.value)
     return tree
 
 
@@ -226,7 +226,7 @@ class _Force(ast.NodeTransformer):
         return super().visit(node)  # type: ignore[no-any-return]
 
 
-def _observe(tree: ast.Module, qualname: str) -> None:
+def _observe(tree: ast.Module, qualname: str, bound: bool) -> None:
     """Decorate a function (outermost) so that its calls are recorded like a region's."""
     body: Sequence[ast.stmt] = tree.body
     *classes, name = qualname.split(".")
@@ -237,5 +237,5 @@ def _observe(tree: ast.Module, qualname: str) -> None:
         body = found[-1].body
     for node in body:
         if isinstance(node, _FUNCTIONS) and node.name == name:
-            key = ast.copy_location(ast.Constant(qualname), node)
-            node.decorator_list.insert(0, _call(OBSERVE, key, at=node))
+            given = [ast.copy_location(ast.Constant(item), node) for item in (qualname, bound)]
+            node.decorator_list.insert(0, _call(OBSERVE, *given, at=node))

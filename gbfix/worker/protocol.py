@@ -44,7 +44,8 @@ class Instrument:
     ``action`` is ``facts`` (record expressions and locals of the function around ``line``),
     ``force`` (evaluate the expression at the position, then use ``value`` as its truth),
     ``force-call`` (make the first argument of the call at the position come out as ``value``) or
-    ``observe`` (record calls of the function ``qualname`` although nothing compiles it).
+    ``observe`` (record calls of the function ``qualname`` although nothing compiles it; ``value``
+    says that the object whose method it is counts as a part of it, not as its first argument).
     """
 
     path: str
@@ -133,6 +134,8 @@ class RegionSeen:
     compile_path: str
     compile_line: int
     options: Mapping[str, str]
+    #: Whether it is a method of an object, which its calls are not given.
+    bound: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

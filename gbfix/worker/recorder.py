@@ -12,6 +12,7 @@ import functools
 import os
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -206,14 +207,19 @@ class Recorder:
         step._gbfix_region = True
         return step
 
-    def observe(self, qualname: str) -> Callable[[Any], Any]:
-        """A decorator that records calls of a function that nothing compiles (any more)."""
+    def observe(self, qualname: str, bound: bool = False) -> Callable[[Any], Any]:
+        """A decorator that records calls of a function that nothing compiles (any more).
+
+        What was compiled ``bound`` to an object is recorded so: with arguments as they were.
+        """
 
         def decorate(function: Any) -> Any:
             region = self._region(function, {}, (function.__code__.co_filename, 0))
             if region is None:
                 return function
             region.observed_only = True
+            if bound:
+                return self._method(region, function)
             return self._wrapper(region, function, function)
 
         return decorate
@@ -256,6 +262,14 @@ class Recorder:
         wrapper._torchdynamo_orig_callable = function
         wrapper._gbfix_region = True
         return wrapper
+
+    def _method(self, region: Region, function: Any) -> Any:
+        @functools.wraps(function)
+        def gbfix_method(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            method = types.MethodType(function, owner)
+            return self._wrapper(region, method, method)(*args, **kwargs)
+
+        return gbfix_method
 
     def _call(
         self,
@@ -340,7 +354,8 @@ class Recorder:
             self.regions[key] = region
             line = code.co_firstlineno if code is not None else place[1]
             options = {name: _shown(value) for name, value in kwargs.items()}
-            self._announce(RegionSeen(key, name, path, line, *place, options))
+            bound = isinstance(target, types.MethodType)
+            self._announce(RegionSeen(key, name, path, line, *place, options, bound))
             self._changed(False)
         return region
 
