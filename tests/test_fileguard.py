@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gbfix.worker import fileguard
 
 #: Removes files as a watched program would, as fast as it can.
@@ -57,3 +59,31 @@ def test_a_copy_that_nobody_finished_is_made_again(tmp_path: Path) -> None:
         os.remove(path)
     fileguard.restore(str(folder))
     assert path.read_text() == "mine"
+
+
+def test_nobody_waits_for_a_process_that_has_ended(tmp_path: Path) -> None:
+    """One that its parent has not looked at yet still answers signals."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    claim = tmp_path / "a.claim"
+    claim.write_text(str(ended.pid))
+    began = os.times().elapsed
+    assert not fileguard._is_there(str(tmp_path / "a.done"), str(claim))
+    assert os.times().elapsed - began < 30  # its patience is a minute
+    ended.wait()
+
+
+def test_a_copy_that_fails_lets_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("mine")
+    guard = fileguard.FileGuard(str(tmp_path / "guard"), ())
+
+    def fails(*_: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("shutil.copy2", fails)
+    with contextlib.suppress(FileNotFoundError):
+        guard.note(str(path))
+    assert list((tmp_path / "guard").glob("*.done"))

@@ -63,11 +63,14 @@ class FileGuard:
         else:
             os.write(handle, str(os.getpid()).encode())
             os.close(handle)
-        kind = self._copy(real, copy)
-        if kind:
-            self._record({"path": real, "kind": kind, "copy": copy})
-        with open(done, "w"):
-            pass
+        try:
+            kind = self._copy(real, copy)
+            if kind:
+                self._record({"path": real, "kind": kind, "copy": copy})
+        finally:
+            # Others wait for this word, also where no copy could be made.
+            with open(done, "w"):
+                pass
 
     def _copy(self, real: str, copy: str) -> str:
         try:
@@ -95,14 +98,24 @@ def _is_there(done: str, claim: str) -> bool:
     until = time.monotonic() + _PATIENCE
     while not os.path.exists(done):
         with contextlib.suppress(OSError, ValueError), open(claim) as file:
-            try:
-                os.kill(int(file.read()), 0)
-            except ProcessLookupError:
+            if not _lives(int(file.read())):
                 return os.path.exists(done)
         if time.monotonic() > until:
             return False
         time.sleep(0.001)
     return True
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs: one that has ended answers signals until its parent looks."""
+    try:
+        os.kill(pid, 0)
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # of a system without such files, or another user's
 
 
 class Watch:
