@@ -287,16 +287,43 @@ class Loop:
         """Break by break; where starts of the program are dear, all together are confirmed last."""
         codemods = self._selection.codemods(discover())
         self._provisional = self._bench.is_heavy
-        before = self._snapshot() if self._provisional else None
+        before = self._snapshot()
         given_up: set[tuple[str, str, str, str, int]] = set()
         while True:
             self._rounds(codemods, given_up)
             if not self._unconfirmed:
-                return
+                break
             if not self._confirm():
-                assert before is not None
                 self._go_back(before)
                 given_up.clear()
+        self._as_user_compiles(before)
+
+    def _as_user_compiles(self, before: Any) -> None:
+        """The last rung: all patches together, once, under the user's own backend."""
+        if not self._accepted or self._accepted[-1].verdict.rung("inductor") is not None:
+            return  # each was tried on top of all before it
+        rung = self._trials.last(self._overlay)
+        if rung is None:
+            return
+        if rung.passed is False:
+            caveat = f"with all patches, under inductor: {rung.detail}"
+            rung = Rung("inductor", True, "", (caveat,))
+            for item in self._accepted:
+                item.safety = Safety.UNSAFE
+        last = self._accepted[-1]
+        last.verdict = last.verdict.with_rung(rung)
+        last_step = dataclasses.replace(self._report.steps[-1], verdict=last.verdict)
+        self._report.steps[-1] = last_step
+        if not rung.caveats or self._options.unsafe_fixes:
+            return
+        accepted, overlay = list(self._accepted), dict(self._overlay)
+        self._go_back(before, "leaving out patches that differ under inductor")
+        for path, after in overlay.items():
+            mine = [item for item in accepted if path in item.rewrite.edits]
+            patch = self._patch(path, self._text(path), after, mine, last.verdict)
+            self._report.unsafe_patches.append(patch)
+        for shown in self._report.breaks:
+            self._advise(shown, f"A patch was left out: {rung.caveats[0]}.")
 
     def _rounds(
         self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str, int]]
@@ -342,9 +369,13 @@ class Loop:
         state = (vars(self._report), self._recorded, self._open, self._trials.baseline)
         return copy.deepcopy(state)
 
-    def _go_back(self, before: Any) -> None:
-        """What the recorded calls promised did not hold for the program: each from the start."""
-        self._progress("starting over: the whole program does not agree with its recorded calls")
+    def _go_back(
+        self,
+        before: Any,
+        why: str = "starting over: the whole program does not agree with its recorded calls",
+    ) -> None:
+        """Forget what was accepted since then."""
+        self._progress(why)
         report, self._recorded, self._open, self._trials.baseline = copy.deepcopy(before)
         vars(self._report).update(report)
         self._trials.regions = self._recorded.regions

@@ -25,6 +25,8 @@ _OPERATORS = re.compile(
     r"|\bcapture_\w+_outputs\b|\ballow_rnn\b"
 )
 
+#: Seconds for the last look at all patches together, where none of them asks for it.
+_LAST = 60.0
 #: Compilations under inductor that may be too long, before no more are begun: what is slow there is
 #: the model, most of the time, and not the patch.
 _GIVE_UP = 2
@@ -310,19 +312,35 @@ class Trials:
         after = self._bench.job("measure", overlay, observers)
         return payoff.payoffs(*self._bench.in_turns(before, after))
 
-    def _wants_inductor(self, before: Mapping[str, str], edits: Mapping[str, str]) -> bool:
-        """Whether the rewrite brings operators that inductor has been seen to get wrong."""
+    def last(self, overlay: dict[str, str]) -> Rung | None:
+        """The whole set of patches under inductor, if that is what the user compiles with.
+
+        Graphs that a patch merges can meet a fault of the compiler that none of their parts met.
+        None where there is nothing to ask.  What does not end in time says nothing.
+        """
+        if not self._is_for_inductor():
+            return None
+        limit = min(_LAST * self._bench.load, self._options.inductor_timeout)
+        with self._clock.phase("inductor"):
+            self._progress("compiling all patches with inductor")
+            outcome, rung = self._brief(overlay, None, (), limit)
+        if ladder.is_late(outcome):
+            return Rung("inductor", None, f"did not end within {limit:g} s")
+        return rung
+
+    def _is_for_inductor(self) -> bool:
+        """Whether the user compiles with inductor, and it can be asked here."""
         if not self._options.inductor or "inductor" in self._options.backends:
             return False
         backends = {region.options.get("backend", "inductor") for region in self.regions.values()}
         compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-        return (
-            any("inductor" in name for name in backends)
-            and bool(compiler)
-            and any(
-                len(_OPERATORS.findall(text)) > len(_OPERATORS.findall(before.get(path, "")))
-                for path, text in edits.items()
-            )
+        return any("inductor" in name for name in backends) and bool(compiler)
+
+    def _wants_inductor(self, before: Mapping[str, str], edits: Mapping[str, str]) -> bool:
+        """Whether the rewrite brings operators that inductor has been seen to get wrong."""
+        return self._is_for_inductor() and any(
+            len(_OPERATORS.findall(text)) > len(_OPERATORS.findall(before.get(path, "")))
+            for path, text in edits.items()
         )
 
     def _inductor(
@@ -351,28 +369,40 @@ class Trials:
             return
         self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
 
-        def brief(texts: dict[str, str]) -> Outcome:
+        outcome, rung = self._brief(overlay, where, rewrite.assumes, limit)
+        self._given_up += ladder.is_late(outcome)
+        self._under_inductor[tried] = rung
+        judgement.verdict = judgement.verdict.with_rung(rung)
+
+    def _brief(
+        self,
+        overlay: dict[str, str],
+        where: tuple[str, frozenset[int], str] | None,
+        assumes: Sequence[str],
+        limit: float,
+    ) -> tuple[Outcome, Rung]:
+        """Some calls under inductor, with gradients, and what they say of the texts."""
+        assumed = (*self.baseline.assumes, *assumes)
+
+        def run(texts: dict[str, str]) -> Outcome:
             job = self._bench.job(
                 "candidate",
                 texts,
                 self._observers(texts),
-                avoid=where,
-                constant_state=constant,
+                avoid=where or ("", frozenset(), ""),
+                constant_state="state-is-constant" in assumed,
                 backends=("inductor",),
                 brief=True,
             )
             return self._bench.once(job, limit)
 
-        outcome = brief(overlay)
-        self._given_up += ladder.is_late(outcome)
-        assumes = (*self.baseline.assumes, *rewrite.assumes)
-        rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit, assumes)
+        outcome = run(overlay)
+        rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit, assumed)
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
-            plain = brief({})
-            rung = ladder.one_backend(outcome, plain, self.baseline, "inductor", limit, assumes)
-        self._under_inductor[tried] = rung
-        judgement.verdict = judgement.verdict.with_rung(rung)
+            plain = run({})
+            rung = ladder.one_backend(outcome, plain, self.baseline, "inductor", limit, assumed)
+        return outcome, rung
 
     def cuts(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite compiles less than before, as far as its text tells."""
