@@ -266,8 +266,11 @@ class Trials:
         found = [
             text
             for path, new in rewrite.edits.items()
-            for text in unseen.caveats(
-                before[path], new, rewrite.touched.get(path, ()), self._bench.project
+            for text in (
+                *unseen.caveats(
+                    before[path], new, rewrite.touched.get(path, ()), self._bench.project
+                ),
+                *unseen.taken_names(path, before[path], new, self._bench.project),
             )
         ]
         if found:

@@ -1,7 +1,8 @@
-"""What the recorded run cannot show: subclasses and hooks that change what an arm calls.
+"""What the recorded run cannot show: subclasses and hooks that change what an arm calls, names.
 
 An arm that was run only where its condition held is evaluated in every call once it stands in the
 graph.  A method that a subclass overrides, or a hook on a module, then runs where it did not run.
+A file that takes all names of the patched one takes those that the patch brings, too.
 """
 
 from __future__ import annotations
@@ -37,6 +38,53 @@ def caveats(
                 "the patch evaluates both arms"
             )
     return tuple(found)
+
+
+def taken_names(path: str, old: str, new: str, project: Mapping[str, str]) -> tuple[str, ...]:
+    """Why new names of a file may take the place of others: ``from file import *`` elsewhere."""
+    brought = sorted(_exported(new) - _exported(old))
+    if not brought:
+        return ()
+    stem = os.path.splitext(os.path.basename(path))[0]
+    module = os.path.basename(os.path.dirname(path)) if stem == "__init__" else stem
+    found: dict[str, None] = {}
+    for other, text in project.items():
+        if other == path or "import *" not in text or module not in text:
+            continue
+        for name in brought:
+            if _takes_all(text, module) and re.search(rf"\b{re.escape(name)}\b", text):
+                found.setdefault(
+                    f"`{os.path.basename(other)}` imports all names of this file and has a "
+                    f"`{name}` of its own, for which the patch's may stand then"
+                )
+    return tuple(found)
+
+
+def _exported(text: str) -> set[str]:
+    """The names that ``import *`` takes from a file."""
+    found: set[str] = set()
+    for node in ast.parse(text).body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                found |= {item.asname or item.name.partition(".")[0] for item in node.names}
+            case ast.FunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.Assign(targets=targets):
+                found |= {item.id for item in targets if isinstance(item, ast.Name)}
+    return set() if "__all__" in found else {name for name in found if not name.startswith("_")}
+
+
+def _takes_all(text: str, module: str) -> bool:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.names[0].name == "*"
+        and (node.module or "").rpartition(".")[2] in (module, "")
+        for node in ast.walk(tree)
+    )
 
 
 def _called_in_arms(old: str, spans: Sequence[Span]) -> Iterator[tuple[str, str, bool]]:

@@ -1,0 +1,33 @@
+"""What the text of a project says of a patch that no run of the program shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from gbfix import unseen
+
+OLD = "import torch\n\n\ndef scale(x):\n    return x\n"
+NEW = "import torch\nimport weakref\n\n\ndef scale(x):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    "path, other, told",
+    [
+        ("net.py", "from net import *\nfrom mine import weakref\n", True),
+        ("lib/__init__.py", "weakref = None\nfrom lib import *\n", True),
+        ("lib/net.py", "weakref = None\nfrom .net import *\n", True),
+        ("net.py", "from net import *\nprint(scale)\n", False),  # it has no such name
+        ("net.py", "from net import scale\nfrom mine import weakref\n", False),
+        ("net.py", "from other import *  # net\nweakref = None\n", False),
+    ],
+)
+def test_names_that_a_patch_brings_to_others(path: str, other: str, told: bool) -> None:
+    found = unseen.taken_names(path, OLD, NEW, {path: OLD, "main.py": other})
+    assert bool(found) is told
+    assert all("`main.py` imports all names" in text and "`weakref`" in text for text in found)
+
+
+def test_a_file_that_lists_its_names_brings_no_others() -> None:
+    listed = "__all__ = ['scale']\n"
+    other = {"main.py": "from net import *\nweakref = None\n"}
+    assert not unseen.taken_names("net.py", listed + OLD, listed + NEW, other)
