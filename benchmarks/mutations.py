@@ -8,8 +8,8 @@ changed, a statement dropped), and asks two judges.  An independent one runs ori
 uncompiled, on the program's own calls and on forty redrawn ones, and says whether they differ.
 `gbfix verify` says what it says of any change.  Printed: the share of right after-files that are
 called safe, the share of wrong mutants that are not, and every survivor.  A case whose right file
-the independent judge takes for another program (it draws calls that no contract covers, and compares
-all that is printed) says nothing and is left out.
+the independent judge takes for another program (it draws calls that no contract covers, and
+compares all that is printed) says nothing and is left out.
 """
 
 from __future__ import annotations

@@ -291,23 +291,36 @@ class Loop:
         given_up: set[tuple[str, str, str, str, int]] = set()
         while True:
             self._rounds(codemods, given_up)
-            if not self._unconfirmed:
-                break
-            if not self._confirm():
+            if self._unconfirmed and not self._confirm():
                 self._go_back(before)
-                given_up.clear()
-        self._as_user_compiles(before)
+            elif self._as_user_compiles(before):
+                return
+            given_up.clear()
 
-    def _as_user_compiles(self, before: Any) -> None:
-        """The last rung: all patches together, once, under the user's own backend."""
+    def _as_user_compiles(self, before: Any) -> bool:
+        """The last rung: all patches together, once, under the user's own backend.
+
+        False where each must be asked alone: the loop is to begin again.
+        """
         if not self._accepted or self._accepted[-1].verdict.rung("inductor") is not None:
-            return  # each was tried on top of all before it
+            return True  # each was tried on top of all before it
         rung = self._trials.last(self._overlay)
         if rung is None:
-            return
+            return True
+        fails = rung.passed is False or bool(rung.caveats)
+        if fails and self._trials.defers and self._trials.brings_operators(self._overlay):
+            self._trials.defers = False
+            self._go_back(before, "starting over: each patch alone under inductor")
+            return False
+        self._settle(rung, before)
+        return True
+
+    def _settle(self, rung: Rung, before: Any) -> None:
+        """What all patches together did under the user's backend goes to the report."""
         if rung.passed is False:
             caveat = f"with all patches, under inductor: {rung.detail}"
             rung = Rung("inductor", True, "", (caveat,))
+        if rung.caveats:
             for item in self._accepted:
                 item.safety = Safety.UNSAFE
         last = self._accepted[-1]
@@ -378,6 +391,7 @@ class Loop:
         self._progress(why)
         report, self._recorded, self._open, self._trials.baseline = copy.deepcopy(before)
         vars(self._report).update(report)
+        self._report.timings = self._clock.seconds
         self._trials.regions = self._recorded.regions
         self._overlay.clear()
         self._accepted.clear()

@@ -79,10 +79,10 @@ class Trials:
         self.regions = regions
         self._options = options
         self._progress = progress
-        #: By texts, the place that must not break again, and whether state is constant.
-        self._under_inductor: dict[
-            tuple[frozenset[tuple[str, str]], tuple[str, frozenset[int], str], bool], Rung
-        ] = {}
+        #: By texts, and whether state is constant.
+        self._under_inductor: dict[tuple[frozenset[tuple[str, str]], bool], Rung] = {}
+        #: Whether `last` asks inductor for all rewrites together, so that `attempt` need not.
+        self.defers = True
         #: What is tried next, if what is tried now fails, and its run at the recorded calls.
         self._begun: tuple[_Step, Ahead] | None = None
         #: How many of these compilations were given up as too long.
@@ -243,7 +243,8 @@ class Trials:
             rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
         )
         passed = judgement.verdict.passed and wanted
-        if passed and self._wants_inductor(before, rewrite.edits):
+        deferred = self.defers and not judgement.crowded
+        if passed and not deferred and self._wants_inductor(before, rewrite.edits):
             with self._clock.phase("inductor"):
                 self._inductor(judgement, overlay, where, rewrite)
         crowded = ladder.crowded(judgement)
@@ -319,17 +320,29 @@ class Trials:
         """The whole set of patches under inductor, if that is what the user compiles with.
 
         Graphs that a patch merges can meet a fault of the compiler that none of their parts met.
-        None where there is nothing to ask.  What does not end in time says nothing.
+        None where there is nothing to ask.  What does not end in time says nothing, but of patches
+        that bring operators.
         """
         if not self._is_for_inductor():
             return None
-        limit = min(_LAST * self._bench.load, self._options.inductor_timeout)
+        operators = self.brings_operators(overlay)
+        limit = self._patience() if operators else min(_LAST * self._bench.load, self._patience())
+        self._progress("compiling all patches with inductor")
         with self._clock.phase("inductor"):
-            self._progress("compiling all patches with inductor")
-            outcome, rung = self._brief(overlay, None, (), limit)
-        if ladder.is_late(outcome):
+            rung, late = self._brief(overlay, None, (), limit)
+        if late and not operators:
             return Rung("inductor", None, f"did not end within {limit:g} s")
         return rung
+
+    def _patience(self) -> float:
+        # On a machine with other work, everything takes longer: the verdict must be the same.
+        given = self._options.inductor_timeout
+        load = self._bench.load if given == Options.inductor_timeout else 1.0
+        return min(given * load, self._options.timeout)
+
+    def brings_operators(self, overlay: Mapping[str, str]) -> bool:
+        """Whether texts bring operators that inductor has been seen to get wrong."""
+        return self._wants_inductor({path: self._text(path) for path in overlay}, overlay)
 
     def _is_for_inductor(self) -> bool:
         """Whether the user compiles with inductor, and it can be asked here."""
@@ -357,25 +370,18 @@ class Trials:
 
         The final check of texts that were tried alone would repeat it to the letter.
         """
-        constant = "state-is-constant" in (*self.baseline.assumes, *rewrite.assumes)
-        tried = (frozenset(overlay.items()), where, constant)
-        if tried in self._under_inductor:
-            judgement.verdict = judgement.verdict.with_rung(self._under_inductor[tried])
-            return
-        # On a machine with other work, everything takes longer: the verdict must be the same.
-        given = self._options.inductor_timeout
-        load = self._bench.load if given == Options.inductor_timeout else 1.0
-        limit = min(given * load, self._options.timeout)
-        if self._given_up >= _GIVE_UP:
+        limit = self._patience()
+        if self._given_up >= _GIVE_UP and not self._known(overlay, rewrite.assumes):
             why = f"was not begun, {_GIVE_UP} others did not end within {limit:g} s"
             judgement.verdict = judgement.verdict.with_rung(ladder.not_tried("inductor", why))
             return
         self._progress(f"compiling {rewrite.codemod}'s patch with inductor")
-
-        outcome, rung = self._brief(overlay, where, rewrite.assumes, limit)
-        self._given_up += ladder.is_late(outcome)
-        self._under_inductor[tried] = rung
+        rung, _ = self._brief(overlay, where, rewrite.assumes, limit)
         judgement.verdict = judgement.verdict.with_rung(rung)
+
+    def _known(self, overlay: Mapping[str, str], assumes: Sequence[str]) -> bool:
+        constant = "state-is-constant" in (*self.baseline.assumes, *assumes)
+        return (frozenset(overlay.items()), constant) in self._under_inductor
 
     def _brief(
         self,
@@ -383,9 +389,16 @@ class Trials:
         where: tuple[str, frozenset[int], str] | None,
         assumes: Sequence[str],
         limit: float,
-    ) -> tuple[Outcome, Rung]:
-        """Some calls under inductor, with gradients, and what they say of the texts."""
+    ) -> tuple[Rung, bool]:
+        """Some calls under inductor, with gradients; whether they took too long.
+
+        Texts that were compiled before need not be again.
+        """
         assumed = (*self.baseline.assumes, *assumes)
+        constant = "state-is-constant" in assumed
+        key = (frozenset(overlay.items()), constant)
+        if key in self._under_inductor:
+            return self._under_inductor[key], False
 
         def run(texts: dict[str, str]) -> Outcome:
             job = self._bench.job(
@@ -393,19 +406,22 @@ class Trials:
                 texts,
                 self._observers(texts),
                 avoid=where or ("", frozenset(), ""),
-                constant_state="state-is-constant" in assumed,
+                constant_state=constant,
                 backends=("inductor",),
                 brief=True,
             )
             return self._bench.once(job, limit)
 
         outcome = run(overlay)
+        late = ladder.is_late(outcome)
+        self._given_up += late
         rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit, assumed)
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
             plain = run({})
             rung = ladder.one_backend(outcome, plain, self.baseline, "inductor", limit, assumed)
-        return outcome, rung
+        self._under_inductor[key] = rung
+        return rung, late
 
     def cuts(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite compiles less than before, as far as its text tells."""
