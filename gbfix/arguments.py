@@ -77,6 +77,7 @@ def options(given: Mapping[str, Any], configured: Mapping[str, Any]) -> Options:
         jobs=value("jobs", defaults.jobs),
         timeout=float(value("timeout", defaults.timeout)),
         inductor_timeout=float(value("inductor-timeout", defaults.inductor_timeout)),
+        budget=float(value("budget", defaults.budget)),
         memory_limit=size(value("memory-limit", "0")),
         select=selection("--select", value("select", ())),
         ignore=selection("--ignore", value("ignore", ())),

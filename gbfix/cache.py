@@ -63,6 +63,8 @@ def store(
     What a time limit decided may come out otherwise on a quieter machine: that is not kept.
     """
     patches = (*report.patches, *report.unsafe_patches)
+    if any(error.kind == "budget" for error in report.errors):
+        return
     if any(rung.passed is None for patch in patches for rung in patch.verdict.rungs):
         return
     path = folder() / f"{_key(target, options, torch_version)}.pickle"

@@ -99,10 +99,14 @@ Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2
 @click.option(
     "--inductor-timeout", type=_SECONDS, metavar="S", help="Seconds for a brief check there (120)."
 )
+@click.option(
+    "--budget", type=_SECONDS, metavar="S", help="Try nothing new after S seconds (300; 0: no end)."
+)
 @click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")
 @click.option("-v", "--verbose", count=True, help="Show all that was tried; tracebacks.")
 @click.option("-q", "--quiet", is_flag=True, help="Only diffs and errors.")
+@click.option("--timings", is_flag=True, help="Say where the time went.")
 @click.version_option(gbfix.__version__, prog_name="gbfix", message="%(prog)s %(version)s")
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> int:
@@ -143,6 +147,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         executor=given["executor"] or "",
         save=save,
         repro=Path(cwd, given["repro"]) if given["repro"] else None,
+        timings=given["timings"],
         cwd=Path(cwd),
     )
 

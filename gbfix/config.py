@@ -15,7 +15,7 @@ from typing import Any
 from gbfix import GbfixError
 
 _LISTS = ("exclude", "include", "select", "ignore", "backend")
-_SECONDS = ("timeout", "inductor-timeout")
+_SECONDS = ("timeout", "inductor-timeout", "budget")
 _NUMBERS = ("calls", "jobs", *_SECONDS)
 _FLAGS = ("unsafe-fixes", "cache", "measure", "only-if-faster")
 _CALLERS = ("program", "any")

@@ -116,6 +116,8 @@ class Loop:
         #: Regions whose patches are not wanted, as they did not make them faster.
         self._unpaid: frozenset[str] = frozenset()
         self._clock = Clock()
+        self._until = time.monotonic() + options.budget if options.budget else float("inf")
+        self._out_of_time = False
         report.timings = self._clock.seconds
         if target.kind == "module":
             self._root = str(project_root(target.cwd))
@@ -308,7 +310,8 @@ class Loop:
         if rung is None:
             return True
         fails = rung.passed is False or bool(rung.caveats)
-        if fails and self._trials.defers and self._trials.brings_operators(self._overlay):
+        alone = self._trials.defers and self._trials.brings_operators(self._overlay)
+        if fails and alone and not self._is_late():
             self._trials.defers = False
             self._go_back(before, "starting over: each patch alone under inductor")
             return False
@@ -351,13 +354,20 @@ class Loop:
                 ),
                 None,
             )
-            if found is None:
+            if found is None or self._is_late():
                 return
             if self._fix_one(found, codemods):
                 # What failed before may work on the new text.
                 given_up.clear()
             else:
                 given_up.add(sameness.place(found))
+
+    def _is_late(self) -> bool:
+        """Whether the budget is spent: what is proved stays, and nothing new is begun."""
+        if time.monotonic() < self._until:
+            return False
+        self._out_of_time = True
+        return True
 
     def _confirm(self) -> bool:
         """Run the whole program with all that was accepted; whether that agrees."""
@@ -441,6 +451,8 @@ class Loop:
         withheld = whole = False
         moved: tuple[Accepted, ladder.Judgement] | None = None
         for number, rewrite in enumerate(rewrites):
+            if self._is_late():
+                break
             judgement = self._trials.attempt(
                 rewrite,
                 site,
@@ -694,6 +706,8 @@ class Loop:
                 for shown in self._report.breaks
             ):
                 region.status = "partial"
+        if self._out_of_time:
+            self._say_late()
         for shown in self._report.breaks:
             if shown.status != "fixed" and not shown.advice and not self._options.check_only:
                 shown.advice = _advice(shown)
@@ -707,6 +721,22 @@ class Loop:
                 self._report,
                 self._report.files,
             )
+
+    def _say_late(self) -> None:
+        """Name what was not tried, or not to the end."""
+        text = f"gbfix had {self._options.budget:g} s (--budget) and did not come to the end here."
+        left = [item for item in self._report.breaks if item.status == "unfixed"]
+        for shown in left:
+            self._advise(shown, text)
+        self._report.errors.append(
+            ErrorReport(
+                "budget",
+                f"the budget of {self._options.budget:g} s is spent: {len(left)} "
+                f"{'break was' if len(left) == 1 else 'breaks were'} not tried to the end "
+                "(--budget S gives it longer)",
+                fatal=False,
+            )
+        )
 
     def _unused_ignores(self) -> None:
         """Comments that ignored nothing, in the files that the regions and their breaks are in."""

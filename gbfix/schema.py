@@ -457,6 +457,8 @@ class Options:
     inductor_timeout: float = 120.0
     jobs: int = 0
     timeout: float = 300.0
+    #: Seconds after which nothing new is tried; 0 for no end.
+    budget: float = 300.0
     memory_limit: int = 0
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()

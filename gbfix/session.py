@@ -35,6 +35,7 @@ def run(
     executor: str = "",
     save: Path | None = None,
     repro: Path | None = None,
+    timings: bool = False,
     cwd: Path,
 ) -> int:
     """Run the targets, show what came out, write what is to be written; the exit status."""
@@ -58,6 +59,7 @@ def run(
         cwd=cwd,
         verbose=options.verbose,
         quiet=quiet,
+        timings=timings,
     )
     written: tuple[str, ...] = ()
     shown = 0

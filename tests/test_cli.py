@@ -201,7 +201,7 @@ def test_a_notebook_is_refused_with_a_way_out(
 def test_options_reach_the_engine(fake: Engine) -> None:
     words = "--calls 3 --backend inductor --jobs 4 --timeout 9.5 --memory-limit 1.5GiB --no-cache"
     words += " --unsafe-fixes --select gb170,25 --select internal-error --ignore GB0007 --check -vv"
-    words += " --inductor-timeout 7"
+    words += " --inductor-timeout 7 --budget 50"
     assert main([*words.split(), "model.py"]) == 0
     assert fake.options == Options(
         calls=3,
@@ -209,6 +209,7 @@ def test_options_reach_the_engine(fake: Engine) -> None:
         jobs=4,
         timeout=9.5,
         inductor_timeout=7.0,
+        budget=50.0,
         memory_limit=3 << 29,
         select=("GB0170", "GB0025", "internal-error"),
         ignore=("GB0007",),

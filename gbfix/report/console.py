@@ -29,6 +29,16 @@ _WHY = 240  # characters of an explanation that are shown without -v
 _OFTEN = 3  # so many breaks that tell the same story are shown as one without -v
 _MOST_PLACES = 6
 
+#: What gbfix does in the phases of `gbfix.clock`.
+_PHASES = {
+    "start": "starting",
+    "golden": "recording the program",
+    "facts": "looking at breaks",
+    "propose": "writing patches",
+    "candidates": "trying patches",
+    "branches": "forcing conditions",
+    "constants": "changing constants",
+}
 _STATUS_STYLES = {
     "clean": "green",
     "fixed": "green",
@@ -57,8 +67,10 @@ class ConsoleReport:
         cwd: str | Path | None = None,
         verbose: int = 0,
         quiet: bool = False,
+        timings: bool = False,
     ) -> None:
         self._mode = mode
+        self._timings = timings
         self._raw_diff = raw_diff
         self._cwd = Path(cwd) if cwd is not None else Path.cwd()
         self._verbose = verbose
@@ -110,6 +122,12 @@ class ConsoleReport:
             style = "bold" if report.breaks else "bold green"
             self._line(self._text, Text(closing, style))
         self._steps(next_steps(report, self._mode))
+        if self._timings and report.timings:
+            longest = sorted(report.timings.items(), key=lambda item: -item[1])
+            text = ", ".join(
+                f"{_PHASES.get(name, name)} {seconds:.1f} s" for name, seconds in longest
+            )
+            self._line(self._text, Text(f"Time: {text}"))
 
     def _steps(self, steps: Sequence[tuple[str, str]]) -> None:
         """Commands to copy, each with what it is good for: beside it where there is room."""
