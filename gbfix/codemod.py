@@ -20,7 +20,7 @@ import abc
 import dataclasses
 import functools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from types import ModuleType
 from typing import ClassVar, Protocol, cast
 
@@ -448,14 +448,13 @@ class Edit:
 
     def apply(self) -> cst.Module:
         """The changed module."""
-        module = self._site.module.visit(_Apply(self._replace, self._before, self._after))
+        changed = [*self._replace, *self._before, *self._after]
+        # Of a large file, little is on the way to what changes.
+        on_way = {above for node in changed for above in (node, *self._site.ancestors(node))}
+        transformer = _Apply(self._replace, self._before, self._after, on_way)
+        module = self._site.module.visit(transformer) if changed else self._site.module
         assert isinstance(module, cst.Module)
-        if self._imports:
-            context = CodemodContext()
-            for name, obj, alias in self._imports:
-                AddImportsVisitor.add_needed_import(context, name, obj, alias)
-            module = AddImportsVisitor(context).transform_module(module)
-        return module
+        return _with_imports(module, self._imports) if self._imports else module
 
     def rewrite(
         self,
@@ -509,17 +508,59 @@ class Edit:
         self._touched.append(Span(span.end_line + 1, 0, span.end_line + 1, 0))
 
 
+def _with_imports(
+    module: cst.Module, imports: Sequence[tuple[str, str | None, str | None]]
+) -> cst.Module:
+    """The module with what it lacks of the imports.
+
+    LibCST reads a module several times for that (seconds, for a large one), and takes an import
+    inside a function for one of the module: it is shown names in place of functions and classes.
+    """
+    context = CodemodContext()
+    for name, obj, alias in imports:
+        AddImportsVisitor.add_needed_import(context, name, obj, alias)
+    stands_for: dict[str, cst.FunctionDef | cst.ClassDef] = {}
+    body: list[cst.BaseStatement] = []
+    for item in module.body:
+        if isinstance(item, cst.FunctionDef | cst.ClassDef):
+            short = f"_gbfix_{len(stands_for)}"
+            stands_for[short] = item
+            stub = cst.SimpleStatementLine([cst.Expr(cst.Name(short))])
+            body.append(stub.with_changes(leading_lines=item.leading_lines))
+        else:
+            body.append(item)
+    made = AddImportsVisitor(context).transform_module(module.with_changes(body=body))
+    new: list[cst.BaseStatement] = []
+    for line in made.body:
+        whole = stands_for.get(_name_of(line))
+        above = getattr(line, "leading_lines", ())
+        new.append(line if whole is None else whole.with_changes(leading_lines=above))
+    return made.with_changes(body=new)
+
+
+def _name_of(line: cst.CSTNode) -> str:
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Name(name))]):
+            return name
+    return ""
+
+
 class _Apply(cst.CSTTransformer):
     def __init__(
         self,
         replace: Mapping[cst.CSTNode, Replacement],
         before: Mapping[cst.CSTNode, list[cst.BaseStatement]],
         after: Mapping[cst.CSTNode, list[cst.BaseStatement]],
+        on_way: Set[cst.CSTNode],
     ) -> None:
         super().__init__()
+        self._on_way = on_way
         self._replace = replace
         self._before = before
         self._after = after
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self._on_way
 
     def on_leave(  # type: ignore[override]
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode

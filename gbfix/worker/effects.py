@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from gbfix.worker import fileguard, zygote
@@ -75,6 +75,9 @@ class EffectRecorder:
         self._current: Effects | None = None
         #: Files that Python code of this process has opened for writing.
         self._opened: set[str] = set()
+        #: Files that it only adds to; the ones that a watched call opened in another way.
+        self._appended: set[str] = set()
+        self._rewritten: set[str] = set()
         self._start = 0
         #: Whether a watched call has written files: then times of files must be told apart.
         self.writes_files = False
@@ -106,6 +109,7 @@ class EffectRecorder:
         if self.writes_files:
             _let_clock_tick(".")
         before = _listing(".") if files else {}
+        self._rewritten.clear()
         out, err = _position(1), _position(2)
         self._start = out
         outer, self._current = self._current, effects
@@ -118,8 +122,9 @@ class EffectRecorder:
             effects.stderr = _read_from(2, err)
             if files:
                 ignored = (*self._ignore, *_machine_folders())
+                appended = self._appended - self._rewritten
                 effects.files = self._without_others(
-                    _changed(before, _listing("."), ignored), ignored
+                    _changed(before, _listing("."), ignored, appended), ignored
                 )
                 self.writes_files = self.writes_files or bool(effects.files)
 
@@ -182,6 +187,8 @@ class EffectRecorder:
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         effects = self._current
         if effects is None:
+            if event == "open" and _adds(args[1]) and isinstance(args[0], str | bytes):
+                self._appended.add(os.path.realpath(os.fsdecode(args[0])))
             return
         if event == "open":
             path, mode, flags = args
@@ -192,7 +199,9 @@ class EffectRecorder:
             if not writes or not isinstance(path, str | bytes):
                 return
             name = os.fsdecode(path)
-            self._opened.add(os.path.realpath(name))
+            real = os.path.realpath(name)
+            self._opened.add(real)
+            (self._appended if _adds(mode) else self._rewritten).add(real)
         elif event in _EVENTS:
             name = str(args[0]) if args else ""
         else:
@@ -262,10 +271,21 @@ def _machine_folders() -> tuple[str, ...]:
     here = os.path.realpath(".")
     named = [os.environ[name] for name in _CACHES if os.environ.get(name)]
     named += [os.path.join(here, "torch_compile_debug"), os.path.expanduser("~/.cache")]
-    temporary = os.path.realpath(tempfile.gettempdir())
+    temporary = os.path.realpath(_temporary_folder())
     if here != temporary and not here.startswith(temporary + os.sep):
         named.append(temporary)
     return tuple(path for path in map(os.path.realpath, named) if path not in (here, os.sep))
+
+
+def _temporary_folder() -> str:
+    """Where temporary files go, as far as that is settled.
+
+    An audit hook must not ask `tempfile.gettempdir`: that opens files, under a lock, to find out.
+    """
+    if tempfile.tempdir:
+        return os.fsdecode(tempfile.tempdir)
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return next((path for path in named if path), "/tmp")
 
 
 def _is_below(real: str, folders: Iterable[str]) -> bool:
@@ -336,13 +356,27 @@ def _let_clock_tick(folder: str) -> None:
         time.sleep(0.015)
 
 
-def _changed(before: Listing, after: Listing, ignore: tuple[str, ...]) -> dict[str, str]:
+def _adds(mode: object) -> bool:
+    """Whether a file is opened to add to its end, and for nothing else."""
+    return isinstance(mode, str) and "a" in mode and "+" not in mode
+
+
+def _changed(
+    before: Listing, after: Listing, ignore: tuple[str, ...], appended: Set[str] = frozenset()
+) -> dict[str, str]:
+    """What became of files; of those that are only added to, what was added.
+
+    What stood in them before is other calls' work, of which not every run makes the same.
+    """
     result: dict[str, str] = {}
     for path, stamp in after.items():
         real = os.path.realpath(path)
         if before.get(path) == stamp or _is_below(real, ignore):
             continue
-        result[path] = _digest(path, stamp[0])
+        old = before.get(path)
+        grew = old is not None and old[2] == stamp[2] and old[0] <= stamp[0]
+        start = old[0] if old is not None and grew and real in appended else 0
+        result[path] = _digest(path, stamp[0], start)
     if result:
         for real in zygote.held_elsewhere():
             result = {path: text for path, text in result.items() if os.path.realpath(path) != real}
@@ -352,11 +386,12 @@ def _changed(before: Listing, after: Listing, ignore: tuple[str, ...]) -> dict[s
     return result
 
 
-def _digest(path: str, size: int) -> str:
-    if size > _MAX_HASHED:
-        return f"{size} bytes"
+def _digest(path: str, size: int, start: int = 0) -> str:
+    if size - start > _MAX_HASHED:
+        return f"{size - start} bytes"
     try:
         with open(path, "rb") as file:
+            file.seek(start)
             return hashlib.sha256(file.read()).hexdigest()
     except OSError:
         return "unreadable"

@@ -1,0 +1,74 @@
+"""What a watched call does beside its result."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+#: The hooks stay for the rest of a process, so each program has its own.
+SETUP = """
+import sys, tempfile
+from gbfix.worker.effects import EffectRecorder
+recorder = EffectRecorder(())
+recorder.install()
+
+def files(write):
+    with recorder.watch() as effects:
+        write()
+    return effects.files
+"""
+
+
+def watched(folder: Path, program: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", SETUP + textwrap.dedent(program)],
+        cwd=folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_a_write_before_the_temporary_folder_is_known(tmp_path: Path) -> None:
+    """Python looks for that folder by opening files, under a lock that is not to be asked twice."""
+    program = """
+        assert tempfile.tempdir is None
+        print(files(lambda: open("a.txt", "w").write("x")))
+        print(files(tempfile.gettempdir))
+    """
+    assert "a.txt" in watched(tmp_path, program).splitlines()[0]
+
+
+def test_what_is_added_to_a_file_does_not_hang_on_what_stands_in_it(tmp_path: Path) -> None:
+    """Of two runs, one may have made more calls before the one that is compared."""
+    program = """
+        def add(text):
+            def write():
+                with open("rows.csv", "a") as file:
+                    file.write(text)
+            return files(write)
+
+        first, second, other = add("1,2\\n"), add("1,2\\n"), add("1,3\\n")
+        print(first == second, second == other, bool(other))
+    """
+    assert watched(tmp_path, program) == "True False True\n"
+
+
+def test_a_file_that_is_written_anew_counts_as_a_whole(tmp_path: Path) -> None:
+    program = """
+        def write(text, mode):
+            def writes():
+                with open("state.txt", mode) as file:
+                    file.write(text)
+            return files(writes)
+
+        write("a", "a")
+        one, two = write("xy", "w"), write("zy", "w")
+        longer = write("zyy", "w")
+        more = write("xyy", "w")
+        print(one == two, longer == more)
+        write("b", "a")
+        print(write("aaaaaa", "w") == write("baaaaaa", "w"))
+    """
+    assert watched(tmp_path, program) == "False False\nFalse\n"
