@@ -151,7 +151,7 @@ class Maker:
                 return "size"
             self.guessed.append(str(seen))
             return str(seen)
-        if len(choices) > 1:
+        if len(choices) > 1 or size.torn or not agrees:
             self.guessed.append(choices[0])
         return choices[0]
 
