@@ -260,7 +260,7 @@ class Trials:
                 self._constants(judgement, rewrite, site, before, accepted, overlay)
         if judgement.verdict.passed:
             sources = {**site.sources, **accepted}
-            self._unseen(judgement, rewrite, before, sources)
+            self._unseen(judgement, rewrite, before, sources, site.entry)
         return judgement
 
     def _unseen(
@@ -269,6 +269,7 @@ class Trials:
         rewrite: Rewrite,
         before: Mapping[str, str],
         sources: Mapping[str, str],
+        entry: str,
     ) -> None:
         """What only the text of the whole project tells."""
         found = [
@@ -278,6 +279,10 @@ class Trials:
                 before[path], new, rewrite.touched.get(path, ()), self._bench.project
             )
         ]
+        for path, new in rewrite.edits.items():
+            found += unseen.loaded_twice(
+                path, before[path], new, self._bench.project, is_entry=path == entry
+            )
         if reads_environment(before, rewrite.edits, sources):
             found.append(_ENVIRONMENT)
         if found:
