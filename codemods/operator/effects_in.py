@@ -14,6 +14,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
 from .fakes import called
+from .inputs import local_names
 
 _DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
 _EFFECTS = words("builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save")
@@ -65,12 +66,13 @@ def _may_change_object(site: Site, func: cst.BaseExpression) -> bool:
     root: cst.BaseExpression = func.value
     while isinstance(root, cst.Attribute | cst.Subscript):
         root = root.value
-    bound = module_bindings(site.module).get(root.value, ()) if isinstance(root, cst.Name) else ()
+    if not isinstance(root, cst.Name) or root.value in local_names(site, root):
+        return False
     return any(
         isinstance(line, cst.Assign | cst.AnnAssign)
         and isinstance(line.value, cst.Call)
-        and not (resolve(site.module, line.value.func) or "").startswith("torch.")
-        for line in bound
+        and not (resolve(site.module, line.value.func) or "").startswith(("torch.", "ctypes."))
+        for line in module_bindings(site.module).get(root.value, ())
     )
 
 

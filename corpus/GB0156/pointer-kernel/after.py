@@ -21,9 +21,6 @@ def duplicate_op(x: torch.Tensor) -> torch.Tensor:
 duplicate_op.register_fake(lambda x: x.new_empty(x.shape))
 
 
-duplicate_op.register_effect(torch.library.EffectType.ORDERED)
-
-
 @torch.compile
 def f(x):
     return duplicate_op(x.detach()) + 1

@@ -25,9 +25,6 @@ def _(boxes, scores, limit):
     return torch.empty((size,), dtype=torch.int64)
 
 
-nms_op.register_effect(torch.library.EffectType.ORDERED)
-
-
 def nms(boxes, scores, limit):
     return nms_op(boxes, scores, limit)
 
