@@ -120,7 +120,7 @@ class FreezeInInit(Codemod):
 
 def _is_called_elsewhere(site: Site, function: cst.FunctionDef, attribute: str) -> bool:
     """Whether the project calls such a module outside of the method."""
-    call = re.compile(rf"\.{re.escape(attribute)}(?:\.\w+)*\(")
+    call = re.compile(rf"\.{re.escape(attribute)}(?:\[\w+\])?\(")
     own = len(call.findall(site.text(function)))
     texts = {site.path: site.source, **site.sources}
     return sum(len(call.findall(text)) for text in texts.values()) > own
