@@ -49,7 +49,8 @@ class NumpyToTorch(Codemod):
     gets an array as before.
 
     *Fix safety.*  ``interp`` computes in float64 with numpy's formula, clamped outside of the
-    table, and nan passes.  ``digitize`` is unsafe: it also counts bins that fall.
+    table, and nan passes; membership is asked among float64.  ``digitize`` is unsafe: it also
+    counts bins that fall.
 
     *Refuses.*  Keyword arguments (``left``, ``period``), other functions, and files in which the
     function's name is taken.
@@ -74,7 +75,10 @@ class NumpyToTorch(Codemod):
         ),
         Example(
             _source("return np.isin(x.numpy(), values)"),
-            _source("return torch.isin(x, torch.as_tensor(values)).numpy()"),
+            _source(
+                "return torch.isin(x.double(), "
+                "torch.as_tensor(values, dtype=torch.float64)).numpy()"
+            ),
             at="np.isin(x.numpy(), values)",
             title="membership",
             facts={"np.isin(x.numpy(), values)": _ARRAY, "values": _ARRAY},
@@ -129,8 +133,10 @@ class NumpyToTorch(Codemod):
             elif name == "digitize":
                 text = _digitized(site, node, torch)
                 notes.append(_FALLING)
+            elif name == "isin":
+                text = _member(site, node, torch)
             else:
-                text = _call(site, node, f"{torch}.{name}", torch, 2 if name == "isin" else 1)
+                text = _call(site, node, f"{torch}.{name}", torch, 1)
             if not text:
                 return
             splice.replace(node, text)
@@ -177,6 +183,32 @@ def _call(
         for found, arg in zip(parts, node.args, strict=True)
     ]
     return f"{function}({', '.join(texts)}).numpy()"
+
+
+def _member(site: Site, node: cst.Call, torch: str) -> str:
+    """Membership among float64, as numpy compares with Python's numbers: 0.1 is no float32."""
+    if len(node.args) != 2:
+        return ""
+    parts = [arg.value for arg in node.args]
+    if all(_is_whole(site, part) for part in parts):
+        return _call(site, node, f"{torch}.isin", torch, 2)
+    values, marks = (
+        f"{_tensor(part)}.double()"
+        if _tensor(part)
+        else f"{torch}.as_tensor({code(part)}, dtype={torch}.float64)"
+        for part in parts
+    )
+    return f"{torch}.isin({values}, {marks}).numpy()"
+
+
+def _is_whole(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an array, or a list, holds whole numbers."""
+    fact = site.fact(node)
+    if fact is None:
+        return False
+    if fact.items:
+        return all(item.kind in ("int", "bool") for item in fact.items)
+    return any(kind in (fact.dtype or "") for kind in ("int", "bool"))
 
 
 def _tensor(node: cst.BaseExpression) -> str:
