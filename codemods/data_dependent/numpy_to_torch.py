@@ -24,8 +24,11 @@ def {name}(x, knots, values):
     left = ({torch}.searchsorted(knots, x.contiguous(), right=True) - 1).clamp(0, len(knots) - 2)
     slope = (values[left + 1] - values[left]) / (knots[left + 1] - knots[left])
     y = slope * (x - knots[left]) + values[left]
+    y = {torch}.where(y.isnan(), slope * (x - knots[left + 1]) + values[left + 1], y)
+    flat = (x == knots[left]) | (values[left] == values[left + 1])
+    y = {torch}.where(flat & ~x.isnan(), values[left], y)
     y = {torch}.where(x >= knots[-1], values[-1], y)
-    return {torch}.where(x <= knots[0], values[0], y)
+    return {torch}.where(x < knots[0], values[0], y)
 
 
 '''
@@ -42,7 +45,7 @@ def _source(*lines: str, more: str = "") -> str:
 class NumpyToTorch(Codemod):
     """*What it does.*  Computes with torch what Dynamo cannot trace in numpy:
     ``np.interp(x.numpy(), knots, values)`` becomes ``interpolate(x, knots, values).numpy()``, with
-    a function of five lines above; ``np.isin``, ``np.digitize``, ``np.nansum`` and ``np.nanmean``
+    a function of a few lines above; ``np.isin``, ``np.digitize``, ``np.nansum`` and ``np.nanmean``
     become torch's own functions, ``np.select`` becomes ``np.where``.
 
     *When it applies.*  To calls with positional arguments that are arrays of numbers; what follows
