@@ -104,6 +104,8 @@ def _does_more(text: str, name: str) -> bool:
         if function is None or function.name in seen:
             continue
         seen.add(function.name)
+        if any("cache" in ast.unparse(item) for item in function.decorator_list):
+            return True
         local = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)} | {
             node.id
             for node in ast.walk(function)
