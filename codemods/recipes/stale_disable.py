@@ -39,6 +39,7 @@ _HANDLES = (
     "the function handles errors: one that an operation raises while the graph runs is not caught"
     " there any more"
 )
+_KEEPS = "it calls a function that keeps what it made (`lru_cache`): the compiler looks past that"
 _ENVIRONMENT = "environment variables that change after the function was compiled may not be seen"
 _SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 
@@ -157,11 +158,28 @@ def _doubts(site: Site) -> list[str]:
             if not isinstance(function, ast.FunctionDef) or function.name not in skipped:
                 continue
             for node in ast.walk(function):
+                if isinstance(node, ast.Call) and _last(node.func) in _cached(site):
+                    found[_KEEPS] = None
                 if isinstance(node, ast.ExceptHandler) and _waits_for_operators(node):
                     found[_HANDLES] = None
                 elif isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
                     found[_ENVIRONMENT] = None
     return list(found)
+
+
+def _last(func: ast.expr) -> str:
+    return ast.unparse(func).rpartition(".")[2]
+
+
+def _cached(site: Site) -> set[str]:
+    """Functions of the project that keep what they made (``functools.lru_cache``)."""
+    return {
+        name
+        for text in {site.source, *site.sources.values()}
+        for name in re.findall(
+            r"^[ \t]*@[\w.]*cache\b.*\n(?:[ \t]*@.*\n)*[ \t]*def (\w+)", text, re.M
+        )
+    }
 
 
 def _waits_for_operators(handler: ast.ExceptHandler) -> bool:

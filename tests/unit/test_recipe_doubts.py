@@ -11,7 +11,9 @@ from gbfix.schema import Safety
 
 
 def _disabled(body: str) -> Rewrite:
-    source = f"import os\n\nimport torch\n\n\n@torch.compiler.disable\ndef norm(x):\n{body}"
+    source = "import functools\nimport os\n\nimport torch\n\n\n@functools.lru_cache(maxsize=4)\n"
+    source += "def table(n):\n    return torch.ones(n)\n\n\n"
+    source += f"@torch.compiler.disable\ndef norm(x):\n{body}"
     source += "\n\ndef f(x):\n    return norm(x) + 1\n"
     case = Example(source, "", at="norm(x)", nth=1, title="")
     (made,) = StaleDisable().propose(example_site(case, "GB0099"))
@@ -33,6 +35,7 @@ def _disabled(body: str) -> Rewrite:
             "    try:\n        return x.norm()\n    except TypeError:\n        return x\n",
             Safety.SAFE,
         ),
+        ("    return x * table(3)\n", Safety.UNSAFE),
         ("    return x if os.environ.get('MODE') else x.norm()\n", Safety.UNSAFE),
     ],
 )
