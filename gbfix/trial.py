@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from gbfix import branches, ladder, payoff, unseen
-from gbfix.analysis.lost_reads import lost_reads
+from gbfix.analysis.lost_reads import frozen_reads, lost_reads, reads_environment
 from gbfix.bench import Ahead, Bench
 from gbfix.clock import Clock
 from gbfix.codemod import Rewrite, Site
@@ -38,6 +38,11 @@ _DISABLE = "compiler.disable"
 
 #: How the variation that gives a global or an attribute another value is labelled.
 _REBOUND = "rebound "
+
+_ENVIRONMENT = (
+    "environment variables are read while the graph is made, and not when it runs: the original"
+    " reads them in every call"
+)
 
 
 @dataclasses.dataclass
@@ -257,11 +262,17 @@ class Trials:
             with self._clock.phase("constants"):
                 self._constants(judgement, rewrite, site, before, accepted, overlay)
         if judgement.verdict.passed:
-            self._unseen(judgement, rewrite, before)
+            sources = {**site.sources, **accepted}
+            self._unseen(judgement, rewrite, before, sources, site.entry)
         return judgement
 
     def _unseen(
-        self, judgement: ladder.Judgement, rewrite: Rewrite, before: Mapping[str, str]
+        self,
+        judgement: ladder.Judgement,
+        rewrite: Rewrite,
+        before: Mapping[str, str],
+        sources: Mapping[str, str],
+        entry: str,
     ) -> None:
         """What only the text of the whole project tells."""
         found = [
@@ -274,6 +285,12 @@ class Trials:
                 *unseen.taken_names(path, before[path], new, self._bench.project),
             )
         ]
+        for path, new in rewrite.edits.items():
+            found += unseen.loaded_twice(
+                path, before[path], new, self._bench.project, is_entry=path == entry
+            )
+        if reads_environment(before, rewrite.edits, sources):
+            found.append(_ENVIRONMENT)
         if found:
             rung = Rung("project", True, "", tuple(dict.fromkeys(found)))
             judgement.verdict = judgement.verdict.with_rung(rung)
@@ -499,7 +516,8 @@ class Trials:
         """
         if _PROVED & {*rewrite.assumes}:
             return
-        names = lost_reads(before, rewrite.edits, {**site.sources, **accepted})
+        sources = {**site.sources, **accepted}
+        names = lost_reads(before, rewrite.edits, sources)
         if not names:
             return
         self._progress("giving other values to what the patch reads no more")
@@ -507,14 +525,20 @@ class Trials:
         first = self._bench.once(golden)
         if first.ended not in ("ok", "stopped") or any(not event.key for event in first.of(Failed)):
             return
-        observers = self._observers(overlay)
+        # What runs while a graph is made shows only where the graph runs without it.
+        backends = ("aot_eager",) if frozen_reads(before, rewrite.edits) else ()
         second = self._bench.once(
             self._bench.job(
-                "candidate", overlay, observers, golden=golden.directory, backends=(), rebind=names
+                "candidate",
+                overlay,
+                self._observers(overlay),
+                golden=golden.directory,
+                backends=backends,
+                rebind=names,
             )
         )
         judgement.verdict = judgement.verdict.with_rung(
-            _constants_rung(second, self._values(second))
+            _constants_rung(second, self._values(second, backends))
         )
 
     def _force(

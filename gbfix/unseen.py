@@ -1,8 +1,12 @@
-"""What the recorded run cannot show: subclasses and hooks that change what an arm calls, names.
+"""What the recorded run cannot show: subclasses and hooks that change what an arm calls, names, and
+files that are loaded twice.
 
 An arm that was run only where its condition held is evaluated in every call once it stands in the
 graph.  A method that a subclass overrides, or a hook on a module, then runs where it did not run.
-A file that takes all names of the patched one takes those that the patch brings, too.
+An operator has one name in the whole process: of a file that is loaded under two names, both copies
+call the operator of the one that came last, with the names of its module.  A file that takes all
+names of the patched one takes those that the patch brings, too.
+"""
 """
 
 from __future__ import annotations
@@ -16,6 +20,58 @@ from gbfix import branches
 from gbfix.schema import Span
 
 _HOOKS = re.compile(r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_pre)?_hook\(")
+#: How a program loads a file by its path.
+_BY_PATH = re.compile(r"\b(?:spec_from_file_location|run_path|SourceFileLoader)\(")
+_OPERATORS = frozenset({"custom_op", "triton_op"})
+
+
+def loaded_twice(
+    path: str, old: str, new: str, project: Mapping[str, str], *, is_entry: bool
+) -> tuple[str, ...]:
+    """Why operators that a patch adds may work on the names of another copy of their module."""
+    bound = {
+        target.id
+        for line in ast.parse(new).body
+        if isinstance(line, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        for target in ast.walk(line)
+        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
+    }
+    known = {name for name, _ in _operators(old)}
+    added = {name: reads & bound for name, reads in _operators(new) if name not in known}
+    by = _loads_again(path, project, is_entry=is_entry)
+    if by is None or not any(added.values()):
+        return ()
+    name = next(name for name, reads in added.items() if reads)
+    return (
+        f"{os.path.basename(by)} loads the file once more, under another name: both copies then"
+        f" call one operator, and `{name}` uses `{min(added[name])}` of the copy that came last",
+    )
+
+
+def _operators(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """Functions that are operators, with the names that they read."""
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        by = [ast.unparse(item).partition("(")[0] for item in node.decorator_list]
+        if any(text.rpartition(".")[2] in _OPERATORS for text in by):
+            reads = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            yield node.name, frozenset(reads)
+
+
+def _loads_again(path: str, project: Mapping[str, str], *, is_entry: bool) -> str | None:
+    """A file of the project that imports the script that is run, or loads the file by its path."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    imports = re.compile(
+        rf"^\s*(?:import (?:[\w.]+\.)?{stem}\b|from (?:[\w.]*\.)?{stem} import\b)", re.MULTILINE
+    )
+    for other, text in project.items():
+        same = os.path.realpath(other) == os.path.realpath(path)
+        if is_entry and not same and imports.search(text):
+            return other
+        if _BY_PATH.search(text) and f"{stem}.py" in text:
+            return other
+    return None
 
 
 def caveats(

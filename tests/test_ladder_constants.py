@@ -124,6 +124,15 @@ CASES = [
         "CONFIG",
     ),
     _stale(
+        "a global that a helper reads while the graph is made",
+        "SCALE = 2.0\n\n\ndef tune():\n    global SCALE\n    SCALE = 3.0\n\n\n"
+        "def helper(x):\n    return x * SCALE\n\n\n" + FUNCTION + "    return helper(x)" + CALL,
+        "def helper(x):\n    return x * SCALE\n\n\n" + FUNCTION + "    return helper(x)",
+        "@torch._dynamo.nonstrict_trace\ndef helper(x):\n    return x * SCALE\n\n\n"
+        "@torch.compile\ndef f(x):\n    return helper(x)",
+        "SCALE",
+    ),
+    _stale(
         "an attribute, read in `__init__`",
         MODULE.format(value="x * (self.scale + 1)"),
         REST + "        torch._dynamo.graph_break()\n        return x * (self.scale + 1)\n",

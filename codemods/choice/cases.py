@@ -295,6 +295,58 @@ NEAR_MISSES = (
         """
         import torch
 
+        def f(x, table, ids):
+            known = ids < table.shape[0]
+            if known.all():
+                return x + table[ids]
+            return x
+        """,
+        at="known.all()",
+        why="the test keeps indices that are out of range away",
+        facts={
+            "x": tensor(3),
+            "table": tensor(9),
+            "ids": tensor(3, dtype="torch.int64"),
+            "known": tensor(3, dtype="torch.bool"),
+            "table[ids]": tensor(3),
+        },
+    ),
+    NearMiss(
+        """
+        import torch
+        import torch.nn.functional as F
+
+        def f(x, ids):
+            if ids.max() < 4:
+                return x + F.one_hot(ids, 4)
+            return x
+        """,
+        at="ids.max() < 4",
+        why="the test keeps unknown classes away",
+        facts={"x": tensor(3, 4), "ids": tensor(3, dtype="torch.int64")},
+    ),
+    NearMiss(
+        """
+        import torch
+
+        def f(x, total, count):
+            if count > 0:
+                return x + total // count
+            return x
+        """,
+        at="count > 0",
+        why="the test keeps an integer division by zero away",
+        facts={
+            "x": tensor(3),
+            "total": tensor(dtype="torch.int64"),
+            "count": tensor(dtype="torch.int64"),
+            "total // count": tensor(dtype="torch.int64"),
+        },
+    ),
+    NearMiss(
+        """
+        import torch
+
         def f(x):
             if x.sum() > 0:
                 x = torch.nn.functional.dropout(x)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import functools
+
 import libcst as cst
 
-from gbfix.analysis.torch_names import PURE_MODULES, RNG_FUNCTIONS, RNG_METHODS, RNG_NAMESPACES
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.torch_names import (
+    INT_DTYPES,
+    PURE_MODULES,
+    RNG_FUNCTIONS,
+    RNG_METHODS,
+    RNG_NAMESPACES,
+)
+from gbfix.analysis.tree import code, dotted, walk, words
 
 from .context import Context, Declined
+from .tests import decided_by_tensor
 
 #: Fail for some values of their input: nothing to try in an arm that is not taken.
 _MAY_FAIL = words(
     """cholesky inverse inv solve lstsq eigh eigvalsh svd svdvals qr lu_factor lu ldl_factor
     cholesky_solve cholesky_inverse multinomial tensorinv matrix_exp eig eigvals"""
 )
+#: Take integers that must be in range, or classes that must be known.
+_INDEXED = words(
+    """gather index_select take take_along_dim embedding one_hot scatter scatter_add index_add
+    index_copy index_fill cross_entropy nll_loss bincount"""
+)
+#: Give integers that are in range.
+_IN_RANGE = words("clamp clip argmax argmin argsort arange nonzero remainder")
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -41,6 +57,8 @@ class Vain:
                 case cst.BinaryOperation():
                     heavy = isinstance(inner.operator, cst.MatrixMultiply)
                     self.cost += 8 if heavy else 1
+                    if isinstance(inner.operator, cst.FloorDivide | cst.Modulo):
+                        self._guarded(inner.right, "an integer division by zero")
                 case cst.Subscript():
                     self._subscript(inner)
 
@@ -54,6 +72,49 @@ class Vain:
                 fact = self.ctx.fact(element.slice.value)
                 if fact is not None and fact.is_tensor and fact.dtype == "torch.bool":
                     raise Declined("a branch picks out elements by a mask")
+                self._guarded(element.slice.value, "an index out of range")
+
+    def _guarded(self, node: cst.BaseExpression, what: str) -> None:
+        """Decline where the test may be what keeps integers away that fail."""
+        fact = self.ctx.fact(node)
+        integers = fact is not None and fact.is_tensor and fact.dtype in INT_DTYPES
+        if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_RANGE:
+            return
+        if integers and self._depends(node) & self._tested:
+            raise Declined(f"the test may be what keeps {what} away from a branch")
+
+    @functools.cached_property
+    def _tested(self) -> frozenset[str]:
+        """What the tests of the function depend on."""
+        tests = [
+            node.test
+            for node in walk(self.ctx.scope)
+            if isinstance(node, cst.If | cst.IfExp) and decided_by_tensor(node.test, self.ctx)
+        ]
+        return frozenset().union(*map(self._depends, tests))
+
+    @functools.cached_property
+    def _made_of(self) -> dict[str, list[cst.BaseExpression]]:
+        """By name: what the function binds it to."""
+        found: dict[str, list[cst.BaseExpression]] = {}
+        for node in walk(self.ctx.scope):
+            if isinstance(node, cst.Assign):
+                for target in node.targets:
+                    for name in _mentioned(target.target):
+                        found.setdefault(name, []).append(node.value)
+        return found
+
+    def _depends(self, node: cst.CSTNode) -> frozenset[str]:
+        """The names and attributes that an expression comes from."""
+        found: set[str] = set()
+        queue = list(_mentioned(node))
+        while queue:
+            name = queue.pop()
+            if name not in found:
+                found.add(name)
+                for value in self._made_of.get(name, ()):
+                    queue += _mentioned(value)
+        return frozenset(found)
 
     def _call(self, node: cst.Call) -> None:
         self.cost += 1
@@ -76,6 +137,9 @@ class Vain:
             raise Declined("a branch draws random numbers")
         if last in _MAY_FAIL:
             raise Declined(f"`{last}` in a branch may fail where the branch is not taken")
+        if last in _INDEXED:
+            for operand in (func.value, *(arg.value for arg in node.args)):
+                self._guarded(operand, f"what `{last}` fails for")
         if last in _COSTLY:
             self.cost += 8
         own = isinstance(func.value, cst.Name) and func.value.value in ("self", "cls")
@@ -107,6 +171,32 @@ class Vain:
                         case cst.Call(func=cst.Attribute(attr=attr)) if _in_place(attr.value):
                             raise Declined(f"`{name}` changes what it is given")
                 self.check(statement.body)
+
+
+def _mentioned(node: cst.CSTNode) -> set[str]:
+    """Names in a piece of code, and attributes as they are written (``self.table``)."""
+    found: set[str] = set()
+    pending = [node]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, cst.Attribute) and dotted(inner) is not None:
+            owner, _, last = code(inner).rpartition(".")
+            # `idx.shape` and `idx.max()` come from `idx`, `self.table` from itself.
+            found.add(f"{owner}.{last}" if owner.partition(".")[0] in ("self", "cls") else owner)
+        elif isinstance(inner, cst.Name):
+            found.add(inner.value)
+        else:
+            pending += [child for child in inner.children if not _is_callee(inner, child)]
+            if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute):
+                pending.append(inner.func.value)
+    return found
+
+
+def _is_callee(node: cst.CSTNode, child: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call | cst.Arg) and child in (
+        getattr(node, "func", None),
+        getattr(node, "keyword", None),
+    )
 
 
 def _in_place(method: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -53,12 +54,30 @@ def indexed(uses: Uses, node: cst.Subscript) -> None:
         elif axis is None and before:
             raise Stopped("an index beside another")
     assert axis is not None
+    if _catches_index_errors(uses):
+        uses.doubts.append(_OUT_OF_RANGE)
+    else:
+        uses.limits.append(_OUT_OF_RANGE)
     if not _is_target(uses, node):
         uses.edits[node] = (node, f".squeeze({axis})")
         return
     assign = uses.site.parent(uses.site.parent(node) or node)
     if isinstance(assign, cst.Assign):
         _cast_value(uses, node, assign)
+
+
+_OUT_OF_RANGE = (
+    "compiled by inductor, an index that is out of range raises RuntimeError, where the original"
+    " raises IndexError"
+)
+
+
+def _catches_index_errors(uses: Uses) -> bool:
+    """Whether a handler of the project names the error (and no class that both errors have)."""
+    return any(
+        re.search(r"\b(?:IndexError|LookupError)\b", text)
+        for text in (uses.site.source, *uses.site.sources.values())
+    )
 
 
 def _cast_value(uses: Uses, node: cst.Subscript, assign: cst.Assign) -> None:

@@ -45,6 +45,7 @@ ZERO = (
 )
 DOMAIN = "where `math` raises an error (out of range, or no number), tensors give inf or nan"
 TRUNCATED = "where a number is inf or nan, `int` raises an error and a tensor does not"
+WRAPS = "where a whole number grows beyond 64 bits, Python counts on and a tensor wraps around"
 OVERFLOW = "where a power is too large for a float, Python raises an error and a tensor is inf"
 
 
@@ -69,12 +70,20 @@ class Number:
     limits: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     literal: float | None = None
+    #: How many bits a whole number may well have.
+    bits: float = 20.0
 
     def edited(self, node: cst.CSTNode, *parts: str | cst.CSTNode | Atom) -> Number:
         return dataclasses.replace(self, edits={**self.edits, node: parts})
 
     def but(self, **changes: object) -> Number:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    def of_bits(self, bits: float) -> Number:
+        """The number, said to have so many bits: it may not fit."""
+        fits = self.kind != "int" or bits < 64 or WRAPS in self.doubts
+        doubts = self.doubts if fits else (*self.doubts, WRAPS)
+        return self.but(bits=min(bits, 64.0), doubts=doubts)
 
     @property
     def nonzero(self) -> bool:
@@ -108,7 +117,8 @@ class Arithmetic:
             case cst.Integer() | cst.Float():
                 value = float(node.evaluated_value)
                 kind = "int" if isinstance(node, cst.Integer) else "float"
-                return Number(kind, low=value, literal=value)
+                bits = math.log2(abs(value) + 1)
+                return Number(kind, low=value, literal=value, bits=bits)
             case cst.Attribute() if self._constant(node) is not None:
                 value = self._constant(node) or 0.0
                 return Number("float", low=value, literal=value)
@@ -173,7 +183,12 @@ class Arithmetic:
                 low = left.low * right.low
         if isinstance(node.operator, cst.Subtract) and right.literal is not None:
             low = None if left.low is None else left.low - right.literal
-        return _merged(kind, left, right, low=low)
+        merged = _merged(kind, left, right, low=low)
+        if isinstance(node.operator, cst.Multiply):
+            one, other = sorted((left, right), key=lambda each: each.literal is not None)
+            hashes = other.literal is not None and other.bits > 32 and one.bits >= Number.bits
+            return merged.of_bits(64.0 if hashes else left.bits + right.bits)
+        return merged.of_bits(max(left.bits, right.bits))
 
     def _doubled(self, node: cst.BaseExpression, number: Number, other: Number) -> Number:
         """An int that meets a Python float becomes a float64: torch would make it a float32."""
@@ -198,13 +213,18 @@ class Arithmetic:
     def _floor(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number | None:
         if left.kind != "int" or right.kind != "int" or (right.kept and not right.nonzero):
             return None
-        return _merged("int", left, right, low=0.0 if _not_negative(left, right) else None)
+        low = 0.0 if _not_negative(left, right) else None
+        merged = _merged("int", left, right, low=low)
+        modulo = isinstance(node.operator, cst.Modulo)
+        return merged.but(bits=right.bits if modulo else left.bits)
 
     def _power(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number | None:
         if right.literal is not None and right.literal >= 0 and right.literal == int(right.literal):
             low = 0.0 if right.literal % 2 == 0 or _not_negative(left) else None
             doubled = self._doubled(node.left, left, right) if right.kind == "float" else left
-            return _merged("float" if right.kind == "float" else left.kind, doubled, right, low=low)
+            kind = "float" if right.kind == "float" else left.kind
+            merged = _merged(kind, doubled, right, low=low)
+            return merged.of_bits(left.bits * right.literal)
         if right.literal is not None and right.literal > 0 and _not_negative(left):
             left = self._doubled(node.left, left, right)
             return _merged("float", left, right, low=0.0)

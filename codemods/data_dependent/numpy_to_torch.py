@@ -24,8 +24,11 @@ def {name}(x, knots, values):
     left = ({torch}.searchsorted(knots, x.contiguous(), right=True) - 1).clamp(0, len(knots) - 2)
     slope = (values[left + 1] - values[left]) / (knots[left + 1] - knots[left])
     y = slope * (x - knots[left]) + values[left]
+    y = {torch}.where(y.isnan(), slope * (x - knots[left + 1]) + values[left + 1], y)
+    flat = (x == knots[left]) | (values[left] == values[left + 1])
+    y = {torch}.where(flat & ~x.isnan(), values[left], y)
     y = {torch}.where(x >= knots[-1], values[-1], y)
-    return {torch}.where(x <= knots[0], values[0], y)
+    return {torch}.where(x < knots[0], values[0], y)
 
 
 '''
@@ -42,14 +45,15 @@ def _source(*lines: str, more: str = "") -> str:
 class NumpyToTorch(Codemod):
     """*What it does.*  Computes with torch what Dynamo cannot trace in numpy:
     ``np.interp(x.numpy(), knots, values)`` becomes ``interpolate(x, knots, values).numpy()``, with
-    a function of five lines above; ``np.isin``, ``np.digitize``, ``np.nansum`` and ``np.nanmean``
+    a function of a few lines above; ``np.isin``, ``np.digitize``, ``np.nansum`` and ``np.nanmean``
     become torch's own functions, ``np.select`` becomes ``np.where``.
 
     *When it applies.*  To calls with positional arguments that are arrays of numbers; what follows
     gets an array as before.
 
     *Fix safety.*  ``interp`` computes in float64 with numpy's formula, clamped outside of the
-    table, and nan passes.  ``digitize`` is unsafe: it also counts bins that fall.
+    table, and nan passes; membership is asked among float64.  ``digitize`` is unsafe: it also
+    counts bins that fall.
 
     *Refuses.*  Keyword arguments (``left``, ``period``), other functions, and files in which the
     function's name is taken.
@@ -74,7 +78,10 @@ class NumpyToTorch(Codemod):
         ),
         Example(
             _source("return np.isin(x.numpy(), values)"),
-            _source("return torch.isin(x, torch.as_tensor(values)).numpy()"),
+            _source(
+                "return torch.isin(x.double(), "
+                "torch.as_tensor(values, dtype=torch.float64)).numpy()"
+            ),
             at="np.isin(x.numpy(), values)",
             title="membership",
             facts={"np.isin(x.numpy(), values)": _ARRAY, "values": _ARRAY},
@@ -129,8 +136,10 @@ class NumpyToTorch(Codemod):
             elif name == "digitize":
                 text = _digitized(site, node, torch)
                 notes.append(_FALLING)
+            elif name == "isin":
+                text = _member(site, node, torch)
             else:
-                text = _call(site, node, f"{torch}.{name}", torch, 2 if name == "isin" else 1)
+                text = _call(site, node, f"{torch}.{name}", torch, 1)
             if not text:
                 return
             splice.replace(node, text)
@@ -177,6 +186,32 @@ def _call(
         for found, arg in zip(parts, node.args, strict=True)
     ]
     return f"{function}({', '.join(texts)}).numpy()"
+
+
+def _member(site: Site, node: cst.Call, torch: str) -> str:
+    """Membership among float64, as numpy compares with Python's numbers: 0.1 is no float32."""
+    if len(node.args) != 2:
+        return ""
+    parts = [arg.value for arg in node.args]
+    if all(_is_whole(site, part) for part in parts):
+        return _call(site, node, f"{torch}.isin", torch, 2)
+    values, marks = (
+        f"{_tensor(part)}.double()"
+        if _tensor(part)
+        else f"{torch}.as_tensor({code(part)}, dtype={torch}.float64)"
+        for part in parts
+    )
+    return f"{torch}.isin({values}, {marks}).numpy()"
+
+
+def _is_whole(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an array, or a list, holds whole numbers."""
+    fact = site.fact(node)
+    if fact is None:
+        return False
+    if fact.items:
+        return all(item.kind in ("int", "bool") for item in fact.items)
+    return any(kind in (fact.dtype or "") for kind in ("int", "bool"))
 
 
 def _tensor(node: cst.BaseExpression) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.scopes import resolve
+from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
 from .fakes import called
+from .inputs import local_names
 
 _DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
 _EFFECTS = words("builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save")
@@ -20,7 +22,17 @@ _TORCH_DRAWS = words(
     """torch.rand torch.randn torch.randint torch.randperm torch.normal torch.bernoulli
     torch.multinomial torch.rand_like torch.randn_like"""
 )
+#: What objects may be asked without a change: nothing else is known of them.
+_ASKS = words(
+    """get items keys values index count copy lower upper strip split format encode decode match
+    search fullmatch findall startswith endswith"""
+)
+_CHANGES = words("append add update extend insert pop remove clear setdefault discard popitem")
 _LOGGERS = re.compile(r"(log|logger|logging|_logger|LOG|LOGGER)\.")
+_SHOWS = re.compile(
+    r"(?:print|open|input)$|(?:np|numpy|torch)\.rand|(?:np|numpy)\.random\.|(?:random|secrets|uuid|time"
+    r"|datetime|warnings|log|logger|logging|_logger|LOG|LOGGER)\."
+)
 
 
 def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> bool:
@@ -34,7 +46,9 @@ def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> b
                 name = resolve(site.module, inner.func) or ""
                 if name in _EFFECTS | _TORCH_DRAWS or name.startswith(_DRAWS):
                     return True
-                if _LOGGERS.match(code(inner.func)):
+                if _LOGGERS.match(code(inner.func)) or _may_change_object(site, inner.func):
+                    return True
+                if _acts_elsewhere(site, inner.func):
                     return True
     for function in functions:
         does = activity(function.body)
@@ -43,3 +57,79 @@ def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> b
             return True
     own_names = activity(*nodes)
     return bool(inside) and bool(own_names.mutates - own_names.bound - set(inside))
+
+
+def _may_change_object(site: Site, func: cst.BaseExpression) -> bool:
+    """A method of an object that the file makes: ``RNG.integers``, ``TOKENIZER.add``."""
+    if not isinstance(func, cst.Attribute) or func.attr.value in _ASKS:
+        return False
+    root: cst.BaseExpression = func.value
+    while isinstance(root, cst.Attribute | cst.Subscript):
+        root = root.value
+    if not isinstance(root, cst.Name) or root.value in local_names(site, root):
+        return False
+    return any(
+        isinstance(line, cst.Assign | cst.AnnAssign)
+        and isinstance(line.value, cst.Call)
+        and not (resolve(site.module, line.value.func) or "").startswith(("torch.", "ctypes."))
+        for line in module_bindings(site.module).get(root.value, ())
+    )
+
+
+def _acts_elsewhere(site: Site, func: cst.BaseExpression) -> bool:
+    """Whether a function of another file of the project does more than compute."""
+    name = code(func).rpartition(".")[2]
+    if not isinstance(func, cst.Name | cst.Attribute) or re.search(
+        rf"^def {re.escape(name)}\(", site.source, re.MULTILINE
+    ):
+        return False
+    return any(
+        _does_more(text, name)
+        for path, text in site.sources.items()
+        if path != site.path and f"def {name}(" in text
+    )
+
+
+def _does_more(text: str, name: str) -> bool:
+    """Whether a function at the text's module level shows, draws, asks the clock or keeps."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    functions = {line.name: line for line in tree.body if isinstance(line, ast.FunctionDef)}
+    seen: set[str] = set()
+    queue = [name]
+    while queue:
+        function = functions.get(queue.pop())
+        if function is None or function.name in seen:
+            continue
+        seen.add(function.name)
+        if any("cache" in ast.unparse(item) for item in function.decorator_list):
+            return True
+        local = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)} | {
+            node.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        for node in ast.walk(function):
+            if isinstance(node, ast.Global) or _keeps(node, local):
+                return True
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                if _SHOWS.match(called):
+                    return True
+                queue.append(called)
+    return False
+
+
+def _keeps(node: ast.AST, local: Collection[str]) -> bool:
+    """``SEEN[v] = n``, ``SEEN.add(v)``: a change of what is not the function's own."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        target = node.func.value if node.func.attr in _CHANGES else None
+    elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        target = node.value
+    else:
+        return False
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return isinstance(target, ast.Name) and target.id not in local

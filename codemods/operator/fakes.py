@@ -89,6 +89,14 @@ def _leaves(result: Result, value: Value) -> list[Value]:
     ]
 
 
+#: Gives fewer (or more) items than it is given, as the data has it: a size that nothing in the text
+#: tells may be the recorded one by chance.
+_MERGES = re.compile(
+    r"\.(?:values|keys|items|split|splitlines|join|fromkeys|most_common)\(|\b(?:set|filter|groupby"
+    r"|takewhile|dropwhile|Counter|defaultdict)\("
+)
+
+
 class Maker:
     """Writes empty tensors like the results; ``made`` is the text that makes these."""
 
@@ -151,7 +159,8 @@ class Maker:
                 return "size"
             self.guessed.append(str(seen))
             return str(seen)
-        if len(choices) > 1:
+        torn = size.torn or not agrees or bool(_MERGES.search(self.made))
+        if len(choices) > 1 or torn:
             self.guessed.append(choices[0])
         return choices[0]
 

@@ -22,11 +22,14 @@ from gbfix.schema import Fact
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A number over the operator's parameters; ``data`` says that values decide it."""
+    """A number over the operator's parameters; ``data`` says that values decide it, ``torn`` that
+    it is one of several, and nothing tells which.
+    """
 
     text: str = ""
     value: int | None = None
     data: bool = False
+    torn: bool = False
 
     @property
     def known(self) -> bool:
@@ -36,6 +39,7 @@ class Size:
 Loops = tuple[Size, ...]
 OPEN = Size()
 DATA = Size(data=True)
+TORN = Size(torn=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +112,7 @@ def combined(left: Size, right: Size, operator: str) -> Size:
     if left.data or right.data:
         return DATA
     if not left.known or not right.known:
-        return OPEN
+        return TORN if left.torn or right.torn else OPEN
     number: int | None = None
     a, b = left.value, right.value
     if a is not None and b is not None:
@@ -155,6 +159,8 @@ class Reader:
         self.returned: list[Value] = []
         #: In how many loops a name was last bound.
         self.born: dict[str, int] = {}
+        #: Names that are bound to lists.
+        self.lists: set[str] = set()
 
     # -- statements --------------------------------------------------------------------------
 
@@ -173,32 +179,38 @@ class Reader:
             case cst.For(target=target, iter=iterable, body=body):
                 value = self.value(iterable)
                 self.bind(target, value.item)
-                self.statement(body, (*loops, value.length))
-                if any(isinstance(x, cst.Break | cst.Continue) for x in walk(body)):
-                    self.forget_appended(body)
-            case cst.With(body=body) | cst.Try(body=body):
+                # A loop that may be left, or a round that may be cut short: the data decides.
+                left = any(isinstance(x, _LEAVES) for x in walk(body))
+                self.statement(body, (*loops, DATA if left else value.length))
+            case cst.With(body=body):
                 self.statement(body, loops)
+            case cst.Try(body=body, handlers=handlers, orelse=orelse, finalbody=last):
+                self.either([body, *(each.body for each in handlers)], loops)
+                for part in (orelse, last):
+                    if part is not None:
+                        self.statement(part.body, loops)
             case cst.If(body=body, orelse=orelse):
-                before = dict(self.names)
-                self.statement(body, loops)
-                then = self.names
-                self.names = before
-                if orelse is not None:
-                    inner = orelse.body if isinstance(orelse, cst.Else) else orelse
-                    self.statement(inner, loops)
-                for name in {*then, *self.names}:
-                    one = then.get(name) or self.names.get(name) or UNKNOWN
-                    self.names[name] = merged(one, self.names.get(name) or one, DATA)
+                inner = orelse.body if isinstance(orelse, cst.Else) else orelse
+                self.either([body, inner], loops)
             case cst.While(body=body):
                 self.statement(body, (*loops, DATA))
 
-    def forget_appended(self, body: cst.CSTNode) -> None:
-        for node in walk(body):
-            match node:
-                case cst.Call(func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append"))):
-                    old = self.names.get(name, UNKNOWN)
-                    if old.sizes:
-                        self.names[name] = Value((DATA, *old.sizes[1:]))
+    def either(self, bodies: Sequence[cst.CSTNode | None], loops: Loops) -> None:
+        """One of the bodies runs; None stands for nothing."""
+        before = self.names
+        ends: list[dict[str, Value]] = []
+        for body in bodies:
+            self.names = dict(before)
+            if body is not None:
+                self.statement(body, loops)
+                if _raises(body):
+                    continue
+            ends.append(self.names)
+        self.names = ends[0] if ends else dict(before)
+        for other in ends[1:]:
+            for name in {*self.names, *other}:
+                one = self.names.get(name) or other.get(name) or UNKNOWN
+                self.names[name] = merged(one, other.get(name) or one, DATA)
 
     def small(self, node: cst.BaseSmallStatement, loops: Loops) -> None:
         match node:
@@ -208,6 +220,9 @@ class Reader:
                     self.bind(target.target, found)
                     if isinstance(target.target, cst.Name):
                         self.born[target.target.value] = len(loops)
+                        (self.lists.add if _is_list(value) else self.lists.discard)(
+                            target.target.value
+                        )
             case cst.AnnAssign(target=target, value=value) if value is not None:
                 self.bind(target, self.value(value))
             case cst.Return(value=value) if value is not None:
@@ -221,9 +236,30 @@ class Reader:
                 length = old.length if old.sizes else OPEN
                 self.names[name] = Value((combined(length, rounds, "+"), *(item.sizes or ())))
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr))):
-                if attr.value in ("extend", "insert", "pop", "remove", "add"):
+                if attr.value in ("extend", "insert", "pop", "remove", "add", "clear", "popleft"):
                     old = self.names.get(name, UNKNOWN)
                     self.names[name] = Value((DATA, *(old.sizes or (OPEN,))[1:]))
+            case cst.AugAssign(target=cst.Name(name), operator=operator, value=value):
+                self.added(name, operator, self.value(value), loops)
+            case cst.Del():
+                for inner in walk(node):
+                    shorter = self.names.get(code(inner)) if isinstance(inner, cst.Name) else None
+                    if shorter is not None and shorter.sizes:
+                        self.names[code(inner)] = Value((DATA, *shorter.sizes[1:]))
+
+    def added(self, name: str, operator: cst.BaseAugOp, value: Value, loops: Loops) -> None:
+        """``name += value``: a longer list, another number, or a tensor of the same sizes."""
+        old = self.names.get(name, UNKNOWN)
+        if name in self.lists and isinstance(operator, cst.AddAssign):
+            rounds = product(loops[self.born.get(name, len(loops)) :])
+            more = combined(value.length, rounds, "*")
+            length = old.length if old.sizes else OPEN
+            inner = (value.sizes or old.sizes or (OPEN,))[1:]
+            self.names[name] = Value((combined(length, more, "+"), *inner))
+        elif name in self.lists:
+            self.names[name] = Value((OPEN, *(old.sizes or (OPEN,))[1:]))
+        elif old.sizes == ():
+            self.names[name] = Value((), DATA if any(each.data for each in loops) else OPEN)
 
     def bind(self, target: cst.BaseExpression, value: Value) -> None:
         match target:
@@ -403,8 +439,7 @@ class Reader:
             case "zip":
                 items = tuple(self.value(each).item for each in arguments)
                 lengths = [self.value(each).length for each in arguments]
-                known = next((size for size in lengths if size.known), lengths[0])
-                return _Listing((known,), OPEN, None, Value(parts=items))
+                return _Listing((_shortest(lengths),), OPEN, None, Value(parts=items))
             case "set" | "unique" | "nonzero" | "filter" | "masked_select":
                 return Value((DATA, *(first.sizes or (OPEN,))[1:]))
             case "flatten" | "ravel" if not rest:
@@ -520,8 +555,41 @@ class Reader:
             return UNKNOWN
         found = self.returned[0]
         for each in self.returned[1:]:
-            found = merged(found, each)
+            found = merged(found, each, TORN)
         return found
+
+
+_LEAVES = cst.Break | cst.Continue | cst.Return
+
+
+def _raises(body: cst.CSTNode) -> bool:
+    """Whether a block ends in a ``raise``."""
+    lines = getattr(body, "body", ())
+    small = getattr(lines[-1], "body", ()) if lines else ()
+    last = small[-1] if isinstance(small, Sequence) and small else None
+    return isinstance(last, cst.Raise) or isinstance(lines[-1] if lines else None, cst.Raise)
+
+
+def _is_list(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Call):
+        return code(node.func) in ("list", "sorted") or code(node.func).endswith(".tolist")
+    if isinstance(node, cst.BinaryOperation):
+        return _is_list(node.left) or _is_list(node.right)
+    return isinstance(node, cst.List | cst.ListComp)
+
+
+def _shortest(lengths: Sequence[Size]) -> Size:
+    """How long ``zip`` is."""
+    if any(size.data for size in lengths):
+        return DATA
+    if not lengths or not all(size.known for size in lengths):
+        return OPEN
+    different = {size.text: size for size in lengths}
+    if len(different) == 1:
+        return lengths[0]
+    values = [size.value for size in different.values() if size.value is not None]
+    value = min(values) if len(values) == len(different) else None
+    return Size(f"min({', '.join(different)})", value)
 
 
 @dataclasses.dataclass(frozen=True)

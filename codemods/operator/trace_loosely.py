@@ -44,6 +44,7 @@ def f(x):
 """
 
 
+_CACHED = "@functools.cache\ndef ramp():\n    return torch.ones(3)\n\n\n"
 _AT = 'compile(text, "<text>", "eval")'
 _FACTS = {
     "text": Fact("str", "str", value="sin(a) + 1", constant=True),
@@ -91,6 +92,10 @@ class TraceLoosely(Codemod):
         NearMiss(
             _source() + "\n\ndef g():\n    TABLE['tan'] = torch.tan\n",
             at=_AT, why="the project changes what it reads", facts=_FACTS,
+        ),
+        NearMiss(
+            _source(_CACHED).replace("    return eval", "    return ramp() * eval"),
+            at=_AT, why="a function that keeps what it made", facts=_FACTS,
         ),
         NearMiss(
             _source(), at=_AT, why="an object goes in",
@@ -155,6 +160,8 @@ def _check(level: Level) -> None:
     if does.mutates & set(scope.parameters) or does.global_writes or does.mutates_unknown:
         raise Refused("it changes what it is given")
     functions = called(site, [function.body])
+    if any("cache" in code(item.decorator) for each in functions for item in each.decorators):
+        raise Refused("what it keeps would be tensors of the tracer")
     for body in (function.body, *(f.body for f in functions)):
         text = code(body)
         if _READS.search(text):

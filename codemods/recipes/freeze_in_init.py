@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,6 +18,7 @@ _NOTE = (
     "the parameters are frozen when the object is made, and no longer at its first call; what sets"
     " their flag in between is not undone"
 )
+_EARLY = "other code calls the module: before the first call of this method it had gradients there"
 
 
 def _source(init: str, forward: str, more: str = "") -> str:
@@ -47,7 +49,8 @@ class FreezeInInit(Codemod):
     literal, and ``__init__`` of the same class binds the attribute, as the only one in the project.
 
     *Fix safety.*  Safe where nothing else in the project speaks of ``requires_grad``: between the
-    making of the object and its first call nothing can then tell. Else unsafe.
+    making of the object and its first call nothing can then tell. Else unsafe, and so it is where
+    other code calls the module.
 
     *Refuses.*  Switches under a condition, modules that are arguments, attributes that are bound in
     another place, several switches.
@@ -106,12 +109,21 @@ class FreezeInInit(Codemod):
         edit.moved(line)
         edit.insert_after(bound, line)
         alone = occurrences(site, "requires_grad") + occurrences(site, "requires_grad_") == 1
+        early = _is_called_elsewhere(site, function, attribute)
         yield edit.rewrite(
             f"freeze `{module}` in `__init__`",
             rank=11,
-            safety=Safety.SAFE if alone else Safety.UNSAFE,
-            notes=(_NOTE,),
+            safety=Safety.SAFE if alone and not early else Safety.UNSAFE,
+            notes=(_NOTE, *([_EARLY] if early else [])),
         )
+
+
+def _is_called_elsewhere(site: Site, function: cst.FunctionDef, attribute: str) -> bool:
+    """Whether the project calls such a module outside of the method."""
+    call = re.compile(rf"\.{re.escape(attribute)}(?:\[\w+\])?\(")
+    own = len(call.findall(site.text(function)))
+    texts = {site.path: site.source, **site.sources}
+    return sum(len(call.findall(text)) for text in texts.values()) > own
 
 
 def _switching(site: Site) -> cst.BaseStatement | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -21,6 +22,12 @@ from ..api.splice import Splice
 _WERE_ON = (
     "parameters that somebody froze beforehand stay frozen: the original switches all on again"
 )
+_SHARED = (
+    "where it shares a parameter with another module that is called in between, the original blocks"
+    " that module's gradient, too"
+)
+#: ``self.head.weight = self.embedding.weight``
+_TIED = re.compile(r"\.(weight|bias)\s*=\s*[\w.\[\]]+\.(?:weight|bias)\b")
 
 
 def _source(body: str, more: str = "") -> str:
@@ -69,7 +76,8 @@ class FrozenCall(Codemod):
     module is only called.
 
     *Fix safety.*  Safe where nothing else in the project sets ``requires_grad``; else unsafe, as
-    the original switches the gradients of all its parameters on at the end.
+    the original switches the gradients of all its parameters on at the end. Unsafe, too, where the
+    project ties parameters of modules (``a.weight = b.weight``).
 
     *Refuses.*  A switch without its counterpart, flags that are no literals, modules of which
     something else is read in between.
@@ -154,12 +162,18 @@ class FrozenCall(Codemod):
             return
         splice.delete_rows(where.line, where.end_line)
         alone = occurrences(site, "requires_grad") + occurrences(site, "requires_grad_") <= 2
+        shared = _shares_parameters(site)
         yield splice.rewrite(
             f"call `{off.module}` with its parameters detached",
             rank=9,
-            safety=Safety.SAFE if alone else Safety.UNSAFE,
-            notes=(_WERE_ON,),
+            safety=Safety.SAFE if alone and not shared else Safety.UNSAFE,
+            notes=(_WERE_ON, *([_SHARED] if shared else [])),
         )
+
+
+def _shares_parameters(site: Site) -> bool:
+    """Whether the project gives one module a parameter of another."""
+    return any(_TIED.search(text) for text in (site.source, *site.sources.values()))
 
 
 @dataclasses.dataclass(frozen=True)

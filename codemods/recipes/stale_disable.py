@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import libcst as cst
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
 
@@ -26,6 +28,19 @@ _BREAKS = re.compile(
     r"\.(?:numpy|tolist|item|backward|step|save|nonzero)\(|\b(?:print|open|input)\("
     r"|\b(?:np|numpy|time|logging|logger|log|warnings|subprocess|requests)\."
 )
+#: Errors of Python's own, which are met while tracing.
+_OF_PYTHON = frozenset(
+    {
+        "AttributeError", "ImportError", "KeyError", "ModuleNotFoundError", "NameError",
+        "NotImplementedError", "StopIteration", "TypeError",
+    }
+)  # fmt: skip
+_HANDLES = (
+    "the function handles errors: one that an operation raises while the graph runs is not caught"
+    " there any more"
+)
+_KEEPS = "it calls a function that keeps what it made (`lru_cache`): the compiler looks past that"
+_ENVIRONMENT = "environment variables that change after the function was compiled may not be seen"
 _SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 
 
@@ -54,8 +69,9 @@ class StaleDisable(Codemod):
     where it was disabled is in the project.
 
     *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
-    that. Where the function does what breaks graphs by itself (``print``, ``.item()``, numpy),
-    other rewrites are tried first.
+    that. Unsafe where the function handles errors that a graph raises while it runs, as no handler
+    inside of it is there then, and where it reads environment variables. Where the function does
+    what breaks graphs by itself (``print``, ``.item()``, numpy), other rewrites are tried first.
 
     *Refuses.*  Names that the file binds to something else.
     """
@@ -107,7 +123,13 @@ class StaleDisable(Codemod):
             splice = Splice(view)
             if _undo(site, view, splice):
                 rank = 95 if _breaks_anyway(site, view) else 8
-                yield splice.rewrite("compile what was kept from it", rank=rank)
+                notes = _doubts(site)
+                yield splice.rewrite(
+                    "compile what was kept from it",
+                    rank=rank,
+                    safety=Safety.UNSAFE if notes else Safety.SAFE,
+                    notes=notes,
+                )
                 return
 
 
@@ -121,6 +143,51 @@ def _breaks_anyway(site: Site, view: Site) -> bool:
         and _BREAKS.search(view.text(node.body)) is not None
         for node in walk(view.module)
     )
+
+
+def _doubts(site: Site) -> list[str]:
+    """What the skipped function does that compiled code does not do alike."""
+    skipped = _skipped(site)
+    found: dict[str, None] = {}
+    for text in {site.source, *site.sources.values()}:
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef) or function.name not in skipped:
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and _last(node.func) in _cached(site):
+                    found[_KEEPS] = None
+                if isinstance(node, ast.ExceptHandler) and _waits_for_operators(node):
+                    found[_HANDLES] = None
+                elif isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
+                    found[_ENVIRONMENT] = None
+    return list(found)
+
+
+def _last(func: ast.expr) -> str:
+    return ast.unparse(func).rpartition(".")[2]
+
+
+def _cached(site: Site) -> set[str]:
+    """Functions of the project that keep what they made (``functools.lru_cache``)."""
+    return {
+        name
+        for text in {site.source, *site.sources.values()}
+        for name in re.findall(
+            r"^[ \t]*@[\w.]*cache\b.*\n(?:[ \t]*@.*\n)*[ \t]*def (\w+)", text, re.M
+        )
+    }
+
+
+def _waits_for_operators(handler: ast.ExceptHandler) -> bool:
+    """Whether it handles errors that a tensor operation may raise while it runs."""
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(kind).rpartition(".")[2] not in _OF_PYTHON for kind in kinds)
 
 
 def _speaks_of_it(site: Site) -> bool:

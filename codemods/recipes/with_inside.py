@@ -80,6 +80,13 @@ class WithInside(Codemod):
             code="GB0142",
             title="a generator",
         ),
+        Example(
+            _source("@Timer()\n", f'    """Its text."""\n{_LINES}'),
+            _source("", '    """Its text."""\n' + _INSIDE.format("Timer()")),
+            at="head(x) + 1",
+            code="GB0142",
+            title="a docstring",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -107,8 +114,11 @@ class WithInside(Codemod):
             if call is None:
                 continue
             done.append(node.name.value)
-            inner = cst.With([cst.WithItem(call)], node.body)
-            body = cst.IndentedBlock([inner])
+            assert isinstance(node.body, cst.IndentedBlock)
+            lines = list(node.body.body)
+            text = [lines.pop(0)] if node.get_docstring() is not None and lines[1:] else []
+            inner = cst.With([cst.WithItem(call)], node.body.with_changes(body=lines))
+            body = cst.IndentedBlock([*text, inner])
             edit.replace(node, node.with_changes(decorators=(), body=body))
         if done:
             yield edit.rewrite(f"enter the context inside of `{done[0]}`", rank=11)

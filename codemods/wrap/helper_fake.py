@@ -11,6 +11,7 @@ from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from ..operator.sizes import Reader, fact_value
 from .capture import Parameter, Refused
 from .fake import torch_name
 from .helper_body import assigned, selected
@@ -34,10 +35,21 @@ def helper_fake(
     texts = []
     for part, fact in zip(parts, results, strict=True):
         dynamic = selected(function, part) or _selects(site, function, part)
+        dynamic = dynamic or _is_shortened(site, function, part, parameters)
         texts.append(_empty(fact, parameters, torch, dynamic=dynamic))
     if value is not parts[0]:
         return f"({', '.join(texts)})"
     return texts[0]
+
+
+def _is_shortened(
+    site: Site, function: cst.FunctionDef, part: cst.BaseExpression, parameters: Sequence[Parameter]
+) -> bool:
+    """Whether the data decides how long a list is: a loop that is left, an ``if`` in it."""
+    reader = Reader(site, {p.name: fact_value(p.fact, p.name) for p in parameters}, {})
+    reader.statement(function.body, ())
+    sizes = reader.value(part).sizes
+    return bool(sizes) and sizes is not None and sizes[0].data
 
 
 def _selects(site: Site, function: cst.FunctionDef, value: cst.BaseExpression) -> bool:

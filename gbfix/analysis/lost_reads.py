@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import ast
 import collections
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+#: Decorators under which a function's Python runs while a graph is made, and then no more.
+_ONCE_A_GRAPH = "nonstrict_trace"
+_CHANGES = frozenset(
+    {
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem",
+        "popleft", "remove", "reverse", "rotate", "setdefault", "sort", "update",
+    }
+)  # fmt: skip
 #: These run once for an object: what moves there is read no more when the object is called.
 MAKERS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"})
 
@@ -27,9 +35,61 @@ def lost_reads(
     lost: collections.Counter[str] = collections.Counter()
     for path, text in after.items():
         lost += _reads(ast.parse(before.get(path, ""))) - _reads(ast.parse(text))
-    if not lost:
+    frozen = frozen_reads(before, after)
+    if not lost and not frozen:
         return ()
     trees = [ast.parse(text) for text in _parsable(sources)]
+    functions = _functions(trees)
+    stored = _stored(trees)
+    found = {name: None for name in _led_to(lost, functions) if name in stored}
+    if frozen:
+        # What nothing in the project changes is as good as a number written out.
+        changed, any_attribute = _changed(trees)
+        found |= {
+            name: None
+            for name in _led_to(frozen, functions)
+            if name in changed or (any_attribute and name in stored)
+        }
+    return tuple(found)
+
+
+def frozen_reads(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """What functions read that from now on run only while a graph is made (`nonstrict_trace`).
+
+    Compiled, they see what they read then; uncompiled, they run as before.
+    """
+    found: dict[str, None] = {}
+    for path, text in after.items():
+        known = {function.name for function in _once_a_graph(ast.parse(before.get(path, "")))}
+        for function in _once_a_graph(ast.parse(text)):
+            if function.name in known:
+                continue
+            inner = [n for n in ast.walk(function) if isinstance(n, _FUNCTIONS | ast.Lambda)]
+            found |= dict.fromkeys(name for each in inner for name in _body_reads(each))
+    return tuple(found)
+
+
+def reads_environment(
+    before: Mapping[str, str], after: Mapping[str, str], sources: Mapping[str, str]
+) -> bool:
+    """Whether what now runs only while a graph is made asks for environment variables."""
+    frozen = frozen_reads(before, after)
+    if not frozen:
+        return False
+    functions = _functions([ast.parse(text) for text in _parsable(sources)])
+    return any(name in ("environ", "getenv", "environb") for name in _led_to(frozen, functions))
+
+
+def _once_a_graph(tree: ast.Module) -> Iterator[_FUNCTIONS]:
+    for node in ast.walk(tree):
+        if isinstance(node, _FUNCTIONS) and any(
+            ast.unparse(item).rpartition(".")[2] == _ONCE_A_GRAPH for item in node.decorator_list
+        ):
+            yield node
+
+
+def _functions(trees: list[ast.Module]) -> dict[str, list[_FUNCTIONS]]:
+    """Functions by name; by a class's name, what runs when an object of it is made."""
     functions: dict[str, list[_FUNCTIONS]] = {}
     for tree in trees:
         for node in ast.walk(tree):
@@ -38,17 +98,21 @@ def lost_reads(
             elif isinstance(node, ast.ClassDef):
                 makers = [n for n in node.body if isinstance(n, _FUNCTIONS) and n.name in MAKERS]
                 functions.setdefault(node.name, []).extend(makers)
-    found: dict[str, None] = {}
-    pending = list(lost)
+    return functions
+
+
+def _led_to(names: Iterable[str], functions: Mapping[str, list[_FUNCTIONS]]) -> Iterator[str]:
+    """The names, and what the functions of these names read."""
+    found: set[str] = set()
+    pending = list(names)
     while pending:
         name = pending.pop(0)
         if name in found:
             continue
-        found[name] = None
+        found.add(name)
+        yield name
         for function in functions.get(name, ()):
             pending += _body_reads(function)
-    stored = _stored(trees)
-    return tuple(name for name in found if name in stored)
 
 
 def _parsable(sources: Mapping[str, str]) -> Iterator[str]:
@@ -133,3 +197,66 @@ def _stored(trees: list[ast.Module]) -> set[str]:
                 case ast.ImportFrom(names=names):
                     found.update(alias.asname or alias.name for alias in names)
     return found
+
+
+def _changed(trees: list[ast.Module]) -> tuple[set[str], bool]:
+    """Names and attributes to which the project gives other values after they were made.
+
+    And whether it sets attributes whose names the text does not tell (``setattr(x, name, ...)``).
+    """
+    found: set[str] = set()
+    any_attribute = False
+    for tree in trees:
+        bound = collections.Counter(
+            node.id for node in _own_names(tree) if isinstance(node.ctx, ast.Store | ast.Del)
+        )
+        found.update(name for name, count in bound.items() if count > 1)
+        made = _made_here(tree)
+        for node in ast.walk(tree):
+            match node:
+                case ast.Global(names=names) | ast.Nonlocal(names=names):
+                    found.update(names)
+                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if node not in made:
+                    found.add(name)
+                case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
+                    found.update(_chain(owner))
+                case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _CHANGES:
+                    found.update(_chain(owner))
+                    any_attribute = any_attribute or bool({"__dict__", "vars"} & {*_chain(owner)})
+                case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[_, name, *_]):
+                    if isinstance(name, ast.Constant):
+                        found.add(str(name.value))
+                    else:
+                        any_attribute = True
+    return found, any_attribute
+
+
+def _made_here(tree: ast.Module) -> set[ast.AST]:
+    """``self.gain = ...`` in ``__init__``: the object is being made."""
+    return {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, _FUNCTIONS) and node.name in MAKERS
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name)
+    }
+
+
+def _own_names(tree: ast.Module) -> Iterator[ast.Name]:
+    """Names at the level of the module."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name):
+            yield node
+        if not isinstance(node, _FUNCTIONS | ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(node)
+
+
+def _chain(node: ast.expr) -> Iterator[str]:
+    """The names in ``a.b["c"].d`` and ``vars(a)``."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name):
+            yield inner.id
+        elif isinstance(inner, ast.Attribute):
+            yield inner.attr

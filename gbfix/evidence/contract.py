@@ -81,6 +81,8 @@ class Usage:
 _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
 #: Variations that a caller may well bring one day.
 _NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"})
+#: Variations that give numbers, attributes and globals other values: Dynamo compiles anew for them.
+_OTHER_VALUES = frozenset({"numbers", "instance", "rebound"})
 #: How the check of custom operators says that one is not as its fake.
 _PROMISE = "BrokenPromise("
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
@@ -152,7 +154,7 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
         else:
             matters = usage.leaves_autograd
         return Weight.CAVEAT if matters else strict
-    if finding.kind is Kind.NOT_COMPILED and finding.variation in ("numbers", "instance"):
+    if finding.kind is Kind.NOT_COMPILED and finding.variation in _OTHER_VALUES:
         return strict  # the graph breaks again there, as the original's does
     if finding.mild:
         return Weight.CAVEAT

@@ -628,7 +628,9 @@ class Worker:
         """All that the mode knows for the first call; later calls bring inputs of their own."""
         if self.job.rebind:
             names = self.job.rebind if index == 0 else ()
-            return tuple(perturb.Variation(f"rebound {name}", None, "rebound") for name in names)
+            others = (perturb.Variation(f"rebound {name}", None, "rebound") for name in names)
+            # What was compiled before the change is what may not see it.
+            return (*perturb.VALUES[:1], *others)
         chosen = perturb.variations(mode)
         if index > 0:
             return tuple(item for item in chosen if item.label in ("base", "negated"))
@@ -671,7 +673,7 @@ _PATIENCE = 0.3
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
 #: Variations for which the compiler starts anew, and may refuse what it took before.
-_OTHER_KINDS = frozenset({"shape", "grad", "alias", "numbers", "instance"})
+_OTHER_KINDS = frozenset({"shape", "grad", "alias", "numbers", "instance", "rebound"})
 _ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
 
 

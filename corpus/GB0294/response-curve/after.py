@@ -15,8 +15,11 @@ def interpolate(x, knots, values):
     left = (torch.searchsorted(knots, x.contiguous(), right=True) - 1).clamp(0, len(knots) - 2)
     slope = (values[left + 1] - values[left]) / (knots[left + 1] - knots[left])
     y = slope * (x - knots[left]) + values[left]
+    y = torch.where(y.isnan(), slope * (x - knots[left + 1]) + values[left + 1], y)
+    flat = (x == knots[left]) | (values[left] == values[left + 1])
+    y = torch.where(flat & ~x.isnan(), values[left], y)
     y = torch.where(x >= knots[-1], values[-1], y)
-    return torch.where(x <= knots[0], values[0], y)
+    return torch.where(x < knots[0], values[0], y)
 
 
 @torch.compile

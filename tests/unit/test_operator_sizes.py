@@ -1,0 +1,83 @@
+"""What the fake of an operator says of lists that the data shortens."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+import pytest
+
+from codemods.operator.wrap_piece import WrapPiece
+from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
+from gbfix.schema import Fact
+
+_LONGS = tensor(5, dtype="torch.int64")
+_FACTS = {
+    "ids": _LONGS,
+    "others": _LONGS,
+    "ids.tolist()": Fact("list", "list", items=(scalar(1),)),
+    "others.tolist()": Fact("list", "list", items=(scalar(1),)),
+    "found": Fact("list", "list", items=()),
+    "torch.tensor(found)": _LONGS,
+    "i": scalar(1),
+    "j": scalar(1),
+    "zlib.crc32": Fact("function", "function", qualname="zlib.crc32"),
+}
+_CRC = "zlib.crc32(str(i).encode())"
+_EACH = "for i in ids.tolist():\n"
+
+
+def _fake(body: str) -> str:
+    """The size in the fake of the operator that takes the place of the body."""
+    lines = textwrap.indent(f"found = []\n{body}\nreturn torch.tensor(found)\n", "    ")
+    source = f"import zlib\n\nimport torch\n\n\ndef hashed(ids, others):\n{lines}"
+    case = Example(source, "", at=_CRC, facts=_FACTS, title="")
+    (made, *_) = WrapPiece().propose(example_site(case, "GB0007"))
+    assert isinstance(made, Rewrite)
+    (text,) = made.edits.values()
+    (size,) = re.findall(r"torch\.empty\((.*), dtype=torch\.int64\)", text)
+    return str(size)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{_EACH}    if i != 102:\n        found += [{_CRC}]",
+        f"{_EACH}    found.append({_CRC})\n    if i == 102:\n        break",
+        f"{_EACH}    found.append({_CRC})\n    if i == 102:\n        return torch.tensor(found)",
+        f"{_EACH}    try:\n        found.append({_CRC} + TABLE[i])\n"
+        "    except KeyError:\n        pass",
+        f"{_EACH}    found.append({_CRC})\n    if i == 102:\n        found.clear()",
+    ],
+)
+def test_lists_that_data_shortens(body: str) -> None:
+    assert _fake(body) == "(size,)"
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [
+        (f"{_EACH}    found.append({_CRC})", "ids.shape"),
+        (f"{_EACH}    found += [{_CRC}]", "ids.shape"),
+        (
+            f"{_EACH}    try:\n        found.append({_CRC} + TABLE[i])\n"
+            "    except KeyError:\n        found.append(0)",
+            "ids.shape",
+        ),
+        (
+            f"{_EACH}    try:\n        found.append({_CRC} + TABLE[i])\n"
+            "    except KeyError as error:\n        raise ValueError(i) from error",
+            "ids.shape",
+        ),
+        (
+            f"for i, j in zip(ids.tolist(), others.tolist()):\n    found.append({_CRC} + j)",
+            "(min(ids.shape[0], others.shape[0]),)",
+        ),
+        (
+            f"for i, j in zip(ids.tolist(), ids.tolist()):\n    found.append({_CRC} + j)",
+            "ids.shape",
+        ),
+    ],
+)
+def test_lists_of_a_known_length(body: str, size: str) -> None:
+    assert _fake(body) == size
