@@ -356,7 +356,8 @@ class Trials:
                 "candidate",
                 texts,
                 self._observers(texts),
-                avoid=where,
+                # The original is to break where it does.
+                avoid=where if texts else ("", frozenset(), ""),
                 constant_state=constant,
                 backends=("inductor",),
                 brief=True,

@@ -114,7 +114,7 @@ class Maker:
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
         texts = [self.size(size, seen) for size, seen in zip(sizes, shape, strict=True)]
-        return self.empty(texts, result)
+        return self.empty(texts, result, forgets=value.forgets and len(shape) == 2)
 
     def check_layout(self, result: Result) -> None:
         strides, shape = result.fact.strides, result.fact.shape
@@ -155,7 +155,8 @@ class Maker:
             self.guessed.append(choices[0])
         return choices[0]
 
-    def empty(self, sizes: list[str], result: Result) -> str:
+    def empty(self, sizes: list[str], result: Result, *, forgets: bool = False) -> str:
+        """``forgets``: made of lists of lists, of which an empty one has no second size."""
         dtype = result.dtype
         like = self.like(dtype)
         text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
@@ -163,6 +164,8 @@ class Maker:
             dims = len(p.fact.shape or ())
             if sizes and sizes == [f"{p.name}.shape[{n}]" for n in range(dims)]:
                 text = f"{p.name}.shape"
+        if forgets and sizes[0] != "size":
+            text = f"{text} if {sizes[0]} else (0,)"
         asked = self.asked_dtype(dtype)
         if like is None:
             return f"{self.torch}.empty({text}, dtype={asked or self.named(dtype)})"

@@ -116,8 +116,41 @@ def pieces(site: Site, numbers: bool) -> Iterator[Piece | Refused]:
     ``numbers`` says whether results may be Python numbers, which are read back.
     """
     for level in levels(site):
-        yield from _expressions(level, numbers)
-        yield from _runs(level, numbers)
+        for found in (_expressions, _runs):
+            for piece in found(level, numbers):
+                if isinstance(piece, Piece):
+                    yield from _with_its_block(piece, numbers)
+                yield piece
+
+
+def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
+    """The piece with a ``with torch.no_grad():`` of which it is all that there is.
+
+    A graph that an exception leaves keeps the mode in which it was: nothing in it switches back.
+    """
+    level = piece.level
+    site, function = level.site, level.function
+    statements = [site.statement_of(piece.nodes[0])] if piece.is_expression else [*piece.nodes]
+    holder = site.parent(site.parent(statements[0]) or statements[0])
+    if piece.tail is not None or not isinstance(holder, cst.With) or holder is function:
+        return
+    if list(holder.body.body) != statements or not switches_gradients_off(holder):
+        return
+    block = site.parent(holder)
+    body = list(getattr(block, "body", ()))
+    if not isinstance(block, cst.IndentedBlock) or holder not in body:
+        return
+    place = body.index(holder)
+    with contextlib.suppress(Refused):
+        yield _run(level, body, place, place, numbers, whole=block is function.body)
+
+
+def switches_gradients_off(node: cst.With) -> bool:
+    """Whether the statement does nothing else: ``with torch.no_grad():``."""
+    return node.asynchronous is None and all(
+        item.asname is None and code(item.item) == "torch.no_grad()"
+        for item in node.items
+    )
 
 
 # -- expressions -----------------------------------------------------------------------------------

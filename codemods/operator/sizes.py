@@ -42,18 +42,33 @@ DATA = Size(data=True)
 class Value:
     """``sizes`` of a tensor, an array or nested lists; a number has none, and may have ``size``.
 
-    ``parts`` are the values of a tuple, where they are told apart.
+    ``parts`` are the values of a tuple, where they are told apart.  ``lists`` says how many of the
+    sizes are those of nested lists, or were, before a tensor was made of these: where the outer
+    one is empty, nothing tells how long the inner ones would be.
     """
 
     sizes: tuple[Size, ...] | None = None
     size: Size = OPEN
     parts: tuple[Value, ...] | None = None
+    lists: int = dataclasses.field(default=0, kw_only=True)
 
     @property
     def item(self) -> Value:
         if self.parts:
             return self.parts[0] if len(set(self.parts)) == 1 else UNKNOWN
-        return Value(self.sizes[1:]) if self.sizes else UNKNOWN
+        return Value(self.sizes[1:], lists=max(self.lists - 1, 0)) if self.sizes else UNKNOWN
+
+    @property
+    def listed(self) -> int:
+        """How many sizes a list of such values has from lists: one more than these."""
+        inner = combine_parts(self)
+        return 1 + inner.lists if inner.sizes is not None else 0
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a tensor that is made of these lists has one dimension where there is no row."""
+        first = self.sizes[0] if self.sizes and len(self.sizes) == self.lists == 2 else OPEN
+        return first.known and not first.text.isdigit()
 
     @property
     def length(self) -> Size:
@@ -219,7 +234,9 @@ class Reader:
                 item = combine_parts(self.value(argument.value))
                 rounds = product(loops[self.born.get(name, len(loops)) :])
                 length = old.length if old.sizes else OPEN
-                self.names[name] = Value((combined(length, rounds, "+"), *(item.sizes or ())))
+                self.names[name] = Value(
+                    (combined(length, rounds, "+"), *(item.sizes or ())), lists=item.listed
+                )
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr))):
                 if attr.value in ("extend", "insert", "pop", "remove", "add"):
                     old = self.names.get(name, UNKNOWN)
@@ -261,7 +278,8 @@ class Reader:
                 parts = tuple(self.value(element.value) for element in elements)
                 if isinstance(node, cst.Tuple):
                     return Value(parts=parts)
-                return Value((Size(str(len(parts)), len(parts)), *_inner(parts)))
+                listed = parts[0].listed if parts else 1
+                return Value((Size(str(len(parts)), len(parts)), *_inner(parts)), lists=listed)
             case cst.ListComp() | cst.GeneratorExp():
                 return self.comprehension(node)
             case cst.BinaryOperation(left=left, operator=operator, right=right):
@@ -296,9 +314,8 @@ class Reader:
             inner = inner.inner_for_in
         item = self.value(node.elt)
         self.names = before
-        if item.parts is not None:
-            return Value((DATA if filtered else length, *(combine_parts(item).sizes or ())))
-        return Value((DATA if filtered else length, *(item.sizes or ())))
+        inner_sizes = combine_parts(item).sizes or ()
+        return Value((DATA if filtered else length, *inner_sizes), lists=item.listed)
 
     def binary(
         self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
@@ -307,13 +324,14 @@ class Reader:
         if isinstance(left, cst.List) and isinstance(operator, cst.Multiply):
             inner = one.sizes or ()
             length = combined(inner[0], other.size, "*") if inner else OPEN
-            return Value((length, *inner[1:]))
+            return Value((length, *inner[1:]), lists=one.lists)
         sign = {cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.FloorDivide: "//"}
         if one.sizes == () and other.sizes == ():
             text = sign.get(type(operator), "")
             return Value((), combined(one.size, other.size, text) if text else OPEN)
         if isinstance(operator, cst.Add) and isinstance(left, cst.List | cst.ListComp):
-            return Value((combined(one.length, other.length, "+"), *(one.sizes or ())[1:]))
+            length = combined(one.length, other.length, "+")
+            return Value((length, *(one.sizes or ())[1:]), lists=one.lists)
         if isinstance(operator, cst.MatrixMultiply):
             return UNKNOWN
         return broadcast(one, other)
@@ -431,6 +449,8 @@ class Reader:
             return self.shaped(shape, UNKNOWN)
         if last in _REDUCE:
             return self.reduced(first, rest, keywords)
+        if last == "tolist" and first.sizes is not None:
+            return Value(first.sizes, lists=len(first.sizes))
         if last in _SAME:
             return combine_parts(first)
         return self.followed(node)
@@ -541,8 +561,9 @@ def combine_parts(value: Value) -> Value:
     """A tuple as what ``torch.tensor`` makes of it."""
     if value.parts is None:
         return value
-    inner = value.parts[0].sizes if value.parts else ()
-    return Value((value.length, *(inner or ())))
+    inner = combine_parts(value.parts[0]) if value.parts else Value(())
+    listed = 1 + inner.lists if inner.sizes is not None else 0
+    return Value((value.length, *(inner.sizes or ())), lists=listed)
 
 
 def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
@@ -577,7 +598,8 @@ def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
         tuple(
             a if a == b else (DATA if a.data or b.data else differing)
             for a, b in zip(one.sizes, other.sizes, strict=True)
-        )
+        ),
+        lists=one.lists if one.lists == other.lists else 0,
     )
 
 
