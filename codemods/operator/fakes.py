@@ -114,7 +114,9 @@ class Maker:
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
         texts = [self.size(size, seen) for size, seen in zip(sizes, shape, strict=True)]
-        return self.empty(texts, result, forgets=value.forgets and len(shape) == 2)
+        if value.lists != len(shape):
+            return self.empty(texts, result)
+        return self.empty(texts, result, forgets=value.forgets, untyped=value.untyped)
 
     def check_layout(self, result: Result) -> None:
         strides, shape = result.fact.strides, result.fact.shape
@@ -155,8 +157,13 @@ class Maker:
             self.guessed.append(choices[0])
         return choices[0]
 
-    def empty(self, sizes: list[str], result: Result, *, forgets: bool = False) -> str:
-        """``forgets``: made of lists of lists, of which an empty one has no second size."""
+    def empty(
+        self, sizes: list[str], result: Result, *, forgets: bool = False, untyped: bool = False
+    ) -> str:
+        """``forgets``: made of lists of lists, of which an empty one has no second size.
+
+        ``untyped``: made of numbers; without any, it is of the default dtype.
+        """
         dtype = result.dtype
         like = self.like(dtype)
         text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
@@ -168,7 +175,11 @@ class Maker:
             text = f"{text} if {sizes[0]} else (0,)"
         asked = self.asked_dtype(dtype)
         if like is None:
-            return f"{self.torch}.empty({text}, dtype={asked or self.named(dtype)})"
+            kind = asked or self.named(dtype)
+            some = dict.fromkeys(size for size in sizes if not size.isdigit())
+            if untyped and some and "size" not in some and not dtype.startswith("torch.float"):
+                kind += f" if {' and '.join(some)} else {self.torch}.get_default_dtype()"
+            return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
             return f"{like.name}.new_empty({text}, dtype={asked})"
         kind = "" if self.follows(like, dtype) else f", dtype={self.named(dtype)}"

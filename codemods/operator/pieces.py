@@ -134,7 +134,7 @@ def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
     holder = site.parent(site.parent(statements[0]) or statements[0])
     if piece.tail is not None or not isinstance(holder, cst.With) or holder is function:
         return
-    if list(holder.body.body) != statements or not switches_gradients_off(holder):
+    if list(holder.body.body) != statements or not _switches_gradients_off(holder):
         return
     block = site.parent(holder)
     body = list(getattr(block, "body", ()))
@@ -142,10 +142,21 @@ def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
         return
     place = body.index(holder)
     with contextlib.suppress(Refused):
-        yield _run(level, body, place, place, numbers, whole=block is function.body)
+        whole = _run(level, body, place, place, numbers, whole=block is function.body)
+        if _takes_no_gradients(whole):
+            yield whole
 
 
-def switches_gradients_off(node: cst.With) -> bool:
+def _takes_no_gradients(piece: Piece) -> bool:
+    """Whether all tensors that go in can be detached: none in a list, none that is written to."""
+    changed = activity(*piece.nodes).mutates
+    return all(
+        p.name not in changed and ("Tensor" not in p.annotation or p.annotation == "torch.Tensor")
+        for p in piece.inputs.parameters
+    )
+
+
+def _switches_gradients_off(node: cst.With) -> bool:
     """Whether the statement does nothing else: ``with torch.no_grad():``."""
     return node.asynchronous is None and all(
         item.asname is None and code(item.item) == "torch.no_grad()"

@@ -44,13 +44,15 @@ class Value:
 
     ``parts`` are the values of a tuple, where they are told apart.  ``lists`` says how many of the
     sizes are those of nested lists, or were, before a tensor was made of these: where the outer
-    one is empty, nothing tells how long the inner ones would be.
+    one is empty, nothing tells how long the inner ones would be.  ``untyped``: a tensor whose
+    dtype is that of the numbers in such lists.
     """
 
     sizes: tuple[Size, ...] | None = None
     size: Size = OPEN
     parts: tuple[Value, ...] | None = None
     lists: int = dataclasses.field(default=0, kw_only=True)
+    untyped: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
     def item(self) -> Value:
@@ -61,8 +63,7 @@ class Value:
     @property
     def listed(self) -> int:
         """How many sizes a list of such values has from lists: one more than these."""
-        inner = combine_parts(self)
-        return 1 + inner.lists if inner.sizes is not None else 0
+        return 1 + combine_parts(self).lists
 
     @property
     def forgets(self) -> bool:
@@ -88,6 +89,7 @@ _SAME = words(
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
     expm1 log1p sin cos interp digitize searchsorted_"""
 )
+_KEEPS_DTYPE = words("cpu cuda detach clone contiguous")
 _REDUCE = words(
     "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
 )
@@ -452,7 +454,11 @@ class Reader:
         if last == "tolist" and first.sizes is not None:
             return Value(first.sizes, lists=len(first.sizes))
         if last in _SAME:
-            return combine_parts(first)
+            listed = combine_parts(first)
+            made = last == "tensor" and receiver is None and len(arguments) == 1
+            untyped = made and "dtype" not in keywords and 0 < listed.lists
+            kept = listed.untyped and last in _KEEPS_DTYPE
+            return dataclasses.replace(listed, untyped=untyped or kept)
         return self.followed(node)
 
     def ranged(self, arguments: Sequence[cst.BaseExpression]) -> Value:
@@ -562,8 +568,7 @@ def combine_parts(value: Value) -> Value:
     if value.parts is None:
         return value
     inner = combine_parts(value.parts[0]) if value.parts else Value(())
-    listed = 1 + inner.lists if inner.sizes is not None else 0
-    return Value((value.length, *(inner.sizes or ())), lists=listed)
+    return Value((value.length, *(inner.sizes or ())), lists=1 + inner.lists)
 
 
 def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
@@ -600,6 +605,7 @@ def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
             for a, b in zip(one.sizes, other.sizes, strict=True)
         ),
         lists=one.lists if one.lists == other.lists else 0,
+        untyped=one.untyped and other.untyped,
     )
 
 

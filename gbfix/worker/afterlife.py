@@ -36,6 +36,13 @@ def _parts(value: Any) -> list[int]:
     return [id(item) for item in (value.values() if type(value) is dict else list(value))]
 
 
+def _tells_zeros(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step with a zero gradient does something else than one without: decay, momentum."""
+    return type(optimizer) is not torch.optim.SGD or any(
+        group["momentum"] or group["weight_decay"] for group in optimizer.param_groups
+    )
+
+
 class Afterlife:
     """Keeps tensors of recorded calls in view until the program ends."""
 
@@ -45,8 +52,8 @@ class Afterlife:
         self._steps = False
         register_optimizer_step_pre_hook(self._step)
 
-    def _step(self, *_: object) -> None:
-        self._steps = True
+    def _step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        self._steps = self._steps or _tells_zeros(optimizer)
 
     def keep(self, key: str, given: object) -> None:
         """Note what a call of a region was given and gave back, as it is now."""

@@ -74,6 +74,10 @@ def finding(kind: Kind, label: str = "base", variation: str = "values", **more: 
         (finding(Kind.ALIAS), Usage(any_callers=True), Weight.CAVEAT),
         (finding(Kind.ZERO), NOBODY, Weight.LIMIT),
         (finding(Kind.ZERO), Usage(steps=True), Weight.CAVEAT),
+        # A step with what the original's own parameters got has spoilt the model, too.
+        (finding(Kind.ZERO_OF_NO_NUMBER, "nan"), Usage(steps=True), Weight.LIMIT),
+        (finding(Kind.ZERO_OF_NO_NUMBER, "nan"), Usage(any_callers=True), Weight.CAVEAT),
+        (Finding(Kind.NEW, Part.GRADIENT, "self.w", "nan"), NOBODY, Weight.CAVEAT),
         (finding(Kind.DIFFERENTIABLE, before="False", after="True"), NOBODY, Weight.LIMIT),
         (
             finding(Kind.DIFFERENTIABLE, before="False", after="True"),
