@@ -373,13 +373,11 @@ def _named_as_before(site: Site, made: cst.ClassDef, node: cst.ClassDef) -> cst.
         elif isinstance(outer, cst.ClassDef):
             names.append(outer.name.value)
     named = cst.parse_statement(f'__qualname__ = "{".".join(reversed(names))}"\n')
-    if not isinstance(made.body, cst.IndentedBlock):
-        body = [cst.SimpleStatementLine(made.body.body)]
-        return made.with_changes(body=cst.IndentedBlock([named, *body]))
+    if isinstance(made.body, cst.SimpleStatementSuite):
+        only = cst.SimpleStatementLine(made.body.body)
+        return made.with_changes(body=cst.IndentedBlock([named, only]))
     lines = list(made.body.body)
-    text = isinstance(lines[0], cst.SimpleStatementLine) and isinstance(
-        lines[0].body[0], cst.Expr
-    )
+    text = isinstance(lines[0], cst.SimpleStatementLine) and isinstance(lines[0].body[0], cst.Expr)
     return made.with_changes(
         body=made.body.with_changes(body=[*lines[:text], named, *lines[text:]])
     )

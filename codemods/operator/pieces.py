@@ -132,7 +132,7 @@ def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
     site, function = level.site, level.function
     statements = [site.statement_of(piece.nodes[0])] if piece.is_expression else [*piece.nodes]
     holder = site.parent(site.parent(statements[0]) or statements[0])
-    if piece.tail is not None or not isinstance(holder, cst.With) or holder is function:
+    if piece.tail is not None or not isinstance(holder, cst.With):
         return
     if list(holder.body.body) != statements or not _switches_gradients_off(holder):
         return
@@ -159,8 +159,7 @@ def _takes_no_gradients(piece: Piece) -> bool:
 def _switches_gradients_off(node: cst.With) -> bool:
     """Whether the statement does nothing else: ``with torch.no_grad():``."""
     return node.asynchronous is None and all(
-        item.asname is None and code(item.item) == "torch.no_grad()"
-        for item in node.items
+        item.asname is None and code(item.item) == "torch.no_grad()" for item in node.items
     )
 
 

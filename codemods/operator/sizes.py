@@ -456,7 +456,7 @@ class Reader:
         if last in _SAME:
             listed = combine_parts(first)
             made = last == "tensor" and receiver is None and len(arguments) == 1
-            untyped = made and "dtype" not in keywords and 0 < listed.lists
+            untyped = made and "dtype" not in keywords and listed.lists > 0
             kept = listed.untyped and last in _KEEPS_DTYPE
             return dataclasses.replace(listed, untyped=untyped or kept)
         return self.followed(node)

@@ -136,9 +136,8 @@ def _fake_text(operator: Operator) -> str:
     lines = "".join(f"    {line}\n" for line in fake.lines)
     text = fake.text
     if len(text) > _WIDTH - 11:
-        text = re.sub(
-            r"^([\w.]+)\((.*), (dtype=[^()]*(?:\(\))?)\)$", r"\1(\n        \2,\n        \3,\n    )", text
-        )
+        in_lines = r"\1(\n        \2,\n        \3,\n    )"
+        text = re.sub(r"^([\w.]+)\((.*), (dtype=[^()]*(?:\(\))?)\)$", in_lines, text)
     return f"@{operator.name}.register_fake\ndef _({names}):\n{lines}    return {text}\n"
 
 
