@@ -49,11 +49,14 @@ class Afterlife:
     def __init__(self) -> None:
         self._kept: list[tuple[str, torch.Tensor, int]] = []
         self._containers: list[tuple[str, Any, list[int]]] = []
-        self._steps = False
+        self._steps = self._plain_steps = False
         register_optimizer_step_pre_hook(self._step)
 
     def _step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
-        self._steps = self._steps or _tells_zeros(optimizer)
+        if _tells_zeros(optimizer):
+            self._steps = True
+        else:
+            self._plain_steps = True
 
     def keep(self, key: str, given: object) -> None:
         """Note what a call of a region was given and gave back, as it is now."""
@@ -71,4 +74,4 @@ class Afterlife:
         """What became of them."""
         changed = {key for key, value, before in self._kept if version(value) != before}
         changed |= {key for key, value, before in self._containers if _parts(value) != before}
-        return Afterwards(tuple(sorted(changed)), self._steps)
+        return Afterwards(tuple(sorted(changed)), self._steps, self._plain_steps)

@@ -1,12 +1,12 @@
-"""A tensor that an arm makes of an argument is made before the statement, where that is the same."""
+"""A tensor that an arm makes of an argument is made ahead, where that is the same."""
 
 from __future__ import annotations
 
 import pytest
+from gbfix_codemods.control_flow.ternary_to_cond import TernaryToCond
 
 from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact
-from gbfix_codemods.control_flow.ternary_to_cond import TernaryToCond
 
 SOURCE = """
 import torch

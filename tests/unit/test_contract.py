@@ -190,6 +190,20 @@ def test_what_the_text_asks_for_itself(
     assert (kinds.asks_empty, kinds.second_order) == (empty, twice)
 
 
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("optimizer.step()\n", False),
+        ("unused = [p for p in params if p.grad is None]\n", True),
+        ("if w.grad is not None: w.grad.zero_()\n", True),
+        ("w.grad = None\n", False),
+    ],
+)
+def test_a_text_may_tell_a_zero_gradient_from_none(text: str, steps: bool) -> None:
+    golden = Outcome([Afterwards((), steps=False, plain_steps=True)])
+    assert usage.usage(golden, [text], "program").steps is steps
+
+
 def test_nothing_stands_too_far_back_to_be_judged() -> None:
     """Differences that a proof forgives hide none behind them."""
     place = "input after the call[0]"
