@@ -158,11 +158,11 @@ class Maker:
         return choices[0]
 
     def empty(
-        self, sizes: list[str], result: Result, *, forgets: bool = False, untyped: bool = False
+        self, sizes: list[str], result: Result, *, forgets: bool = False, untyped: str = ""
     ) -> str:
         """``forgets``: made of lists of lists, of which an empty one has no second size.
 
-        ``untyped``: made of numbers; without any, it is of the default dtype.
+        ``untyped``: made of numbers; without any, it is of this dtype.
         """
         dtype = result.dtype
         like = self.like(dtype)
@@ -178,7 +178,7 @@ class Maker:
             kind = asked or self.named(dtype)
             some = dict.fromkeys(size for size in sizes if not size.isdigit())
             if untyped and some and "size" not in some and not dtype.startswith("torch.float"):
-                kind += f" if {' and '.join(some)} else {self.torch}.get_default_dtype()"
+                kind += f" if {' and '.join(some)} else {self.named(untyped)}"
             return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
             return f"{like.name}.new_empty({text}, dtype={asked})"

@@ -44,15 +44,15 @@ class Value:
 
     ``parts`` are the values of a tuple, where they are told apart.  ``lists`` says how many of the
     sizes are those of nested lists, or were, before a tensor was made of these: where the outer
-    one is empty, nothing tells how long the inner ones would be.  ``untyped``: a tensor whose
-    dtype is that of the numbers in such lists.
+    one is empty, nothing tells how long the inner ones would be.  ``untyped``: the dtype
+    without any number, of a tensor or an array whose dtype is that of the numbers in such lists.
     """
 
     sizes: tuple[Size, ...] | None = None
     size: Size = OPEN
     parts: tuple[Value, ...] | None = None
     lists: int = dataclasses.field(default=0, kw_only=True)
-    untyped: bool = dataclasses.field(default=False, kw_only=True)
+    untyped: str = dataclasses.field(default="", kw_only=True)
 
     @property
     def item(self) -> Value:
@@ -89,7 +89,9 @@ _SAME = words(
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
     expm1 log1p sin cos interp digitize searchsorted_"""
 )
-_KEEPS_DTYPE = words("cpu cuda detach clone contiguous")
+_KEEPS_DTYPE = words("cpu cuda detach clone contiguous copy from_numpy as_tensor")
+#: The dtype of what is made of no numbers.
+_UNTYPED = {"tensor": "torch.get_default_dtype()", "array": "torch.float64"}
 _REDUCE = words(
     "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
 )
@@ -455,10 +457,10 @@ class Reader:
             return Value(first.sizes, lists=len(first.sizes))
         if last in _SAME:
             listed = combine_parts(first)
-            made = last == "tensor" and receiver is None and len(arguments) == 1
-            untyped = made and "dtype" not in keywords and listed.lists > 0
-            kept = listed.untyped and last in _KEEPS_DTYPE
-            return dataclasses.replace(listed, untyped=untyped or kept)
+            untyped = listed.untyped if last in _KEEPS_DTYPE else ""
+            if receiver is None and len(arguments) == 1 and "dtype" not in keywords:
+                untyped = _UNTYPED.get(last, untyped) if listed.lists else untyped
+            return dataclasses.replace(listed, untyped=untyped)
         return self.followed(node)
 
     def ranged(self, arguments: Sequence[cst.BaseExpression]) -> Value:
@@ -605,7 +607,7 @@ def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
             for a, b in zip(one.sizes, other.sizes, strict=True)
         ),
         lists=one.lists if one.lists == other.lists else 0,
-        untyped=one.untyped and other.untyped,
+        untyped=one.untyped if one.untyped == other.untyped else "",
     )
 
 
