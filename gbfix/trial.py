@@ -422,7 +422,8 @@ class Trials:
                 "candidate",
                 texts,
                 self._observers(texts),
-                avoid=where or ("", frozenset(), ""),
+                # The original is to break where it does.
+                avoid=where if where and texts else ("", frozenset(), ""),
                 constant_state=constant,
                 backends=("inductor",),
                 brief=True,

@@ -17,6 +17,8 @@ _ASKS_EMPTY = re.compile(
 )
 _SECOND_ORDER = re.compile(r"create_graph\s*=\s*True|\b(?:hessian|gradgradcheck|jacfwd|jvp)\(")
 _LEAVES_AUTOGRAD = re.compile(r"\.numpy\(\)|np\.(?:as)?array\(|\.requires_grad\b(?!\s*=[^=])")
+#: How a text tells a zero gradient from none itself.
+_ASKS_FOR_NONE = re.compile(r"\bgrad\s+is\s+(?:not\s+)?None\b")
 _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
 
 
@@ -38,9 +40,10 @@ def usage(golden: Outcome, texts: Iterable[str], callers: str) -> Usage:
     """What the program does with what its regions give back."""
     texts = list(texts)
     after = golden.of(Afterwards)
+    asks = any(_ASKS_FOR_NONE.search(text) for text in texts)
     return Usage(
         changes=frozenset(key for event in after for key in event.changed),
-        steps=any(event.steps for event in after),
+        steps=any(event.steps for event in after) or (asks and any(e.plain_steps for e in after)),
         identity=any(_asks_identity(text) for text in texts),
         leaves_autograd=any(_LEAVES_AUTOGRAD.search(text) for text in texts),
         any_callers=callers == "any",

@@ -83,6 +83,11 @@ def _plain(finding: Finding) -> str:
             return f"{place} is {_whose(finding.after)} and no longer {_whose(finding.before)}"
         case Kind.ZERO:
             return f"{place} gets a zero gradient instead of none"
+        case Kind.ZERO_OF_NO_NUMBER:
+            return (
+                f"where inputs hold NaN or infinity, {place} gets such a gradient, as others do,"
+                " instead of none"
+            )
         case Kind.NONE:
             return f"{place} gets no gradient instead of a zero one"
         case Kind.NEW | Kind.LOST:
@@ -154,6 +159,8 @@ def statement(finding: Finding) -> str:
             return f"{what} is {finding.kind}"
         case Kind.ZERO:
             return f"{finding.place} gets a zero gradient instead of none"
+        case Kind.ZERO_OF_NO_NUMBER:
+            return f"{finding.place} gets a gradient of NaN or infinity, instead of none"
         case Kind.NONE:
             return f"{finding.place} gets no gradient instead of a zero one"
         case Kind.RAISES:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
+from gbfix.evidence import Kind
+from gbfix.worker.afterlife import _tells_zeros
 from gbfix.worker.compare import Comparison
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
@@ -38,6 +42,57 @@ def test_gradients(mode: str, label: str, old: list[float], new: list[float], al
     comparison = Comparison(mode)
     comparison.add(shot(label, old), shot(label, new))
     assert bool(comparison.differences) is not alike, comparison.differences
+
+
+_NAN, _INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("label", "own", "new", "kind"),
+    [
+        # Zero times what is no number, in a call that spoils the parameters in any case.
+        ("nan", [_NAN, _NAN], [_NAN, 0.0], Kind.ZERO_OF_NO_NUMBER),
+        ("-inf", [1.0, _INF], [_NAN, _NAN], Kind.ZERO_OF_NO_NUMBER),
+        ("nan", [1.0, 2.0], [_NAN, 0.0], Kind.NEW),
+        ("nan", [_NAN, _NAN], [_NAN, 1e-3], Kind.NEW),
+        ("base", [_NAN, _NAN], [_NAN, 0.0], Kind.NEW),
+        ("nan", [_NAN, _NAN], [0.0, 0.0], Kind.ZERO),
+    ],
+)
+@pytest.mark.parametrize("place", ["self.w", "in.0"])
+def test_a_gradient_where_there_was_none(
+    label: str, own: list[float], new: list[float], kind: Kind, place: str
+) -> None:
+    before, after = shot(label, own), shot(label, own)
+    before.grads = {place: before.grads["w"], "self.v": None}
+    after.grads = {place: after.grads["w"], "self.v": Imager().image(torch.tensor(new))}
+    comparison = Comparison("eager")
+    comparison.add(before, after)
+    if place == "in.0" and kind is Kind.ZERO_OF_NO_NUMBER:
+        kind = Kind.NEW  # the parameters would have stayed numbers
+    assert [finding.kind for finding in comparison.findings] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("make", "tells"),
+    [
+        (lambda p: torch.optim.SGD(p, lr=0.1), False),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), True),
+        (lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.1), True),
+        (lambda p: torch.optim.SGD([{"params": p, "weight_decay": 0.1}], lr=0.1), True),
+        (lambda p: torch.optim.AdamW(p), True),
+        (lambda p: type("Own", (torch.optim.SGD,), {})(p, lr=0.1), True),
+    ],
+)
+def test_which_optimizers_tell_zero_from_none(make: Any, tells: bool) -> None:
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -0.0, _NAN]))
+    optimizer = make([parameter])
+    assert _tells_zeros(optimizer) is tells
+    if not tells:
+        before = parameter.detach().clone()
+        parameter.grad = torch.zeros(3)
+        optimizer.step()
+        assert torch.equal(parameter.view(torch.int32), before.view(torch.int32))
 
 
 _OLD = ("UserWarning", "indexing with uint8 is deprecated (Triggered internally at a.h:3.)")

@@ -69,6 +69,12 @@ class _Lower(cst.CSTTransformer):
     def visit_ListComp(self, node: cst.ListComp) -> None:
         self.inside += 1
 
+    def visit_DictComp(self, node: cst.DictComp) -> None:
+        self.inside += 1
+
+    def visit_SetComp(self, node: cst.SetComp) -> None:
+        self.inside += 1
+
     def visit_GeneratorExp(self, node: cst.GeneratorExp) -> None:
         self.inside += 1
 
@@ -79,6 +85,16 @@ class _Lower(cst.CSTTransformer):
     def leave_ListComp(
         self, original_node: cst.ListComp, updated_node: cst.ListComp
     ) -> cst.ListComp:
+        self.inside -= 1
+        return updated_node
+
+    def leave_DictComp(
+        self, original_node: cst.DictComp, updated_node: cst.DictComp
+    ) -> cst.DictComp:
+        self.inside -= 1
+        return updated_node
+
+    def leave_SetComp(self, original_node: cst.SetComp, updated_node: cst.SetComp) -> cst.SetComp:
         self.inside -= 1
         return updated_node
 

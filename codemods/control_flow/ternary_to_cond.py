@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import code
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Safety
+from gbfix.schema import Fact, Safety
 
 from .branches import Branch, check_structures, finish
 from .if_to_where import MOST_OPERATIONS, arm_of, is_point
@@ -57,6 +58,31 @@ class TernaryToCond(Codemod):
         "data-dependent-specialization",
     )
     examples = (
+        Example(
+            """
+            import torch
+
+            def f(xs, lo: float = 0.1):
+                return [x.sum() if x.any() else torch.tensor(lo) for x in xs]
+            """,
+            """
+            import torch
+
+            def f(xs, lo: float = 0.1):
+                lo_tensor = torch.tensor(lo)
+                return [torch.cond(x.any(), lambda: x.sum(), lambda: lo_tensor.clone()) for x in xs]
+            """,
+            at="x.any()",
+            facts={
+                "x": tensor(3),
+                "x.any()": tensor(dtype="torch.bool"),
+                "lo": scalar(0.1),
+                "torch.tensor(lo)": tensor(),
+                "x.sum()": tensor(),
+                "torch.tensor": Fact("function", "function", qualname="torch.tensor"),
+            },
+            title="a number that may change from call to call",
+        ),
         Example(
             """
             import torch
@@ -278,7 +304,7 @@ class TernaryToCond(Codemod):
             condition, values = _checked(site, node)
         except Refusal:
             return
-        for build in (_where, _cond, _cond_of_copies):
+        for build in (_where, _cond_of_numbers, _cond, _cond_of_copies):
             try:
                 yield build(site, node, condition, values)
             except Refusal:
@@ -346,8 +372,16 @@ def _where(site: Site, node: cst.IfExp, condition: Condition, values: Values) ->
 
 
 def _cond(
-    site: Site, node: cst.IfExp, condition: Condition, values: Values, *, copies: bool = False
+    site: Site,
+    node: cst.IfExp,
+    condition: Condition,
+    values: Values,
+    *,
+    copies: bool = False,
+    ahead: Mapping[cst.BaseExpression, str] | None = None,
 ) -> Rewrite:
+    """``ahead``: names of what is made before the statement instead of in an arm."""
+    ahead = ahead or {}
     arms = [
         finish(_returning(value), values, clone_unknown=copies)
         for value in (node.body, node.orelse)
@@ -356,9 +390,12 @@ def _cond(
     if copies and not any(arm.unknown for arm in arms):
         raise Refusal("")
     texts = []
-    for arm in arms:
+    for original, arm in zip((node.body, node.orelse), arms, strict=True):
         value = arm.expression
         assert value is not None
+        if original in ahead:
+            texts.append(f"lambda: {ahead[original]}.clone()")
+            continue
         text = code(value)
         texts.append(f"lambda: ({text})" if _needs_parentheses(value) else f"lambda: {text}")
     notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
@@ -386,7 +423,59 @@ def _cond(
         notes=notes,
         rank=20,
         safety=Safety.UNSAFE if several else Safety.SAFE,
+        ahead=ahead,
     )
+
+
+def _cond_of_numbers(site: Site, node: cst.IfExp, condition: Condition, values: Values) -> Rewrite:
+    """With tensors of arguments, ``torch.tensor(floor)``, made before the statement.
+
+    torch.cond takes no number from outside that changes from call to call.
+    """
+    function = site.function
+    if function is None or not isinstance(site.statement, cst.SimpleStatementLine):
+        raise Refusal("")
+    taken = names_in(function)
+    ahead: dict[cst.BaseExpression, str] = {}
+    for arm in (node.body, node.orelse):
+        name = _number_of(site, arm, function, values)
+        if name is not None:
+            ahead[arm] = fresh(f"{name}_tensor", taken)
+            taken = {*taken, ahead[arm]}
+    if not ahead:
+        raise Refusal("")
+    return _cond(site, node, condition, values, ahead=ahead)
+
+
+def _number_of(
+    site: Site, arm: cst.BaseExpression, function: cst.FunctionDef, values: Values
+) -> str | None:
+    """The argument of the function of which an arm makes a tensor, and does nothing else."""
+    match arm:
+        case cst.Call(func=func, args=[cst.Arg(cst.Name(name), keyword=None, star=""), *options]):
+            given = [option.keyword.value for option in options if option.keyword is not None]
+            plain = code(func) == f"{values.torch}.tensor" and len(given) == len(options)
+            fact = site.locals_before(site.statement).get(name)
+            number = fact is not None and fact.kind in ("int", "float", "bool")
+            kept = (
+                name in parameters_of(function.params) and name not in activity(function.body).bound
+            )
+            constant = all(
+                isinstance(option.value, cst.Attribute) and code(option.value).startswith("torch.")
+                for option in options
+            )
+            bound = {
+                inner.value
+                for outer in site.ancestors(arm)
+                if isinstance(outer, cst.BaseComp | cst.Lambda)
+                for inner in walk(outer)
+                if isinstance(inner, cst.CompFor | cst.Param)
+                for inner in walk(inner.target if isinstance(inner, cst.CompFor) else inner.name)
+                if isinstance(inner, cst.Name)
+            }
+            if plain and number and kept and constant and name not in bound:
+                return name
+    return None
 
 
 def _cond_of_copies(site: Site, node: cst.IfExp, condition: Condition, values: Values) -> Rewrite:
@@ -406,6 +495,7 @@ def _rewrite(
     notes: list[str],
     rank: int,
     safety: Safety = Safety.SAFE,
+    ahead: Mapping[cst.BaseExpression, str] | None = None,
 ) -> Rewrite:
     call = f"{values.torch}.{function}"
     text = f"{call}({', '.join(arguments)})"
@@ -427,6 +517,9 @@ def _rewrite(
             value = small.value if isinstance(small, cst.Assign | cst.Return) else None
             assert value is not None
             edit.replace(node, value)
+    if ahead:
+        lines = [f"{name} = {code(made)}" for made, name in ahead.items()]
+        edit.insert_before(site.statement, *map(cst.parse_statement, lines))
     if values.torch_missing:
         edit.add_import("torch")
     return edit.rewrite(title, notes=notes, rank=rank, safety=safety)

@@ -57,6 +57,8 @@ def backward(ctx, g):
     return g * ctx.n"""
 _INIT = "def __init__(self, n):\n    self.n = n"
 _HEAD = "class Config:"
+_DOC = '"""Attributes, too."""'
+_GET = f"{_DOC}\n\ndef __getattr__(self, name):\n    return self[name]"
 
 
 class ClassAtModule(Codemod):
@@ -74,9 +76,10 @@ class ClassAtModule(Codemod):
     ``@dataclass``; its body holds constants and methods that read nothing of the function; the
     function calls it, reads its attributes or asks ``isinstance``.
 
-    *Fix safety.*  Safe where only attributes of its objects are used in the function.  Unsafe
-    where an object may go elsewhere: its class has another qualified name, and is the same one
-    for all calls.
+    *Fix safety.*  Safe where only attributes of its objects are used in the function.  A dict or a
+    list with a few methods may go elsewhere, and then keeps the qualified name of its class.
+    Unsafe where another object may: its class has another qualified name, and is the same one for
+    all calls.
 
     *Refuses.*  Class values that a call could change (lists, or attributes that somebody sets on
     the class), other bases, metaclasses and decorators, classes used as values, classes under a
@@ -115,6 +118,16 @@ class ClassAtModule(Codemod):
             ),
             at="class Config",
             title="an object that goes elsewhere",
+        ),
+        Example(
+            _source(_GET, "return Config(x=y)", "class Config(dict):"),
+            _moved(
+                _GET.replace(_DOC, f"{_DOC}\n__qualname__ = 'f.<locals>.Config'").replace("'", '"'),
+                "return Config(x=y)",
+                "class Config(dict):",
+            ),
+            at="class Config",
+            title="a dict with a method, that goes elsewhere",
         ),
         Example(
             _source("factor = y\ndef get(self, z):\n    return z * self.factor + n").replace(
@@ -267,11 +280,14 @@ class ClassAtModule(Codemod):
             for old, made in inside.items():
                 line = line.deep_replace(old, made)
             edit.replace(others[0], _without_blank_lines(line))
-        edit.insert_before(top, given.node.with_changes(leading_lines=[*space, *comments]))
+        stays = not objects or (
+            all(_stays(site, function, made) for made in objects) and _keeps_itself(site, node)
+        )
+        safe = stays or _is_container(site, node)
+        hoisted = given.node if stays or not safe else _named_as_before(site, given.node, node)
+        edit.insert_before(top, hoisted.with_changes(leading_lines=[*space, *comments]))
         for old, made in new.items():
             edit.replace(old, made)
-        stays = all(_stays(site, function, made) for made in objects)
-        safe = not objects or (stays and _keeps_itself(site, node)) or _is_container(site, node)
         yield edit.rewrite(
             f"define `{name}` at module level",
             safety=Safety.SAFE if safe else Safety.UNSAFE,
@@ -346,6 +362,25 @@ def _is_container(site: Site, node: cst.ClassDef) -> bool:
     """Whether it is a dict or a list in all but its methods: only its type tells."""
     bases = {resolve(site.module, base.value, at=node) for base in node.bases}
     return bool(bases & _CONTAINERS) and not node.decorators
+
+
+def _named_as_before(site: Site, made: cst.ClassDef, node: cst.ClassDef) -> cst.ClassDef:
+    """The class with the qualified name that it has inside of the function."""
+    names = [node.name.value]
+    for outer in site.ancestors(node):
+        if isinstance(outer, cst.FunctionDef):
+            names += ["<locals>", outer.name.value]
+        elif isinstance(outer, cst.ClassDef):
+            names.append(outer.name.value)
+    named = cst.parse_statement(f'__qualname__ = "{".".join(reversed(names))}"\n')
+    if isinstance(made.body, cst.SimpleStatementSuite):
+        only = cst.SimpleStatementLine(made.body.body)
+        return made.with_changes(body=cst.IndentedBlock([named, only]))
+    lines = list(made.body.body)
+    text = isinstance(lines[0], cst.SimpleStatementLine) and isinstance(lines[0].body[0], cst.Expr)
+    return made.with_changes(
+        body=made.body.with_changes(body=[*lines[:text], named, *lines[text:]])
+    )
 
 
 def _is_plain(site: Site, node: cst.ClassDef, given: Closed) -> bool:

@@ -122,7 +122,9 @@ class Maker:
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
         texts = [self.size(size, seen) for size, seen in zip(sizes, shape, strict=True)]
-        return self.empty(texts, result)
+        if value.lists != len(shape):
+            return self.empty(texts, result)
+        return self.empty(texts, result, forgets=value.forgets, untyped=value.untyped)
 
     def check_layout(self, result: Result) -> None:
         strides, shape = result.fact.strides, result.fact.shape
@@ -164,7 +166,13 @@ class Maker:
             self.guessed.append(choices[0])
         return choices[0]
 
-    def empty(self, sizes: list[str], result: Result) -> str:
+    def empty(
+        self, sizes: list[str], result: Result, *, forgets: bool = False, untyped: str = ""
+    ) -> str:
+        """``forgets``: made of lists of lists, of which an empty one has no second size.
+
+        ``untyped``: made of numbers; without any, it is of this dtype.
+        """
         dtype = result.dtype
         like = self.like(dtype)
         text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
@@ -172,9 +180,15 @@ class Maker:
             dims = len(p.fact.shape or ())
             if sizes and sizes == [f"{p.name}.shape[{n}]" for n in range(dims)]:
                 text = f"{p.name}.shape"
+        if forgets and sizes[0] != "size":
+            text = f"{text} if {sizes[0]} else (0,)"
         asked = self.asked_dtype(dtype)
         if like is None:
-            return f"{self.torch}.empty({text}, dtype={asked or self.named(dtype)})"
+            kind = asked or self.named(dtype)
+            some = dict.fromkeys(size for size in sizes if not size.isdigit())
+            if untyped and some and "size" not in some and not dtype.startswith("torch.float"):
+                kind += f" if {' and '.join(some)} else {self.named(untyped)}"
+            return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
             return f"{like.name}.new_empty({text}, dtype={asked})"
         kind = "" if self.follows(like, dtype) else f", dtype={self.named(dtype)}"

@@ -116,8 +116,51 @@ def pieces(site: Site, numbers: bool) -> Iterator[Piece | Refused]:
     ``numbers`` says whether results may be Python numbers, which are read back.
     """
     for level in levels(site):
-        yield from _expressions(level, numbers)
-        yield from _runs(level, numbers)
+        for found in (_expressions, _runs):
+            for piece in found(level, numbers):
+                if isinstance(piece, Piece):
+                    yield from _with_its_block(piece, numbers)
+                yield piece
+
+
+def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
+    """The piece with a ``with torch.no_grad():`` of which it is all that there is.
+
+    A graph that an exception leaves keeps the mode in which it was: nothing in it switches back.
+    """
+    level = piece.level
+    site, function = level.site, level.function
+    statements = [site.statement_of(piece.nodes[0])] if piece.is_expression else [*piece.nodes]
+    holder = site.parent(site.parent(statements[0]) or statements[0])
+    if piece.tail is not None or not isinstance(holder, cst.With):
+        return
+    if list(holder.body.body) != statements or not _switches_gradients_off(holder):
+        return
+    block = site.parent(holder)
+    body = list(getattr(block, "body", ()))
+    if not isinstance(block, cst.IndentedBlock) or holder not in body:
+        return
+    place = body.index(holder)
+    with contextlib.suppress(Refused):
+        whole = _run(level, body, place, place, numbers, whole=block is function.body)
+        if _takes_no_gradients(whole):
+            yield whole
+
+
+def _takes_no_gradients(piece: Piece) -> bool:
+    """Whether all tensors that go in can be detached: none in a list, none that is written to."""
+    changed = activity(*piece.nodes).mutates
+    return all(
+        p.name not in changed and ("Tensor" not in p.annotation or p.annotation == "torch.Tensor")
+        for p in piece.inputs.parameters
+    )
+
+
+def _switches_gradients_off(node: cst.With) -> bool:
+    """Whether the statement does nothing else: ``with torch.no_grad():``."""
+    return node.asynchronous is None and all(
+        item.asname is None and code(item.item) == "torch.no_grad()" for item in node.items
+    )
 
 
 # -- expressions -----------------------------------------------------------------------------------

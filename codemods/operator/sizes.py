@@ -46,18 +46,34 @@ TORN = Size(torn=True)
 class Value:
     """``sizes`` of a tensor, an array or nested lists; a number has none, and may have ``size``.
 
-    ``parts`` are the values of a tuple, where they are told apart.
+    ``parts`` are the values of a tuple, where they are told apart.  ``lists`` says how many of the
+    sizes are those of nested lists, or were, before a tensor was made of these: where the outer
+    one is empty, nothing tells how long the inner ones would be.  ``untyped``: the dtype
+    without any number, of a tensor or an array whose dtype is that of the numbers in such lists.
     """
 
     sizes: tuple[Size, ...] | None = None
     size: Size = OPEN
     parts: tuple[Value, ...] | None = None
+    lists: int = dataclasses.field(default=0, kw_only=True)
+    untyped: str = dataclasses.field(default="", kw_only=True)
 
     @property
     def item(self) -> Value:
         if self.parts:
             return self.parts[0] if len(set(self.parts)) == 1 else UNKNOWN
-        return Value(self.sizes[1:]) if self.sizes else UNKNOWN
+        return Value(self.sizes[1:], lists=max(self.lists - 1, 0)) if self.sizes else UNKNOWN
+
+    @property
+    def listed(self) -> int:
+        """How many sizes a list of such values has from lists: one more than these."""
+        return 1 + combine_parts(self).lists
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a tensor that is made of these lists has one dimension where there is no row."""
+        first = self.sizes[0] if self.sizes and len(self.sizes) == self.lists == 2 else OPEN
+        return first.known and not first.text.isdigit()
 
     @property
     def length(self) -> Size:
@@ -77,6 +93,9 @@ _SAME = words(
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
     expm1 log1p sin cos interp digitize searchsorted_"""
 )
+_KEEPS_DTYPE = words("cpu cuda detach clone contiguous copy from_numpy as_tensor")
+#: The dtype of what is made of no numbers.
+_UNTYPED = {"tensor": "torch.get_default_dtype()", "array": "torch.float64"}
 _REDUCE = words(
     "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
 )
@@ -234,7 +253,9 @@ class Reader:
                 item = combine_parts(self.value(argument.value))
                 rounds = product(loops[self.born.get(name, len(loops)) :])
                 length = old.length if old.sizes else OPEN
-                self.names[name] = Value((combined(length, rounds, "+"), *(item.sizes or ())))
+                self.names[name] = Value(
+                    (combined(length, rounds, "+"), *(item.sizes or ())), lists=item.listed
+                )
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr))):
                 if attr.value in ("extend", "insert", "pop", "remove", "add", "clear", "popleft"):
                     old = self.names.get(name, UNKNOWN)
@@ -297,7 +318,8 @@ class Reader:
                 parts = tuple(self.value(element.value) for element in elements)
                 if isinstance(node, cst.Tuple):
                     return Value(parts=parts)
-                return Value((Size(str(len(parts)), len(parts)), *_inner(parts)))
+                listed = parts[0].listed if parts else 1
+                return Value((Size(str(len(parts)), len(parts)), *_inner(parts)), lists=listed)
             case cst.ListComp() | cst.GeneratorExp():
                 return self.comprehension(node)
             case cst.BinaryOperation(left=left, operator=operator, right=right):
@@ -332,9 +354,8 @@ class Reader:
             inner = inner.inner_for_in
         item = self.value(node.elt)
         self.names = before
-        if item.parts is not None:
-            return Value((DATA if filtered else length, *(combine_parts(item).sizes or ())))
-        return Value((DATA if filtered else length, *(item.sizes or ())))
+        inner_sizes = combine_parts(item).sizes or ()
+        return Value((DATA if filtered else length, *inner_sizes), lists=item.listed)
 
     def binary(
         self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
@@ -343,13 +364,14 @@ class Reader:
         if isinstance(left, cst.List) and isinstance(operator, cst.Multiply):
             inner = one.sizes or ()
             length = combined(inner[0], other.size, "*") if inner else OPEN
-            return Value((length, *inner[1:]))
+            return Value((length, *inner[1:]), lists=one.lists)
         sign = {cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.FloorDivide: "//"}
         if one.sizes == () and other.sizes == ():
             text = sign.get(type(operator), "")
             return Value((), combined(one.size, other.size, text) if text else OPEN)
         if isinstance(operator, cst.Add) and isinstance(left, cst.List | cst.ListComp):
-            return Value((combined(one.length, other.length, "+"), *(one.sizes or ())[1:]))
+            length = combined(one.length, other.length, "+")
+            return Value((length, *(one.sizes or ())[1:]), lists=one.lists)
         if isinstance(operator, cst.MatrixMultiply):
             return UNKNOWN
         return broadcast(one, other)
@@ -466,8 +488,14 @@ class Reader:
             return self.shaped(shape, UNKNOWN)
         if last in _REDUCE:
             return self.reduced(first, rest, keywords)
+        if last == "tolist" and first.sizes is not None:
+            return Value(first.sizes, lists=len(first.sizes))
         if last in _SAME:
-            return combine_parts(first)
+            listed = combine_parts(first)
+            untyped = listed.untyped if last in _KEEPS_DTYPE else ""
+            if receiver is None and len(arguments) == 1 and "dtype" not in keywords:
+                untyped = _UNTYPED.get(last, untyped) if listed.lists else untyped
+            return dataclasses.replace(listed, untyped=untyped)
         return self.followed(node)
 
     def ranged(self, arguments: Sequence[cst.BaseExpression]) -> Value:
@@ -609,8 +637,8 @@ def combine_parts(value: Value) -> Value:
     """A tuple as what ``torch.tensor`` makes of it."""
     if value.parts is None:
         return value
-    inner = value.parts[0].sizes if value.parts else ()
-    return Value((value.length, *(inner or ())))
+    inner = combine_parts(value.parts[0]) if value.parts else Value(())
+    return Value((value.length, *(inner.sizes or ())), lists=1 + inner.lists)
 
 
 def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
@@ -645,7 +673,9 @@ def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
         tuple(
             a if a == b else (DATA if a.data or b.data else differing)
             for a, b in zip(one.sizes, other.sizes, strict=True)
-        )
+        ),
+        lists=one.lists if one.lists == other.lists else 0,
+        untyped=one.untyped if one.untyped == other.untyped else "",
     )
 
 

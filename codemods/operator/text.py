@@ -134,7 +134,11 @@ def _fake_text(operator: Operator) -> str:
     if not fake.lines and len(names) + len(fake.text) + len(operator.name) < _WIDTH - 26:
         return f"{operator.name}.register_fake(lambda {names}: {fake.text})\n"
     lines = "".join(f"    {line}\n" for line in fake.lines)
-    return f"@{operator.name}.register_fake\ndef _({names}):\n{lines}    return {fake.text}\n"
+    text = fake.text
+    if len(text) > _WIDTH - 11:
+        in_lines = r"\1(\n        \2,\n        \3,\n    )"
+        text = re.sub(r"^([\w.]+)\((.*), (dtype=[^()]*(?:\(\))?)\)$", in_lines, text)
+    return f"@{operator.name}.register_fake\ndef _({names}):\n{lines}    return {text}\n"
 
 
 class _Replace(cst.CSTTransformer):

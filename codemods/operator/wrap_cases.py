@@ -37,7 +37,9 @@ def buckets_op(ids: torch.Tensor, count: int) -> torch.Tensor:
     return torch.tensor(found)
 
 
-buckets_op.register_fake(lambda ids, count: torch.empty(ids.shape, dtype=torch.int64))
+@buckets_op.register_fake
+def _(ids, count):
+    return torch.empty(ids.shape, dtype=torch.int64 if ids.shape[0] else torch.get_default_dtype())
 
 
 """
@@ -57,7 +59,95 @@ def _near_miss(body: str, why: str, facts: dict[str, Fact] | None = None) -> Nea
     return NearMiss(_helper(body), at=_AT, why=why, facts=_FACTS | (facts or {}))
 
 
+_ROWS = """rows = ids.tolist()
+    return torch.tensor([[zlib.crc32(f"{i} {j}".encode()) % count for j in rows] for i in rows])"""
+_ROWS_OPERATOR = f"""@torch.library.custom_op("example::buckets_op", mutates_args=())
+def buckets_op(ids: torch.Tensor, count: int) -> torch.Tensor:
+    {_ROWS}
+
+
+@buckets_op.register_fake
+def _(ids, count):
+    return torch.empty(
+        (ids.shape[0], ids.shape[0]) if ids.shape[0] else (0,),
+        dtype=torch.int64 if ids.shape[0] else torch.get_default_dtype(),
+    )
+
+
+"""
+_SUMS = "torch.tensor([zlib.crc32(str(i).encode()) for i in ids.tolist()], dtype=torch.int64)"
+_NO_GRAD = f"""{_HEAD}@torch.compile
+def f(x, ids):
+    with torch.no_grad():
+        sums = {_SUMS}
+    return x + sums
+"""
+_NO_GRAD_OPERATOR = f"""{_HEAD}@torch.library.custom_op("example::f_op", mutates_args=())
+def f_op(ids: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        sums = {_SUMS}
+    return sums
+
+
+f_op.register_fake(lambda ids: torch.empty(ids.shape, dtype=torch.int64))
+
+
+@torch.compile
+def f(x, ids):
+    sums = f_op(ids)
+    return x + sums
+"""
+_BESIDE = f"""{_HEAD}@torch.compile
+def f(x, ids):
+    with torch.no_grad():
+        sums = {_SUMS}
+        y = x * 2
+    return y + sums
+"""
+_BESIDE_OPERATOR = f"""{_HEAD}@torch.library.custom_op("example::f_op", mutates_args=())
+def f_op(ids: torch.Tensor) -> torch.Tensor:
+    return {_SUMS}
+
+
+f_op.register_fake(lambda ids: torch.empty(ids.shape, dtype=torch.int64))
+
+
+@torch.compile
+def f(x, ids):
+    with torch.no_grad():
+        sums = f_op(ids)
+        y = x * 2
+    return y + sums
+"""
+
+
 EXAMPLES = (
+    Example(
+        _helper(_ROWS),
+        _helper("return buckets_op(ids, count)", _ROWS_OPERATOR),
+        at='zlib.crc32(f"{i} {j}".encode())',
+        facts=_FACTS
+        | {
+            "rows": _FACTS["ids.tolist()"],
+            "j": scalar(1),
+            _ROWS.partition("return ")[2]: tensor(5, 5, dtype="torch.int64"),
+        },
+        title="a table that has one dimension where it has no rows",
+    ),
+    Example(
+        _NO_GRAD,
+        _NO_GRAD_OPERATOR,
+        at="zlib.crc32(str(i).encode())",
+        facts=_FACTS | {_SUMS: tensor(5, dtype="torch.int64"), "x": tensor(5)},
+        title="all that there is without gradients",
+    ),
+    Example(
+        _BESIDE,
+        _BESIDE_OPERATOR,
+        at="zlib.crc32(str(i).encode())",
+        facts=_FACTS | {_SUMS: tensor(5, dtype="torch.int64"), "x": tensor(5)},
+        title="other code without gradients stays in the graph",
+    ),
     Example(
         _helper(_LOOP),
         _helper("return buckets_op(ids, count)", _OPERATOR),

@@ -65,7 +65,8 @@ class Usage:
     """What the program does with what its regions give back, and how strict it wants to be.
 
     ``changes``: regions of which an input or output is changed in place afterwards.
-    ``steps``: an optimizer takes steps.  ``identity``: the text asks whether two objects are one,
+    ``steps``: an optimizer takes steps that
+    tell a zero gradient from none.  ``identity``: the text asks whether two objects are one,
     or for addresses.  ``leaves_autograd``: the text calls ``.numpy()`` or reads ``requires_grad``.
     ``any_callers``: calls may come from anywhere, not from this program alone.
     """
@@ -141,7 +142,7 @@ def _comes_with_a_choice(finding: Finding) -> bool:
     """Whether every choice that stays in the graph has this: the arm not taken is in it, too."""
     if finding.kind is Kind.DIFFERENTIABLE:
         return finding.after == "True"
-    return finding.kind in (Kind.ZERO, Kind.ALIAS)
+    return finding.kind in (Kind.ZERO, Kind.ZERO_OF_NO_NUMBER, Kind.ALIAS)
 
 
 def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
@@ -151,6 +152,8 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
             matters = usage.identity or key in usage.changes
         elif finding.kind is Kind.ZERO:
             matters = usage.steps and not finding.place.startswith("in")
+        elif finding.kind is Kind.ZERO_OF_NO_NUMBER:
+            matters = False  # a step with the original's own gradients spoils the model as well
         else:
             matters = usage.leaves_autograd
         return Weight.CAVEAT if matters else strict

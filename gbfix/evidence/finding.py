@@ -47,6 +47,8 @@ class Kind(enum.StrEnum):
     #: A gradient of zeros instead of none, and the other way round.
     ZERO = "zero"
     NONE = "none"
+    #: Zero times NaN or infinity instead of none, where the original's parameters got such, too.
+    ZERO_OF_NO_NUMBER = "zero-of-no-number"
     # Exceptions.
     RAISES = "raises"
     DOES_NOT_RAISE = "does-not-raise"
@@ -74,6 +76,7 @@ MILD = frozenset(
         Kind.NUMBER_CLASS,
         Kind.ZERO,
         Kind.NONE,
+        Kind.ZERO_OF_NO_NUMBER,
         Kind.SIZE_ERROR,
         Kind.MESSAGE,
         Kind.PARTS,

@@ -36,17 +36,27 @@ def _parts(value: Any) -> list[int]:
     return [id(item) for item in (value.values() if type(value) is dict else list(value))]
 
 
+def _tells_zeros(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step with a zero gradient does something else than one without: decay, momentum."""
+    return type(optimizer) is not torch.optim.SGD or any(
+        group["momentum"] or group["weight_decay"] for group in optimizer.param_groups
+    )
+
+
 class Afterlife:
     """Keeps tensors of recorded calls in view until the program ends."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[str, torch.Tensor, int]] = []
         self._containers: list[tuple[str, Any, list[int]]] = []
-        self._steps = False
+        self._steps = self._plain_steps = False
         register_optimizer_step_pre_hook(self._step)
 
-    def _step(self, *_: object) -> None:
-        self._steps = True
+    def _step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        if _tells_zeros(optimizer):
+            self._steps = True
+        else:
+            self._plain_steps = True
 
     def keep(self, key: str, given: object) -> None:
         """Note what a call of a region was given and gave back, as it is now."""
@@ -64,4 +74,4 @@ class Afterlife:
         """What became of them."""
         changed = {key for key, value, before in self._kept if version(value) != before}
         changed |= {key for key, value, before in self._containers if _parts(value) != before}
-        return Afterwards(tuple(sorted(changed)), self._steps)
+        return Afterwards(tuple(sorted(changed)), self._steps, self._plain_steps)

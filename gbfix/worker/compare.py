@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from gbfix.evidence import Finding, Kind, Part
+from gbfix.evidence.contract import NO_NUMBERS
 from gbfix.worker import settings
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
@@ -198,6 +199,8 @@ class Comparison:
                 zero = bool((given.data == 0).all())
                 if zero:
                     kind = Kind.NONE if other is None else Kind.ZERO
+                elif image is None and _is_zero_of_no_number(before, given):
+                    kind = Kind.ZERO_OF_NO_NUMBER
                 else:
                     kind = Kind.LOST if other is None else Kind.NEW
                 found.add(kind, Part.GRADIENT, name)
@@ -381,6 +384,19 @@ class Findings:
             theirs = [s for s, n in zip(new.strides, new.shape, strict=True) if n > 1]
             if mine != theirs and old.data.numel():
                 self.add(Kind.STRIDES, part, place, str(old.strides), str(new.strides))
+
+
+def _is_zero_of_no_number(before: Shot, given: TensorImage) -> bool:
+    """Whether a gradient is zero times NaN or infinity, and the original's parameters got such."""
+    if before.label not in NO_NUMBERS or not given.data.is_floating_point():
+        return False
+    finite = given.data[torch.isfinite(given.data)]
+    return not finite.any() and any(
+        image is not None
+        and not name.startswith("in")
+        and not bool(torch.isfinite(image.data).all())
+        for name, image in before.grads.items()
+    )
 
 
 def _floats_close(old: float, new: float) -> bool:

@@ -192,11 +192,13 @@ class Afterwards:
     """What the program did with what its regions gave it.
 
     ``changed``: regions of which an input or output was changed in place after the call.
-    ``steps``: an optimizer took a step.
+    ``steps``: an optimizer took a step that tells a zero gradient from none; ``plain_steps``:
+    one did that does not.
     """
 
     changed: tuple[str, ...] = ()
     steps: bool = False
+    plain_steps: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,6 +74,10 @@ def finding(kind: Kind, label: str = "base", variation: str = "values", **more: 
         (finding(Kind.ALIAS), Usage(any_callers=True), Weight.CAVEAT),
         (finding(Kind.ZERO), NOBODY, Weight.LIMIT),
         (finding(Kind.ZERO), Usage(steps=True), Weight.CAVEAT),
+        # A step with what the original's own parameters got has spoilt the model, too.
+        (finding(Kind.ZERO_OF_NO_NUMBER, "nan"), Usage(steps=True), Weight.LIMIT),
+        (finding(Kind.ZERO_OF_NO_NUMBER, "nan"), Usage(any_callers=True), Weight.CAVEAT),
+        (Finding(Kind.NEW, Part.GRADIENT, "self.w", "nan"), NOBODY, Weight.CAVEAT),
         (finding(Kind.DIFFERENTIABLE, before="False", after="True"), NOBODY, Weight.LIMIT),
         (
             finding(Kind.DIFFERENTIABLE, before="False", after="True"),
@@ -184,6 +188,20 @@ def test_what_the_text_asks_for_itself(
     assert found.changes == {KEY} and found.steps
     kinds = usage.kinds(golden, [text])[KEY]
     assert (kinds.asks_empty, kinds.second_order) == (empty, twice)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("optimizer.step()\n", False),
+        ("unused = [p for p in params if p.grad is None]\n", True),
+        ("if w.grad is not None: w.grad.zero_()\n", True),
+        ("w.grad = None\n", False),
+    ],
+)
+def test_a_text_may_tell_a_zero_gradient_from_none(text: str, steps: bool) -> None:
+    golden = Outcome([Afterwards((), steps=False, plain_steps=True)])
+    assert usage.usage(golden, [text], "program").steps is steps
 
 
 def test_nothing_stands_too_far_back_to_be_judged() -> None:
