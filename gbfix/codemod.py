@@ -19,17 +19,18 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import gc
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from types import ModuleType
 from typing import ClassVar, Protocol, cast
 
 import libcst as cst
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
-from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import parents_in, walk
 from gbfix.schema import Fact, Frame, FrameFacts, GraphBreak, Region, Safety, Span
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -380,8 +381,14 @@ def _parsed(source: str) -> tuple[cst.Module, _Positions, _Parents]:
 
     Safe to share: LibCST nodes are immutable, and edits build a new module.
     """
-    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-    return wrapper.module, wrapper.resolve(PositionProvider), wrapper.resolve(ParentNodeProvider)
+    collects = gc.isenabled()
+    gc.disable()  # hundreds of thousands of nodes, all of them kept
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        return wrapper.module, wrapper.resolve(PositionProvider), parents_in(wrapper.module)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _unparenthesised(node: cst.CSTNode) -> cst.CSTNode:
@@ -448,7 +455,9 @@ class Edit:
 
     def apply(self) -> cst.Module:
         """The changed module."""
-        module = self._site.module.visit(_Apply(self._replace, self._before, self._after))
+        changed = (*self._replace, *self._before, *self._after)
+        around = {outer for node in changed for outer in self._site.ancestors(node)}
+        module = self._site.module.visit(_Apply(self._replace, self._before, self._after, around))
         assert isinstance(module, cst.Module)
         if self._imports:
             context = CodemodContext()
@@ -515,11 +524,17 @@ class _Apply(cst.CSTTransformer):
         replace: Mapping[cst.CSTNode, Replacement],
         before: Mapping[cst.CSTNode, list[cst.BaseStatement]],
         after: Mapping[cst.CSTNode, list[cst.BaseStatement]],
+        around: Set[cst.CSTNode],
     ) -> None:
         super().__init__()
         self._replace = replace
         self._before = before
         self._after = after
+        self._around = around
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Whether a change lies below: a large file is not walked for the sake of one line."""
+        return node in self._around
 
     def on_leave(  # type: ignore[override]
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
