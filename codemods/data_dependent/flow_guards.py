@@ -18,9 +18,11 @@ def is_zero_elsewhere(site: Site, number: cst.Name) -> bool:
     for parent in site.ancestors(number):
         if isinstance(parent, cst.FunctionDef | cst.Lambda | cst.ClassDef):
             return False
-        asks = isinstance(parent, cst.If | cst.IfExp) and child is parent.body
-        if asks and _excludes_zero(parent.test, number.value):
-            return number.value not in activity(parent.body).bound
+        match parent:
+            case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body) if (
+                child is body and _excludes_zero(test, number.value)
+            ):
+                return number.value not in activity(body).bound
         child = parent
     return False
 
