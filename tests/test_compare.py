@@ -1,4 +1,4 @@
-"""How far two gradients may be apart, and which warnings."""
+"""How far two gradients or outputs may be apart, and which warnings."""
 
 from __future__ import annotations
 
@@ -37,6 +37,24 @@ def shot(label: str, gradient: list[float]) -> Shot:
 def test_gradients(mode: str, label: str, old: list[float], new: list[float], alike: bool) -> None:
     comparison = Comparison(mode)
     comparison.add(shot(label, old), shot(label, new))
+    assert bool(comparison.differences) is not alike, comparison.differences
+
+
+@pytest.mark.parametrize(
+    ("mode", "old", "new", "alike"),
+    [
+        # What the decompositions of a graph round differently in a deep network.
+        ("aot_eager", [3.0, 0.1], [3.0, 0.10004], True),
+        ("aot_eager", [3.0, 0.1], [3.0, 0.1004], False),
+        ("aot_eager", [0.2, 0.1], [0.2, 0.10004], False),
+        ("eager", [3.0, 0.1], [3.0, 0.10004], False),
+    ],
+)
+def test_outputs(mode: str, old: list[float], new: list[float], alike: bool) -> None:
+    comparison, before, after = Comparison(mode), shot("redrawn", [0.0]), shot("redrawn", [0.0])
+    before.result = [Imager().image(torch.tensor(old))]
+    after.result = [Imager().image(torch.tensor(new))]
+    comparison.add(before, after)
     assert bool(comparison.differences) is not alike, comparison.differences
 
 
