@@ -19,6 +19,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import gc
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence, Set
 from types import ModuleType
@@ -27,9 +28,9 @@ from typing import ClassVar, Protocol, cast
 import libcst as cst
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
-from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import parents_in, walk
 from gbfix.schema import Fact, Frame, FrameFacts, GraphBreak, Region, Safety, Span
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -380,8 +381,14 @@ def _parsed(source: str) -> tuple[cst.Module, _Positions, _Parents]:
 
     Safe to share: LibCST nodes are immutable, and edits build a new module.
     """
-    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-    return wrapper.module, wrapper.resolve(PositionProvider), wrapper.resolve(ParentNodeProvider)
+    collects = gc.isenabled()
+    gc.disable()  # hundreds of thousands of nodes, all of them kept
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        return wrapper.module, wrapper.resolve(PositionProvider), parents_in(wrapper.module)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _unparenthesised(node: cst.CSTNode) -> cst.CSTNode:
@@ -560,6 +567,7 @@ class _Apply(cst.CSTTransformer):
         self._after = after
 
     def on_visit(self, node: cst.CSTNode) -> bool:
+        """Whether a change lies below: a large file is not walked for the sake of one line."""
         return node in self._on_way
 
     def on_leave(  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""How far two gradients may be apart, and which warnings."""
+"""How far two gradients or outputs may be apart, and which warnings."""
 
 from __future__ import annotations
 
@@ -93,6 +93,24 @@ def test_which_optimizers_tell_zero_from_none(make: Any, tells: bool) -> None:
         parameter.grad = torch.zeros(3)
         optimizer.step()
         assert torch.equal(parameter.view(torch.int32), before.view(torch.int32))
+
+
+@pytest.mark.parametrize(
+    ("mode", "old", "new", "alike"),
+    [
+        # What the decompositions of a graph round differently in a deep network.
+        ("aot_eager", [3.0, 0.1], [3.0, 0.10004], True),
+        ("aot_eager", [3.0, 0.1], [3.0, 0.1004], False),
+        ("aot_eager", [0.2, 0.1], [0.2, 0.10004], False),
+        ("eager", [3.0, 0.1], [3.0, 0.10004], False),
+    ],
+)
+def test_outputs(mode: str, old: list[float], new: list[float], alike: bool) -> None:
+    comparison, before, after = Comparison(mode), shot("redrawn", [0.0]), shot("redrawn", [0.0])
+    before.result = [Imager().image(torch.tensor(old))]
+    after.result = [Imager().image(torch.tensor(new))]
+    comparison.add(before, after)
+    assert bool(comparison.differences) is not alike, comparison.differences
 
 
 _OLD = ("UserWarning", "indexing with uint8 is deprecated (Triggered internally at a.h:3.)")

@@ -78,7 +78,7 @@ class Stores:
         if not element and None not in shapes and shapes[0] != shapes[1]:
             raise Declined(f"a branch gives `{code(place)}` another shape")
         if isinstance(place, cst.Subscript):
-            masked = self._masked(place, value)
+            masked = self._masked(place, value, local)
             if masked is not None:
                 return masked
         kept = self.kept(value, place, local=local)
@@ -143,7 +143,7 @@ class Stores:
             raise Declined(f"a branch stores `{code(value)}`, which is no tensor ({fact.kind})")
 
     def _masked(
-        self, place: cst.Subscript, value: cst.BaseExpression
+        self, place: cst.Subscript, value: cst.BaseExpression, local: frozenset[str]
     ) -> cst.BaseSmallStatement | None:
         """``x[mask] = c``: the mask holds on the path only."""
         if len(place.slice) != 1 or not isinstance(place.slice[0].slice, cst.Index):
@@ -152,9 +152,13 @@ class Stores:
         fact = self.ctx.fact(mask)
         if fact is None or not fact.is_tensor or fact.dtype != "torch.bool":
             return None
-        if not self.ctx.is_number(value):
+        given = self.ctx.fact(value)
+        single = given is not None and given.is_tensor and given.shape == ()
+        if not single and not self.ctx.is_number(value):
             raise Declined("a branch gives the elements of a mask other values than one number")
         test = self.predicate()
+        if single and self.gradients:
+            value = gated(value, test, True, self.ctx, local)
         text = invert(test.text) if test.negated else test.text
         index = cst.parse_expression(f"{primary(code(mask))} & {primary(text)}")
         element = place.slice[0].with_changes(slice=cst.Index(index))

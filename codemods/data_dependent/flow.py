@@ -19,6 +19,7 @@ from gbfix.analysis.tree import children, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from .flow_counts import mask_counted
 from .flow_numbers import Arithmetic, Number
 from .flow_signs import counts, is_counter, is_fresh, is_long, is_not_negative, is_part_of
 from .nested import Atom, Parts
@@ -107,17 +108,27 @@ class Flow:
 
     def _settle(self) -> None:
         """Find all names that are bound to kept numbers, and see that nothing else binds them."""
+        self._bind_kept()
+        self._bind_numbers()
+        if any(number.mixed for number in self.names.values()):
+            made = dict(self.targets)
+            self._bind_kept()
+            self.targets.update(made)
+        self._refuse_other_bindings()
+
+    def _bind_kept(self) -> None:
         for _ in range(12):
-            before = (set(self.names), set(self.lists))
+            before = self._bound_so_far()
             self.targets.clear()
             for name, number, many in self._bindings():
                 table = self.lists if many else self.names
                 old = table.get(name)
                 table[name] = number if old is None else _joined(name, old, number)
-            if before == (set(self.names), set(self.lists)):
+            if before == self._bound_so_far():
                 break
-        self._bind_numbers()
-        self._refuse_other_bindings()
+
+    def _bound_so_far(self) -> tuple[dict[str, bool], set[str]]:
+        return {name: number.mixed for name, number in self.names.items()}, set(self.lists)
 
     def _bind_numbers(self) -> None:
         """``s = 1.0`` where ``s = x.max().item()`` stands elsewhere: a tensor in both places."""
@@ -130,15 +141,14 @@ class Flow:
                     kept = self.names[name]
                     if number is None or number.kept:
                         continue
-                    if kept.kind == "int" and number.kind != "int":
+                    mixed = kept.kind != number.kind
+                    if mixed and (number.literal is None or number.literal != int(number.literal)):
                         raise Stopped(f"`{name}` is an int in one place and a float in another")
-                    if kept.kind == "float" and number.kind == "int":
-                        raise Stopped(f"`{name}` is a float in one place and an int in another")
                     self.need_wide_for(kept)
                     dtype = "int64" if kept.kind == "int" else "float64"
                     self.made[value] = (
                         f"{self.torch}.tensor(",
-                        value,
+                        str(int(number.literal or 0)) if mixed and kept.kind == "int" else value,
                         f", dtype={self.torch}.{dtype})",
                     )
                     self.targets[target] = name
@@ -148,7 +158,9 @@ class Flow:
                         if number.low is None or kept.low is None
                         else min(number.low, kept.low)
                     )
-                    self.names[name] = kept.but(low=low, exact=exact, device="")
+                    self.names[name] = kept.but(
+                        low=low, exact=exact, device="", mixed=mixed or kept.mixed
+                    )
 
     def need_wide_for(self, number: Number) -> None:
         if not number.wide:
@@ -255,6 +267,11 @@ class Flow:
     def _read(self, read: cst.CSTNode) -> Number:
         if self.tensors:
             return self._implicit(read)
+        mask = mask_counted(self.site, read)
+        if mask is not None:
+            fact = infer(mask, self.site.fact)
+            counted = Number("int", kept=True, low=0.0, device=(fact and fact.device) or "")
+            return counted.edited(read, f"{self.torch}.count_nonzero(", mask, ")")
         value = tensor_of(self.site, read)
         if value is None:
             raise Stopped("not seen to read a tensor")
@@ -350,7 +367,12 @@ def _joined(name: str, first: Number, second: Number) -> Number:
         low = min(first.low, second.low)
         if low < first.low and second.low < first.low:
             low = None  # it may fall further with every round of a loop
-    return first.but(low=low, exact=first.exact and second.exact, wide=first.wide and second.wide)
+    return first.but(
+        low=low,
+        exact=first.exact and second.exact,
+        wide=first.wide and second.wide,
+        mixed=first.mixed or second.mixed,
+    )
 
 
 def torch_name(site: Site) -> str:
@@ -365,7 +387,8 @@ def number_reads(site: Site) -> list[cst.CSTNode]:
     return [
         node
         for node in walk(site.function.body)
-        if site.function_of(node) is site.function and tensor_of(site, node) is not None
+        if site.function_of(node) is site.function
+        and (tensor_of(site, node) is not None or mask_counted(site, node) is not None)
     ]
 
 

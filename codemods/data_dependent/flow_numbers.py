@@ -21,6 +21,7 @@ from gbfix.analysis.tree import words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from .flow_guards import is_zero_elsewhere
 from .nested import Atom, Parts
 
 Edits = Mapping[cst.CSTNode, Parts]
@@ -56,6 +57,7 @@ class Number:
     ``low``     it is never smaller (None: not known)
     ``exact``   an int, or made of ints: never nan or inf
     ``wide``    kept as int64 or float64; otherwise as a float of the width of its tensor
+    ``mixed``   in one place an int, in another a whole float: for uses that cannot tell
     ``device``  of the tensor that takes its place
     ``limits``, ``doubts``  what is different in cases that nobody means, and that somebody may
     """
@@ -65,6 +67,7 @@ class Number:
     low: float | None = None
     exact: bool = True
     wide: bool = True
+    mixed: bool = False
     device: str = ""
     edits: Edits = dataclasses.field(default_factory=dict)
     limits: tuple[str, ...] = ()
@@ -197,7 +200,8 @@ class Arithmetic:
         return number
 
     def _division(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number:
-        doubts = () if right.nonzero else (ZERO,)
+        asked = isinstance(node.right, cst.Name) and is_zero_elsewhere(self.site, node.right)
+        doubts = () if right.nonzero or asked else (ZERO,)
         floats = (left.kept and left.kind == "float") or (right.kept and right.kind == "float")
         if not floats:
             if left.kept:
@@ -206,9 +210,11 @@ class Arithmetic:
                 right = right.edited(node.right, *_again(right, node.right), ".double()")
         low = 0.0 if _not_negative(left) and _not_negative(right) else None
         merged = _merged("float", left, right, low=low)
-        limits = merged.limits if right.kept or right.nonzero else (*merged.limits, ZERO)
+        sure = right.kept or right.nonzero or asked
+        limits = merged.limits if sure else (*merged.limits, ZERO)
         exact = merged.exact and (right.nonzero or not right.kept)
-        return merged.but(doubts=(*merged.doubts, *doubts), limits=limits, exact=exact)
+        doubts = (*merged.doubts, *doubts)
+        return merged.but(doubts=doubts, limits=limits, exact=exact, mixed=False)
 
     def _floor(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number | None:
         if left.kind != "int" or right.kind != "int" or (right.kept and not right.nonzero):
@@ -419,6 +425,7 @@ def _merged(kind: str, left: Number, right: Number, *, low: float | None) -> Num
         low=low,
         exact=left.exact and right.exact,
         wide=all(n.wide for n in (left, right) if n.kept),
+        mixed=left.mixed or right.mixed,
         device=next((n.device for n in (left, right) if n.kept and n.device), ""),
         edits={**left.edits, **right.edits},
         limits=(*left.limits, *right.limits),

@@ -19,6 +19,7 @@ from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 from .flow import Flow, Stopped, parts_of, variables
+from .flow_guards import negated, replaced
 from .flow_index import assigned_slice, indexed
 from .flow_numbers import Number
 from .nested import Atom, Parts
@@ -33,6 +34,13 @@ _OPERATORS = words(
 _FILLS = {"masked_fill": 1, "masked_fill_": 1, "fill_": 0, "index_fill": 2, "index_fill_": 2}
 _CLAMPS = words("clamp clamp_ clip clip_ clamp_min clamp_max clamp_min_ clamp_max_")
 _FULL = {"full": "empty", "full_like": "empty_like", "new_full": "new_empty"}
+
+
+#: Where an int and a whole float are one number.
+_ALIKE = (
+    cst.Assign, cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.If, cst.Expr,
+    cst.UnaryOperation,
+)  # fmt: skip
 
 
 class Uses:
@@ -74,6 +82,8 @@ class Uses:
             return
         if isinstance(node, cst.Assign) and assigned_slice(self, node):
             return
+        if isinstance(node, cst.If) and self._replaced(node):
+            return
         for child in parts_of(node):
             self._visit(child)
 
@@ -109,6 +119,60 @@ class Uses:
         self._visit(target)
         return True
 
+    def _replaced(self, node: cst.If) -> bool:
+        """``if n == 0: n = 1`` is a choice between two numbers."""
+        found = replaced(node)
+        if found is None or found[0].value not in self.flow.names:
+            return False
+        if isinstance(self.site.parent(node), cst.If):  # an ``elif``
+            return False
+        name, value = found
+        test = self._asked(node.test)
+        if test is None:
+            return False
+        kept = self.flow.names[name.value]
+        if not kept.wide:
+            self.flow.need_wide()
+        self.flow.made.pop(value, None)
+        literal = self.flow.arithmetic.number(value)
+        text: str | cst.CSTNode = value
+        if kept.kind == "int" and literal is not None and literal.literal is not None:
+            text = str(int(literal.literal))
+        self.edits[node] = (
+            name,
+            f" = {self.flow.torch}.where(",
+            *test,
+            ", ",
+            text,
+            ", ",
+            name,
+            ")",
+        )
+        self.met += 1
+        return True
+
+    def _asked(self, test: cst.BaseExpression) -> Parts | None:
+        """A test of kept numbers as a tensor; None where it is anything else."""
+        bare = negated(test)
+        if bare is not None:
+            return (bare, " == 0") if bare.value in self.flow.names else None
+        match test:
+            case cst.Comparison(
+                left=left,
+                comparisons=[cst.ComparisonTarget(operator=operator, comparator=right)],
+            ) if not isinstance(operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
+                numbers = [self.flow.arithmetic.number(side) for side in (left, right)]
+            case _:
+                return None
+        known = [number for number in numbers if number is not None]
+        if len(known) != 2 or not any(it.kept for it in known) or any(it.doubts for it in known):
+            return None
+        for number in known:
+            if number.kept and not number.wide:
+                self.flow.need_wide()
+            self.commit(number)
+        return (test,)
+
     def _use_list(self, node: cst.CSTNode) -> None:
         """A whole list of numbers: only taken apart, or bound to a name."""
         holder = self._holder(node)
@@ -137,6 +201,8 @@ class Uses:
     def _use(self, node: cst.BaseExpression, number: Number) -> None:
         self.met += 1
         holder = self.site.parent(node)
+        if number.mixed and not isinstance(holder, _ALIKE):
+            raise Stopped("the number is an int in one place and a float in another")
         if isinstance(holder, cst.Index | cst.Slice):
             self._in_subscript(node, number)
             return
@@ -240,6 +306,8 @@ class Uses:
             if owner is None or (number.kind == "float") != (fact.dtype in _FLOATS):
                 raise Stopped(f"`{code(other)}` has different numbers of dimensions")
             return f".to({owner}.dtype)"
+        if number.mixed and fact.dtype not in _FLOATS:
+            raise Stopped("an int in one place and a float in another meets whole numbers")
         if number.device not in ("", "cpu") and fact.device != number.device:
             raise Stopped("the tensors are on different devices")
         floats = fact.dtype in _FLOATS
@@ -276,11 +344,12 @@ class Uses:
             for inner in walk(node)
             if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute)
         }
-        if casts & words("to float double half bfloat16 type type_as") or not 0 < len(names) < 3:
+        if casts & words("to float double half bfloat16 type type_as") or not 0 < len(names) < 4:
             raise Stopped("meets a 0-dimensional tensor without a name")
-        if len(names) == 1:
-            return f"{names[0]}.dtype"
-        return f"{self.flow.torch}.promote_types({names[0]}.dtype, {names[1]}.dtype)"
+        dtype = f"{names[-1]}.dtype"
+        for name in reversed(names[:-1]):
+            dtype = f"{self.flow.torch}.promote_types({dtype}, {name}.dtype)"
+        return dtype
 
     def _compared(self, node: cst.BaseExpression, number: Number) -> None:
         comparison = next(

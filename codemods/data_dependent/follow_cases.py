@@ -134,6 +134,38 @@ EXAMPLES = tuple(
             "t.item()",
             {"i": tensor(3, dtype="torch.int64")},
         ),
+        (
+            "a count that may be zero",
+            ("c = (x > 0).sum().item()", "if c == 0:", "    c = 1.0", "return x / c"),
+            ("c = (x > 0).sum()", "c = torch.where(c == 0, 1, c)", "return x / c"),
+            "(x > 0).sum().item()",
+            {},
+        ),
+        (
+            "a float that may be zero",
+            ("s = x.max().item()", "if not s: s = 1", "return x / s"),
+            (
+                "s = x.max().detach().double()",
+                "s = torch.where(s == 0, 1, s)",
+                "return x / s",
+            ),
+            "x.max().item()",
+            {},
+        ),
+        (
+            "how many elements a mask selects",
+            ("c = len(torch.nonzero(x > 0))", "if c < 2:", "    c = 2", "return x / c"),
+            ("c = torch.count_nonzero(x > 0)", "c = torch.where(c < 2, 2, c)", "return x / c"),
+            "c < 2",
+            {},
+        ),
+        (
+            "a selection that is asked for its size",
+            ("y = x[m]", "return x / max(y.shape[0], 1)"),
+            ("y = x[m]", "return x / torch.count_nonzero(m).clamp(min=1)"),
+            "y.shape[0]",
+            {"m": tensor(3, 4, dtype="torch.bool")},
+        ),
     )
 )
 
@@ -187,6 +219,54 @@ NEAR_MISSES = tuple(
             "t.item()",
             "as many as the data says",
             {},
+        ),
+        (
+            ("c = (x > 0).sum().item()", "if c == 0:", "    c = 1.0", "return i * c"),
+            "(x > 0).sum().item()",
+            "whole numbers times an int or a float",
+            {"i": tensor(3, dtype="torch.int64")},
+        ),
+        (
+            ("c = (x > 0).sum().item()", "if c == 0:", "    c = 1.0", "d = c * 2", "return i * d"),
+            "(x > 0).sum().item()",
+            "the same, one name further",
+            {"i": tensor(3, dtype="torch.int64")},
+        ),
+        (
+            ("c = (x > 0).sum().item()", "if c == 0:", "    c = 0.5", "return x / c"),
+            "(x > 0).sum().item()",
+            "no int is one half",
+            {},
+        ),
+        (
+            ("c = (x > 0).sum().item()", "if c == 0:", "    c = 1.0", "return x[c]"),
+            "(x > 0).sum().item()",
+            "a float is no index",
+            {},
+        ),
+        (
+            ("c = len(torch.nonzero(x, as_tuple=True))", "return x / c"),
+            "len(torch.nonzero(x, as_tuple=True))",
+            "the number of dimensions",
+            {},
+        ),
+        (
+            ("c = len(x[i])", "return x / c"),
+            "len(x[i])",
+            "picked by number, not by a mask",
+            {"i": tensor(2, dtype="torch.int64")},
+        ),
+        (
+            ("y = x[m]", "m[0] = False", "return x / y.shape[0]"),
+            "y.shape[0]",
+            "the mask has changed since",
+            {"m": tensor(3, 4, dtype="torch.bool")},
+        ),
+        (
+            ("y = x[m]", "y = y + 1", "return x / y.shape[0]"),
+            "y.shape[0]",
+            "a name of several things",
+            {"m": tensor(3, 4, dtype="torch.bool")},
         ),
         (("return x * n",), "x * n", "nothing is read", {"n": scalar(2)}),
     )

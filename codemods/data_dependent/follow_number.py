@@ -12,6 +12,7 @@ from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from .flow import Flow, Stopped, Widen, implicit_reads, number_reads
+from .flow_counts import mask_counted
 from .flow_uses import Uses
 from .follow_cases import EXAMPLES, NEAR_MISSES
 from .nested import Nested
@@ -76,7 +77,7 @@ class FollowNumber(Codemod):
             return
         near = _of_site(site, reads)
         why = ""
-        for group in _groups(reads, near):
+        for group in _groups(site, reads, near):
             try:
                 rewrite = _followed(site, group)
             except Stopped as stopped:
@@ -94,8 +95,13 @@ def _of_site(site: Site, reads: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
     return [read for read in reads if read in inside]
 
 
-def _groups(reads: list[cst.CSTNode], near: list[cst.CSTNode]) -> Iterator[Sequence[cst.CSTNode]]:
+def _groups(
+    site: Site, reads: list[cst.CSTNode], near: list[cst.CSTNode]
+) -> Iterator[Sequence[cst.CSTNode]]:
     yield reads
+    read = [node for node in reads if mask_counted(site, node) is None]
+    if read and len(read) < len(reads):
+        yield read  # sizes that stay sizes
     if near and len(near) < len(reads):
         yield near
 

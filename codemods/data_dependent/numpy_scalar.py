@@ -72,8 +72,9 @@ class NumpyScalar(Codemod):
 
     *Fix safety.*  Safe where the text shows it: the numbers are made of sizes and literals, and go
     where numpy's and Python's numbers do the same (``int(...)``, a comparison in an ``if``, the
-    right of a tensor).  Unsafe elsewhere, for attributes, and where a function returns another type
-    than before: numpy's numbers wrap around, give nan, inf and -2 for ``~True``, and have methods.
+    right of a tensor), and for ``int(np.prod(dims))`` of any numbers.  Unsafe elsewhere, for
+    attributes, and where a function returns another type than before: numpy's numbers wrap around,
+    give nan, inf and -2 for ``~True``, and have methods.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
@@ -321,7 +322,8 @@ class NumpyScalar(Codemod):
         news = [*_replacements(site, changed), *(cst.parse_expression(new) for _, new in helped)]
         if any("math." in site.module.code_for_node(new) for new in news):
             edit.add_import("math")
-        notes = [] if all(proof.is_sure(call) for call in changed) else [_OTHERWISE]
+        sure = all(proof.is_sure(call) or _is_whole_product(site, call) for call in changed)
+        notes = [] if sure else [_OTHERWISE]
         if attributes:
             notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")
         if helped:
@@ -494,6 +496,15 @@ def _goes_into_int(site: Site, call: cst.Call) -> bool:
         and len(outer.args) == 1
         and resolve(site.module, outer.func) == "builtins.int"
     )
+
+
+def _is_whole_product(site: Site, call: cst.Call) -> bool:
+    """Whether it is ``int(np.prod(dims))``.
+
+    Whatever the numbers are, ``math.prod`` gives the same there, or raises an error (of nested
+    lists, say); that of nothing is 1 and not 1.0, which ``int`` cannot tell.
+    """
+    return _numpy_name(site, call) == "prod" and _goes_into_int(site, call)
 
 
 def _is_free(site: Site, call: cst.Call, function: str) -> bool:

@@ -6,6 +6,7 @@ renders them in the indentation and with the newlines of the module that they ar
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -200,6 +201,7 @@ def indent_of(module: cst.Module, node: cst.CSTNode) -> str:
     )
 
 
+@functools.lru_cache(maxsize=8)
 def line_length(module: cst.Module) -> int:
     """The line length that the file keeps to: 79, 88, 100 or 120; 88 where nothing tells.
 

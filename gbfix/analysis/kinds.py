@@ -472,12 +472,39 @@ def _torch_call(node: cst.Call, function: str, kind_of: KindOf) -> Fact | None:
     if function in names.CASTS:
         return None  # ``torch.float`` is a dtype
     first = arguments[0] if arguments and node.args[0].keyword is None else None
+    if function.endswith(_LOSSES) and first is not None and first.is_tensor:
+        return _loss(node, first, arguments)
     if first is not None and first.is_tensor:
         return _tensor_operation(first, function, node.args[1:], arguments[1:])
     plain = names.TENSOR_RESULTS | names.PURE_FUNCTIONAL | names.ELEMENTWISE
     if function in plain and function not in names.PAIR_REDUCTIONS:
         return None if function == "where" and len(node.args) == 1 else _TENSOR
     return None
+
+
+#: How the names of losses end.
+_LOSSES = ("_loss", "cross_entropy", "cross_entropy_with_logits", "kl_div")
+
+
+def _loss(node: cst.Call, first: Fact, arguments: Sequence[Fact | None]) -> Fact:
+    """A loss: one number unless ``reduction`` says otherwise, of the dtype that all floats have."""
+    floats = {it.dtype for it in arguments if it is not None and it.is_tensor}
+    same = {dtype for dtype in floats if dtype not in names.INT_DTYPES} == {first.dtype}
+    reductions = [
+        arg.value
+        for arg in node.args
+        if arg.keyword is not None and arg.keyword.value in ("reduction", "reduce")
+    ]
+    whole = all(
+        isinstance(it, cst.SimpleString) and it.evaluated_value in ("sum", "mean")
+        for it in reductions
+    )
+    positional = sum(arg.keyword is None for arg in node.args) > 3 or any(
+        arg.star for arg in node.args
+    )
+    alone = whole and not positional
+    known = same and first.dtype in names.FLOAT_DTYPES
+    return _like(first, shape=() if alone else None, dtype=first.dtype if known else None)
 
 
 def _tensor_operation(
@@ -548,6 +575,12 @@ def _item(tensor: Fact) -> Fact | None:
     return BOOL if tensor.dtype == "torch.bool" else None
 
 
+#: What a sum is of int64 of; of wider unsigned integers torch has no sum.
+_ADDED_UP_AS_INT64 = (
+    "torch.bool", "torch.uint8", "torch.int8", "torch.int16", "torch.int32", "torch.int64",
+)  # fmt: skip
+
+
 def _reduced_dtype(tensor: Fact, operation: str) -> str | None:
     if operation in names.BOOL_REDUCTIONS:
         return "torch.bool"
@@ -555,6 +588,8 @@ def _reduced_dtype(tensor: Fact, operation: str) -> str | None:
         return "torch.int64"
     if tensor.dtype in names.FLOAT_DTYPES or operation in ("max", "min", "amax", "amin"):
         return tensor.dtype
+    if operation in ("sum", "prod", "nansum") and tensor.dtype in _ADDED_UP_AS_INT64:
+        return "torch.int64"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import keyword
 import re
 from collections.abc import Collection
@@ -17,7 +18,17 @@ _LONGEST = 32
 
 def names_in(node: cst.CSTNode) -> set[str]:
     """Every identifier in the node's source: names, attributes, keywords, parameters, imports."""
-    return {child.value for child in walk(node) if isinstance(child, cst.Name)}
+    return set(_names_in_module(node) if isinstance(node, cst.Module) else _names(node))
+
+
+def _names(node: cst.CSTNode) -> frozenset[str]:
+    return frozenset(child.value for child in walk(node) if isinstance(child, cst.Name))
+
+
+@functools.lru_cache(maxsize=8)
+def _names_in_module(module: cst.Module) -> frozenset[str]:
+    """Kept: many ask for them, and a module never changes."""
+    return _names(module)
 
 
 def fresh(base: str, taken: Collection[str]) -> str:

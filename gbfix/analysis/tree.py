@@ -43,6 +43,26 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                     yield item
 
 
+@functools.cache
+def _all_fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def parents_in(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
+    """The parent of every node, punctuation included: LibCST's provider takes ten times as long."""
+    parents: dict[cst.CSTNode, cst.CSTNode] = {}
+    stack: list[cst.CSTNode] = [module]
+    while stack:
+        node = stack.pop()
+        for field in _all_fields(type(node)):
+            value = getattr(node, field)
+            for item in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(item, cst.CSTNode):
+                    parents[item] = node
+                    stack.append(item)
+    return parents
+
+
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node and everything below it, parents first."""
     stack = [node]

@@ -98,7 +98,7 @@ class Comparison:
         if before.error is None and after.error is None:
             found.diff(
                 before.result, after.result, Part.OUTPUT, "output",
-                strict=not self.compiled, tight=tight,
+                strict=not self.compiled, tight=tight, slack=0.0 if self.compiled else None,
             )  # fmt: skip
         both = before.error is not None and after.error is not None
         if both and before.kind in _INVENTED:
@@ -343,7 +343,7 @@ class Findings:
                 return
             for index, (a, b) in enumerate(zip(old, new, strict=True)):
                 inner = f"{place}[{index}]" if len(old) > 1 else place
-                self.diff(a, b, part, inner, strict=strict, tight=tight)
+                self.diff(a, b, part, inner, strict=strict, tight=tight, slack=slack)
         elif isinstance(old, float):
             if not _floats_close(old, new):
                 self.add(Kind.VALUE, part, place, repr(old), repr(new))
