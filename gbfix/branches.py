@@ -9,8 +9,9 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
+from gbfix.evidence import Kind
 from gbfix.schema import Span
-from gbfix.worker.protocol import Failed, Outcome
+from gbfix.worker.protocol import Compared, Failed, Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,28 @@ def without_end(patched: Outcome, message: str) -> Outcome:
             return dataclasses.replace(patched, events=rest, ended="ok")
     missing = Failed("eager-error", f"does not end with {message}, as the original does")
     return dataclasses.replace(patched, events=[*patched.events, missing])
+
+
+def without_sizes_that_clash(forced: Outcome, plain: Outcome) -> Outcome:
+    """The outcome without what a forced side says of sizes that the original does not take.
+
+    Where the sizes of two tensors do not go together, the side that the program itself takes
+    raises an error (``plain``: nothing forced): such a call is none of its kinds, and that both
+    sides stay in the graph makes it no other.
+    """
+    refused = {(event.key, event.index): event.refused for event in plain.of(Compared)}
+
+    def known(event: Compared) -> Compared:
+        labels = refused.get((event.key, event.index), frozenset())
+        left = tuple(
+            finding
+            for finding in event.findings
+            if finding.kind is not Kind.RAISES or finding.label not in labels
+        )
+        return dataclasses.replace(event, findings=left)
+
+    events = [known(event) if isinstance(event, Compared) else event for event in forced.events]
+    return dataclasses.replace(forced, events=events)
 
 
 def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:

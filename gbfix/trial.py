@@ -249,7 +249,7 @@ class Trials:
             judgement.verdict = judgement.verdict.with_rung(crowded)
         if judgement.verdict.passed:
             with self._clock.phase("branches"):
-                self._branches(judgement, rewrite, site, observed, accepted, overlay)
+                self._branches(judgement, rewrite, site, observed, accepted, overlay, outcome)
         if judgement.verdict.passed:
             with self._clock.phase("constants"):
                 self._constants(judgement, rewrite, site, before, accepted, overlay)
@@ -402,6 +402,7 @@ class Trials:
         observed: Observed,
         accepted: Mapping[str, str],
         overlay: dict[str, str],
+        plain: Outcome,
     ) -> None:
         """Rung 5: both sides of every rewritten condition ran, by inputs or by force."""
         if "one-sided" in rewrite.assumes:
@@ -421,7 +422,7 @@ class Trials:
             return
         failures: list[str] = []
         for forced in plan:
-            problem = self._force(forced, path, accepted, overlay)
+            problem = self._force(forced, path, accepted, overlay, plain)
             if problem is None:
                 seen += 1
             elif problem:
@@ -474,6 +475,7 @@ class Trials:
         path: str,
         accepted: Mapping[str, str],
         overlay: dict[str, str],
+        plain: Outcome,
     ) -> str | None:
         """Run both programs with one condition forced: None when they agree, what differs if not,
         an empty string where the forced programs could not be compared.
@@ -497,6 +499,7 @@ class Trials:
                 backends=self._options.backends[:2],
             )
         )
+        second = branches.without_sizes_that_clash(second, plain)
         baseline = self.baseline
         if ends:
             # A check that is forced to fail ends both programs, with the same exception.
