@@ -393,7 +393,7 @@ class _Change:
         would spoil the gradients of what the expert computes with.
         """
         fact = self.dense.values.fact(base)
-        if fact is None or fact.shape is None or not fact.dtype.startswith(_FLOATS):
+        if fact is None or fact.shape is None or not (fact.dtype or "").startswith(_FLOATS):
             return base.deep_clone()
         dims = ", ".join([":", *("None" for _ in fact.shape[1:])])
         picked = self.picked if len(fact.shape) < 2 else f"{self.picked}[{dims}]"

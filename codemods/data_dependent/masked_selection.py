@@ -21,6 +21,7 @@ from .selections import (
     Elementwise,
     complementary,
     elementwise,
+    hit_tested,
     is_plain_mask,
     mask_of,
     same_mask,
@@ -305,7 +306,7 @@ def _guarded(site: Site) -> Rewrite | None:
         around = next((p for p in site.ancestors(site.node) if isinstance(p, cst.If)), None)  # type: ignore[assignment]
     if not isinstance(around, cst.If) or around.orelse is not None:
         return None
-    tested = _tested(around.test)
+    tested = hit_tested(around.test)
     if tested is None or not isinstance(around.body, cst.IndentedBlock):
         return None
     texts: list[str] = []
@@ -331,24 +332,6 @@ def _guarded(site: Site) -> Rewrite | None:
     indent = site.source.splitlines()[span.line - 1][: span.column]
     splice.replace(around, f"{site.module.default_newline}{indent}".join(texts))
     return splice.rewrite("choose by the mask, whether or not it has a hit", rank=12)
-
-
-def _tested(test: cst.BaseExpression) -> cst.BaseExpression | None:
-    match test:
-        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("any")), args=[]):
-            return value
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("any")), args=[only]
-        ):
-            return only.value
-        case cst.Comparison(
-            left=cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum")), args=[]),
-            comparisons=[
-                cst.ComparisonTarget(operator=cst.GreaterThan(), comparator=cst.Integer("0"))
-            ],
-        ):
-            return value
-    return None
 
 
 def _cloned(line: cst.CSTNode) -> str | None:
