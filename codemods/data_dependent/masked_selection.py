@@ -419,7 +419,11 @@ def _named(site: Site) -> Rewrite | None:
         splice.remove(statement)
     else:
         splice.replace(statement, f"{text} = {code(mask)}")
-    return splice.rewrite("reduce with zeros where nothing is selected", rank=12)
+    return splice.rewrite(
+        "reduce with zeros where nothing is selected",
+        rank=12,
+        assumes=["one-sided"] if checks else [],
+    )
 
 
 def _own_part(site: Site) -> cst.BaseSmallStatement | None:
