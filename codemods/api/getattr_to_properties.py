@@ -212,14 +212,14 @@ def _keys(owner: cst.ClassDef, method: cst.FunctionDef) -> set[str]:
     return keys
 
 
-def _is_docstring(line: cst.BaseStatement | cst.BaseSmallStatement) -> bool:
+def _is_docstring(line: cst.CSTNode) -> bool:
     match line:
         case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString())]):
             return True
     return False
 
 
-def _raises(line: cst.BaseStatement | cst.BaseSmallStatement) -> bool:
+def _raises(line: cst.CSTNode) -> bool:
     match line:
         case cst.SimpleStatementLine(
             body=[cst.Raise(exc=cst.Call(func=cst.Name("AttributeError")), cause=None)]
