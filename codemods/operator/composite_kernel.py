@@ -16,7 +16,8 @@ from gbfix.schema import Fact
 
 from .kernels import Kernel, kernel_of, operator_called
 
-_KEYS = ("CPU", "CUDA", "CompositeExplicitAutograd", "default")
+_KEYS = ("CPU", "CUDA", "CompositeExplicitAutograd")
+_DEVICES = ("cpu", "cuda", "default")
 _KINDS = {
     "Tensor": "tensor", "float": "float", "int": "int", "SymInt": "int", "bool": "bool"
 }  # fmt: skip
@@ -41,6 +42,21 @@ def f(x):
 """
 
 
+_BY_NAME = """
+import torch
+
+torch.library.define("shop::twice", "(Tensor x) -> Tensor")
+
+
+@torch.library.impl("shop::twice", {})
+def twice(x):
+    return x * 2
+
+
+@torch.compile
+def f(x):
+    return torch.ops.shop.twice(x) + 1
+"""
 _FACTS = {"x": tensor(3), "torch.ops.shop.twice(x)": tensor(3)}
 
 
@@ -75,6 +91,10 @@ class CompositeKernel(Codemod):
             _source(), _source(_ALL), at="torch.ops.shop.twice(x)", facts=_FACTS,
             title="a kernel for one backend",
         ),
+        Example(
+            _BY_NAME.format('"cpu"'), _BY_NAME.format(f'"{_ALL}"'),
+            at="torch.ops.shop.twice(x)", facts=_FACTS, title="a kernel for one device",
+        ),
     )  # fmt: skip
     near_misses = tuple(
         NearMiss(source, at="torch.ops.shop.twice(x)", why=why, facts=_FACTS)
@@ -93,6 +113,8 @@ class CompositeKernel(Codemod):
                 "it has a fake",
             ),
             (_source(_ALL), "it is for all backends already"),
+            (_BY_NAME.format('("cpu", "cuda")'), "two devices have it"),
+            (_BY_NAME.format('"meta"'), "no kernel that computes"),
         )
     )
 
@@ -126,18 +148,17 @@ def _quoted(old: cst.SimpleString, text: str) -> str:
 
 
 def _key(site: Site, call: cst.Call) -> cst.SimpleString | None:
-    """The text that names the backend in a kernel's registration with a `torch.library.Library`."""
+    """The text that names the one backend in a kernel's registration."""
     if not code(call.func).endswith("impl"):
         return None
     by_name = resolve(site.module, call.func) == "torch.library.impl"
-    if by_name and isinstance(call.args[0].value, cst.SimpleString):
-        return None  # that form takes devices, no keys
+    by_device = by_name and isinstance(call.args[0].value, cst.SimpleString)
     found = [
         argument.value
         for argument in call.args[1:]
         if isinstance(argument.value, cst.SimpleString)
-        and argument.value.evaluated_value in _KEYS
-        and (argument.keyword is None or argument.keyword.value == "dispatch_key")
+        and argument.value.evaluated_value in (*_KEYS, *(_DEVICES if by_device else ()))
+        and (argument.keyword is None or argument.keyword.value in ("dispatch_key", "types"))
     ]
     return found[0] if len(found) == 1 else None
 
@@ -155,7 +176,8 @@ def _schema(site: Site, name: str) -> list[Fact] | None:
         home = site if path == site.path else site.other(path)
         if home is None:
             return None
-        registered += len(re.findall(rf"\((?:\w+,\s*)?{named}", home.source))
+        registered += len(re.findall(rf"(?<!define)\((?:\w+,\s*)?{named}", home.source))
+        schemas += re.findall(rf"define\(\s*{named},\s*[\"']\(([^\"']*)[\"']", home.source)
         schemas += re.findall(
             rf"[\"'](?:{re.escape(space)}::)?{re.escape(last)}\(([^\"']*)[\"']", home.source
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from gbfix_codemods.config.sizes import is_only_region, meets_no_other_size
 
 from gbfix.codemod import Example, Site, example_site, tensor
 from gbfix.schema import Region
-from gbfix_codemods.config.sizes import is_only_region, meets_no_other_size
 
 FACTS = {"lengths": tensor(3, dtype="torch.int64"), "x": tensor(4)}
 
