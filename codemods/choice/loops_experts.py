@@ -267,9 +267,10 @@ class _Dense:
             " keeps what it makes of its own).",
         ]
         safety = Safety.SAFE
-        if change.once and ".topk(" not in code(self.function):
+        adds_up = not change.once and _weighs_last(statements, change.weights, (row, place))
+        if not adds_up and ".topk(" not in code(self.function):
             safety = Safety.UNSAFE
-            notes.append("A token that chose one expert twice would count twice.")
+            notes.append("A token that chose one expert twice would count in another way.")
         title = "let each expert see all tokens, masked"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
@@ -444,6 +445,66 @@ class _Rows(cst.CSTTransformer):
             tail = "[:, None]" if indexes[2:] else ""
             return cst.parse_expression(f"{change.share}{tail}")
         return updated_node
+
+
+def _weighs_last(
+    statements: Sequence[cst.BaseStatement], weights: str, rows: tuple[str, str]
+) -> bool:
+    """Whether the weights are the last factor of what is added: then they may be summed up before.
+
+    ``made = expert(tokens[row]) * weight[row, place, None]``, and only the sum reads ``made``.
+    """
+    places = [
+        (number, line)
+        for number, line in enumerate(statements)
+        if any(_is_weight(node, weights, rows) for node in walk(line))
+    ]
+    if len(places) != 1:
+        return False
+    number, line = places[0]
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))], value=value)]
+        ):
+            later = [after for after in statements[number + 1 :] if name in activity(after).reads]
+            ends = len(later) == 1 and _adds(later[0]) is not None
+            return ends and _is_factor(value, weights, rows)
+    added = _adds(line)
+    return added is not None and _is_factor(added, weights, rows)
+
+
+def _adds(line: cst.BaseStatement) -> cst.BaseExpression | None:
+    """What a line adds to the result."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(
+                    value=cst.Call(func=cst.Attribute(attr=cst.Name("index_add_")), args=[*_, last])
+                )
+            ]
+        ):
+            return last.value
+        case cst.SimpleStatementLine(body=[cst.AugAssign(value=value)]):
+            return value
+    return None
+
+
+def _is_weight(node: cst.CSTNode, weights: str, rows: tuple[str, str]) -> bool:
+    return (
+        isinstance(node, cst.Subscript)
+        and code(node.value) == weights
+        and tuple(_indexes(node)[:2]) == rows
+    )
+
+
+def _is_factor(node: cst.BaseExpression, weights: str, rows: tuple[str, str]) -> bool:
+    """Whether one factor of a product is the weights, and no other one reads them."""
+    match node:
+        case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+            return _is_factor(left, weights, rows) or _is_factor(right, weights, rows)
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("to" | "unsqueeze"))):
+            return _is_factor(inner, weights, rows)
+    return _is_weight(node, weights, rows)
 
 
 def _indexes(node: cst.Subscript) -> list[str]:
