@@ -9,8 +9,9 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
+from gbfix.evidence import Kind
 from gbfix.schema import Span
-from gbfix.worker.protocol import Failed, Outcome
+from gbfix.worker.protocol import Compared, Failed, Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,41 @@ def without_end(patched: Outcome, message: str) -> Outcome:
             return dataclasses.replace(patched, events=rest, ended="ok")
     missing = Failed("eager-error", f"does not end with {message}, as the original does")
     return dataclasses.replace(patched, events=[*patched.events, missing])
+
+
+#: What a patch says whose graph holds both sides of a condition, where sizes fit one of them.
+ONE_SIDE_FITS = (
+    "Where the sizes of the inputs fit only the side of a condition that is taken, the patch raises"
+    " an error: both sides are in the graph."
+)
+#: Larger sizes, of single tensors: what has one dimension may no more go with the rest.  A batch of
+#: one fits everywhere.
+_LARGER = frozenset({"wider", "grown"})
+
+
+def without_sizes_that_clash(forced: Outcome, plain: Outcome) -> Outcome:
+    """The outcome without what a forced side says of sizes that the original does not take.
+
+    Where the sizes of two tensors do not go together, the side that the program itself takes
+    raises an error (``plain``: nothing forced).  The patch, which has both sides in its graph,
+    raises it for either: that is a limit.
+    """
+    refused: dict[tuple[str, int], frozenset[str]] = {}
+    for event in plain.of(Compared):
+        call = (event.key, event.index)
+        refused[call] = refused.get(call, frozenset()) | event.refused
+
+    def known(event: Compared) -> Compared:
+        labels = refused.get((event.key, event.index), frozenset())
+        left = tuple(
+            finding
+            for finding in event.findings
+            if finding.kind is not Kind.RAISES or finding.label not in labels & _LARGER
+        )
+        return dataclasses.replace(event, findings=left)
+
+    events = [known(event) if isinstance(event, Compared) else event for event in forced.events]
+    return dataclasses.replace(forced, events=events)
 
 
 def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:

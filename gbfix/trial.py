@@ -257,7 +257,7 @@ class Trials:
             judgement.verdict = judgement.verdict.with_rung(crowded)
         if judgement.verdict.passed:
             with self._clock.phase("branches"):
-                self._branches(judgement, rewrite, site, observed, accepted, overlay)
+                self._branches(judgement, rewrite, site, observed, accepted, overlay, outcome)
         if judgement.verdict.passed:
             with self._clock.phase("constants"):
                 self._constants(judgement, rewrite, site, before, accepted, overlay)
@@ -469,8 +469,12 @@ class Trials:
         observed: Observed,
         accepted: Mapping[str, str],
         overlay: dict[str, str],
+        plain: Outcome | None = None,
     ) -> None:
-        """Rung 5: both sides of every rewritten condition ran, by inputs or by force."""
+        """Rung 5: both sides of every rewritten condition ran, by inputs or by force.
+
+        ``plain`` is the outcome of the candidate as it is, nothing forced.
+        """
         if "one-sided" in rewrite.assumes:
             return
         path = site.path
@@ -487,8 +491,9 @@ class Trials:
         if not total:
             return
         failures: list[str] = []
+        limits: dict[str, None] = {}
         for forced in plan:
-            problem = self._force(forced, path, accepted, overlay)
+            problem = self._force(forced, path, accepted, overlay, plain or Outcome([]), limits)
             if problem is None:
                 seen += 1
             elif problem:
@@ -497,7 +502,7 @@ class Trials:
         if seen < total and not failures:
             caveats = (f"{total - seen} of {total} sides of the rewritten conditions never ran",)
         detail = failures[0] if failures else f"{seen} of {total} ran"
-        rung = Rung("branches", not failures, detail, caveats)
+        rung = Rung("branches", not failures, detail, caveats, tuple(limits))
         judgement.verdict = dataclasses.replace(
             judgement.verdict.with_rung(rung), branches=(seen, total)
         )
@@ -548,6 +553,8 @@ class Trials:
         path: str,
         accepted: Mapping[str, str],
         overlay: dict[str, str],
+        plain: Outcome,
+        limits: dict[str, None],
     ) -> str | None:
         """Run both programs with one condition forced: None when they agree, what differs if not,
         an empty string where the forced programs could not be compared.
@@ -571,6 +578,10 @@ class Trials:
                 backends=self._options.backends[:2],
             )
         )
+        known = branches.without_sizes_that_clash(second, plain)
+        if known.events != second.events:
+            second = known
+            limits[branches.ONE_SIDE_FITS] = None
         baseline = self.baseline
         if ends:
             # A check that is forced to fail ends both programs, with the same exception.

@@ -7,7 +7,6 @@ An operator has one name in the whole process: of a file that is loaded under tw
 call the operator of the one that came last, with the names of its module.  A file that takes all
 names of the patched one takes those that the patch brings, too.
 """
-"""
 
 from __future__ import annotations
 

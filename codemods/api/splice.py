@@ -72,6 +72,25 @@ class Splice:
         else:
             self.replace_span(own, "pass")
 
+    def remove(self, statement: cst.BaseSmallStatement | cst.BaseCompoundStatement) -> None:
+        """Remove a statement, and its lines if nothing else stands on them."""
+        line = self._site.statement_of(statement)
+        body = getattr(line, "body", ()) if isinstance(line, cst.SimpleStatementLine) else ()
+        own = self._site.span(statement)
+        place = next((n for n, item in enumerate(body) if item is statement), 0)
+        if len(self._site.block_of(line)) == 1 and len(body) < 2:
+            self.replace_span(own, "pass")
+        elif len(body) < 2:
+            self.delete_lines(line)
+        elif place + 1 < len(body):
+            after = self._site.span(body[place + 1])
+            self.replace_span(Span(own.line, own.column, after.line, after.column), "")
+        else:
+            above = self._site.span(body[place - 1])
+            self.replace_span(
+                Span(above.end_line, above.end_column, own.end_line, own.end_column), ""
+            )
+
     def insert(self, line: int, column: int, text: str) -> None:
         self.replace_span(Span(line, column, line, column), text)
 

@@ -18,6 +18,7 @@ from gbfix.schema import Fact, Safety
 
 from ..control_flow.values import Values
 
+_FLOATS = ("torch.float", "torch.bfloat", "torch.complex")
 _FACTS = {
     "hit": tensor(2, 1, dtype="torch.int64"),
     "mask": tensor(4, 2, 6, dtype="torch.int64"),
@@ -44,9 +45,10 @@ _HIT = """hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
             result.index_add_(0, row, update)"""
 _HIT_AFTER = """for number in range(mask.shape[0]):
             chosen = mask[number].T != 0
-            share = (weights * chosen).sum(-1)
-            update = self.experts[number](states) * share[:, None]
-            result += torch.where(chosen.any(-1)[:, None], update, 0)"""
+            picked = chosen.any(-1)
+            share = torch.where(chosen, weights, 0).sum(-1)
+            update = self.experts[number](torch.where(picked[:, None], states, 0)) * share[:, None]
+            result += torch.where(picked[:, None], update, 0)"""
 _EACH = """for number, expert in enumerate(self.experts):
             row, place = torch.where(choice == number)
             if row.numel() == 0:
@@ -55,10 +57,11 @@ _EACH = """for number, expert in enumerate(self.experts):
             result[row] += weights[row, place].unsqueeze(-1) * expert(states[row])"""
 _EACH_AFTER = """for number, expert in enumerate(self.experts):
             chosen = choice == number
-            share = (weights * chosen).sum(-1)
+            picked = chosen.any(-1)
+            share = torch.where(chosen, weights, 0).sum(-1)
             # What it makes of its tokens.
-            result += torch.where(chosen.any(-1)[:, None], share.unsqueeze(-1) * expert(states), 0)\
-"""
+            result += torch.where(picked[:, None], share.unsqueeze(-1) * expert(torch.where(picked\
+[:, None], states, 0)), 0)"""
 
 
 class ExpertsToDense(Codemod):
@@ -72,7 +75,9 @@ class ExpertsToDense(Codemod):
         result.index_add_(0, row, update)
     ```
     becomes a loop over all experts with ``chosen = mask[number].T != 0``, the weights summed where
-    they were chosen, and ``result += torch.where(chosen.any(-1)[:, None], update, 0)``.
+    they were chosen, and ``result += torch.where(picked[:, None], update, 0)`` with ``picked =
+    chosen.any(-1)``.  The expert sees zeros in place of the tokens that did not choose it: a NaN in
+    one of these must reach neither the result nor a gradient.
 
     *When it applies.*  The body finds its rows with ``torch.where``, reads tensors at these rows,
     and adds to the result at these rows; nothing else reads the rows.
@@ -227,8 +232,9 @@ class _Dense:
         row, place = self._row_and_place(statements)
         token_first = self.where.names[0] == row
         mask, index, base = self._mask(self.where.mask, token_first=token_first)
-        chosen, share = self._fresh("chosen"), self._fresh("share")
-        change = _Change(self, row, place, chosen, share)
+        chosen, picked = self._fresh("chosen"), self._fresh("picked")
+        share = self._fresh("share")
+        change = _Change(self, row, place, picked, share)
         new: list[cst.BaseStatement] = []
         for line in statements:
             if line is self.where.line:
@@ -238,7 +244,10 @@ class _Dense:
         if change.weights is None or not change.added:
             raise _NotSo
         at = next(i for i, line in enumerate(new) if code(line).strip().startswith(chosen)) + 1
-        new.insert(at, cst.parse_statement(f"{share} = ({change.weights} * {chosen}).sum(-1)"))
+        new[at:at] = [
+            cst.parse_statement(f"{picked} = {chosen}.any(-1)"),
+            cst.parse_statement(f"{share} = {torch}.where({chosen}, {change.weights}, 0).sum(-1)"),
+        ]
         written = activity(loop.body).writes
         if (written | {row, place}) & live_after(self.function, loop):
             raise _NotSo
@@ -258,9 +267,10 @@ class _Dense:
             " keeps what it makes of its own).",
         ]
         safety = Safety.SAFE
-        if change.once and ".topk(" not in code(self.function):
+        adds_up = not change.once and _weighs_last(statements, change.weights, (row, place))
+        if not adds_up and ".topk(" not in code(self.function):
             safety = Safety.UNSAFE
-            notes.append("A token that chose one expert twice would count twice.")
+            notes.append("A token that chose one expert twice would count in another way.")
         title = "let each expert see all tokens, masked"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
@@ -321,11 +331,11 @@ class _Dense:
 class _Change:
     """Rewrites the lines of the body: rows become all rows."""
 
-    def __init__(self, dense: _Dense, row: str, place: str, chosen: str, share: str) -> None:
+    def __init__(self, dense: _Dense, row: str, place: str, picked: str, share: str) -> None:
         self.dense = dense
         self.row = row
         self.place = place
-        self.chosen = chosen
+        self.picked = picked
         self.share = share
         self.weights: str | None = None
         self.added = False
@@ -377,7 +387,19 @@ class _Change:
         self.added = True
         torch = self.dense.torch
         new = code(self.value(value))
-        return _like(line, f"{out} += {torch}.where({self.chosen}.any(-1)[:, None], {new}, 0)")
+        return _like(line, f"{out} += {torch}.where({self.picked}[:, None], {new}, 0)")
+
+    def rows(self, base: cst.BaseExpression) -> cst.BaseExpression:
+        """All rows of a tensor, with zeros where the text picks none: what is not finite there
+        would spoil the gradients of what the expert computes with.
+        """
+        fact = self.dense.values.fact(base)
+        if fact is None or fact.shape is None or not (fact.dtype or "").startswith(_FLOATS):
+            return base.deep_clone()
+        dims = ", ".join([":", *("None" for _ in fact.shape[1:])])
+        picked = self.picked if len(fact.shape) < 2 else f"{self.picked}[{dims}]"
+        text = f"{self.dense.torch}.where({picked}, {code(base)}, 0)"
+        return cst.parse_expression(text)
 
     def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
         effects = self.dense.values.effects(node)
@@ -405,7 +427,7 @@ class _Rows(cst.CSTTransformer):
                 ),
                 args=[first, *_],
             ) if _indexes(rows) == ["None", self.change.row] and code(first.value) == "-1":
-                return base.deep_clone()
+                return self.change.rows(base)
         return updated_node
 
     def leave_Subscript(
@@ -414,7 +436,7 @@ class _Rows(cst.CSTTransformer):
         change = self.change
         indexes = _indexes(original_node)
         if indexes == [change.row]:
-            return updated_node.value
+            return change.rows(original_node.value)
         if indexes[:2] == [change.row, change.place]:
             weights = code(original_node.value)
             if change.weights not in (None, weights) or indexes[2:] not in ([], ["None"]):
@@ -423,6 +445,66 @@ class _Rows(cst.CSTTransformer):
             tail = "[:, None]" if indexes[2:] else ""
             return cst.parse_expression(f"{change.share}{tail}")
         return updated_node
+
+
+def _weighs_last(
+    statements: Sequence[cst.BaseStatement], weights: str, rows: tuple[str, str]
+) -> bool:
+    """Whether the weights are the last factor of what is added: then they may be summed up before.
+
+    ``made = expert(tokens[row]) * weight[row, place, None]``, and only the sum reads ``made``.
+    """
+    places = [
+        (number, line)
+        for number, line in enumerate(statements)
+        if any(_is_weight(node, weights, rows) for node in walk(line))
+    ]
+    if len(places) != 1:
+        return False
+    number, line = places[0]
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(cst.Name(name))], value=value)]
+        ):
+            later = [after for after in statements[number + 1 :] if name in activity(after).reads]
+            ends = len(later) == 1 and _adds(later[0]) is not None
+            return ends and _is_factor(value, weights, rows)
+    added = _adds(line)
+    return added is not None and _is_factor(added, weights, rows)
+
+
+def _adds(line: cst.BaseStatement) -> cst.BaseExpression | None:
+    """What a line adds to the result."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(
+                    value=cst.Call(func=cst.Attribute(attr=cst.Name("index_add_")), args=[*_, last])
+                )
+            ]
+        ):
+            return last.value
+        case cst.SimpleStatementLine(body=[cst.AugAssign(value=value)]):
+            return value
+    return None
+
+
+def _is_weight(node: cst.CSTNode, weights: str, rows: tuple[str, str]) -> bool:
+    return (
+        isinstance(node, cst.Subscript)
+        and code(node.value) == weights
+        and tuple(_indexes(node)[:2]) == rows
+    )
+
+
+def _is_factor(node: cst.BaseExpression, weights: str, rows: tuple[str, str]) -> bool:
+    """Whether one factor of a product is the weights, and no other one reads them."""
+    match node:
+        case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+            return _is_factor(left, weights, rows) or _is_factor(right, weights, rows)
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("to" | "unsqueeze"))):
+            return _is_factor(inner, weights, rows)
+    return _is_weight(node, weights, rows)
 
 
 def _indexes(node: cst.Subscript) -> list[str]:

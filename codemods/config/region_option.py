@@ -11,6 +11,7 @@ from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from .compiling import compiling
+from .sizes import is_only_region, meets_no_other_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +83,10 @@ class RegionOption(Codemod):
     region is in the project.
 
     *Fix safety.*  The options for numbers and sizes are unsafe: Dynamo assumes of a size that it
-    has not seen that it does not broadcast, and raises an error where it does.  A region that is
+    has not seen that it does not broadcast, and raises an error where it does.  They are safe where
+    what has such a size is only joined with others, summed up or returned.  A region that is
     compiled by a call, not by a decorator, needs the option for the whole process, and that is
-    unsafe, too.
+    unsafe, too, unless it is all that the script and its project compile.
 
     *Refuses.*  Programs that speak of the option already, regions whose place of compilation is not
     found, and a backward pass where the program registers hooks: traced, it passes over them.
@@ -195,13 +197,14 @@ class RegionOption(Codemod):
             return
         splice = Splice(place.view)
         place.set_option(splice, option.name, option.value)
-        local = place.function is not None
-        notes = [option.unsafe] if option.unsafe else []
+        local = place.function is not None or is_only_region(site)
+        doubt = "" if option.unsafe and meets_no_other_size(site) else option.unsafe
+        notes = [doubt] if doubt else []
         if not local:
             notes.append("the option holds for every region of the process from there on")
         yield splice.rewrite(
             f"{option.title} (`{option.name}`)",
-            safety=Safety.SAFE if local and not option.unsafe else Safety.UNSAFE,
+            safety=Safety.SAFE if local and not doubt else Safety.UNSAFE,
             notes=notes,
             rank=80,
         )

@@ -74,6 +74,20 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "selections that are of one length",
+            (
+                "a = x[m]; b = y[m]",
+                'assert len(a) == len(b), "lengths differ"',
+                "return a.sum() + b.mean()",
+            ),
+            (
+                "b = y[m]",
+                "return torch.where(m, x, 0).sum() + b.mean()",
+            ),
+            "x[m]",
+            {},
+        ),
+        (
             "rows",
             ("return x[m].sum(0)",),
             ("return torch.where(m[..., None], x, 0).sum(0)",),
@@ -98,6 +112,26 @@ NEAR_MISSES = tuple(
     for source, at, why, facts in (
         (("return x[m]",), "x[m]", "the selection itself", {}),
         (("return x[m].max()",), "x[m]", "nothing has no maximum", {}),
+        *(
+            ((*lines, "return a.sum() + b.sum()"), "x[m]", why, {})
+            for lines, why in (
+                (("a = x[m]", "b = y[~m]", "assert len(a) == len(b)"), "other lengths"),
+                (("a = x[m]", "b = y[m]", "assert len(a) == 3"), "a length that may be another"),
+                (("a = x[m]", "b = y[m]", "assert len(a) != len(b)"), "it always raises"),
+                (
+                    ("a = x[m]", "m = ~m", "b = y[m]", "assert len(a) == len(b)"),
+                    "another mask between",
+                ),
+                (
+                    ("a = x[m]", "m.logical_not_()", "b = y[m]", "assert len(a) == len(b)"),
+                    "a mask that changes between",
+                ),
+                (
+                    ("a = x[m]", "b = y", "b = y[m]", "assert len(a) == len(b)"),
+                    "a name of two values",
+                ),
+            )
+        ),
         (
             ("return x[m].sum(0)",),
             "x[m]",

@@ -13,6 +13,7 @@ from gbfix.codemod import Codemod, Rewrite, Site
 from gbfix.schema import Fact
 
 from ..api.splice import Splice
+from .equal_lengths import holds_anyway
 from .flow import torch_name
 from .masked_cases import EXAMPLES, NEAR_MISSES
 from .nested import Nested, Parts
@@ -20,6 +21,7 @@ from .selections import (
     Elementwise,
     complementary,
     elementwise,
+    hit_tested,
     is_plain_mask,
     mask_of,
     same_mask,
@@ -304,7 +306,7 @@ def _guarded(site: Site) -> Rewrite | None:
         around = next((p for p in site.ancestors(site.node) if isinstance(p, cst.If)), None)  # type: ignore[assignment]
     if not isinstance(around, cst.If) or around.orelse is not None:
         return None
-    tested = _tested(around.test)
+    tested = hit_tested(around.test)
     if tested is None or not isinstance(around.body, cst.IndentedBlock):
         return None
     texts: list[str] = []
@@ -330,24 +332,6 @@ def _guarded(site: Site) -> Rewrite | None:
     indent = site.source.splitlines()[span.line - 1][: span.column]
     splice.replace(around, f"{site.module.default_newline}{indent}".join(texts))
     return splice.rewrite("choose by the mask, whether or not it has a hit", rank=12)
-
-
-def _tested(test: cst.BaseExpression) -> cst.BaseExpression | None:
-    match test:
-        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("any")), args=[]):
-            return value
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("any")), args=[only]
-        ):
-            return only.value
-        case cst.Comparison(
-            left=cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum")), args=[]),
-            comparisons=[
-                cst.ComparisonTarget(operator=cst.GreaterThan(), comparator=cst.Integer("0"))
-            ],
-        ):
-            return value
-    return None
 
 
 def _cloned(line: cst.CSTNode) -> str | None:
@@ -387,15 +371,14 @@ def _reduced(site: Site) -> Rewrite | None:
 
 
 def _named(site: Site) -> Rewrite | None:
-    """``chosen = x[m]`` where only ``chosen.sum()`` and ``chosen.mean()`` follow."""
-    match site.statement:
-        case cst.SimpleStatementLine(
-            body=[
-                cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Name(value=name) as target)],
-                    value=cst.Subscript() as chosen,
-                )
-            ]
+    """``chosen = x[m]`` where only ``chosen.sum()`` and ``chosen.mean()`` follow, and checks of its
+    length against that of another selection by the same mask.
+    """
+    statement = _own_part(site)
+    match statement:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Name(value=name) as target)],
+            value=cst.Subscript() as chosen,
         ):
             pass
         case _:
@@ -410,9 +393,14 @@ def _named(site: Site) -> Rewrite | None:
     }:
         return None
     written = (_written(site, mask) | _written(site, chosen.value)) & _after(site)
+    checks: list[cst.Assert | cst.If] = []
     for use in site.places_of(name, site.function):
         call = site.parent(site.parent(use) or use)
         if use is target:
+            continue
+        check = holds_anyway(site, use, name, mask)
+        if check is not None:
+            checks.append(check)
             continue
         if not isinstance(call, cst.Call) or written:
             return None
@@ -425,11 +413,25 @@ def _named(site: Site) -> Rewrite | None:
     nested, splice = Nested(site, edits), Splice(site)
     for node in nested.outermost(site.function):
         splice.replace(node, nested.render(node))
+    for check in dict.fromkeys(checks):
+        splice.remove(check)
     if text == code(mask):
-        splice.delete_lines(site.statement)
+        splice.remove(statement)
     else:
-        splice.replace(site.statement.body[0], f"{text} = {code(mask)}")
-    return splice.rewrite("reduce with zeros where nothing is selected", rank=12)
+        splice.replace(statement, f"{text} = {code(mask)}")
+    return splice.rewrite(
+        "reduce with zeros where nothing is selected",
+        rank=12,
+        assumes=["one-sided"] if checks else [],
+    )
+
+
+def _own_part(site: Site) -> cst.BaseSmallStatement | None:
+    """The break's own statement, of several on its line."""
+    if not isinstance(site.statement, cst.SimpleStatementLine):
+        return None
+    around = (site.node, *site.ancestors(site.node))
+    return next((part for part in site.statement.body if any(p is part for p in around)), None)
 
 
 def _written(site: Site, node: cst.CSTNode) -> set[str]:

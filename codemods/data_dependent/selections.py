@@ -60,6 +60,25 @@ def same_mask(site: Site, first: cst.BaseExpression, second: cst.BaseExpression)
     return code(_bare(first)) == code(_bare(second))
 
 
+def hit_tested(test: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The mask of ``mask.any()``, ``torch.any(mask)`` or ``mask.sum() > 0``."""
+    match test:
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("any")), args=[]):
+            return value
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("any")), args=[only]
+        ):
+            return only.value
+        case cst.Comparison(
+            left=cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum")), args=[]),
+            comparisons=[
+                cst.ComparisonTarget(operator=cst.GreaterThan(), comparator=cst.Integer("0"))
+            ],
+        ):
+            return value
+    return None
+
+
 def complementary(first: cst.BaseExpression, second: cst.BaseExpression) -> bool:
     """``mask`` and ``~mask``"""
     for one, other in ((first, second), (second, first)):

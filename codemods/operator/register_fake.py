@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import params_of
-from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Edit, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Safety
@@ -17,10 +16,9 @@ from gbfix.schema import Fact, Safety
 from ..wrap.operator_text import define, torch_alias
 from .fakes import Maker
 from .inputs import Parameter, Refused, crossing
+from .kernels import Kernel, kernel_of, operator_called
 from .results import Result, carried
 from .sizes import UNKNOWN, Reader, Value, fact_value
-
-_NAMED = re.compile(r"(?:unsupported operator: ([\w.]+)|CustomOpDef\(([\w:.]+)\))")
 
 
 def _source(after: str = "") -> str:
@@ -94,14 +92,14 @@ class RegisterFake(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        name = _operator(site)
+        name = operator_called(site)
         if not name:
             return
         for path in [site.path, *(p for p in site.sources if p != site.path)]:
             home = site if path == site.path else site.other(path)
             if home is None:
                 continue
-            kernel = _kernel(home, name)
+            kernel = kernel_of(home, name)
             if kernel is None:
                 continue
             if re.search(rf"(register_fake|impl_abstract)\([\"']{name}[\"']", home.source) or (
@@ -119,35 +117,10 @@ class RegisterFake(Codemod):
             return
 
 
-@dataclasses.dataclass(frozen=True)
-class _Kernel:
-    """``after`` is the statement below which the fake goes, ``target`` what it is registered on."""
-
-    function: cst.FunctionDef | cst.Lambda
-    after: cst.BaseStatement
-    target: str
-    operator: str
+_Seen = tuple[Kernel, cst.Call, Fact]
 
 
-_Seen = tuple[_Kernel, cst.Call, Fact]
-
-
-def _operator(site: Site) -> str:
-    """``shop::twice``, from the error or from the call."""
-    found = site.graph_break
-    named = _NAMED.search(f"{found.context} {found.message} {found.explanation}")
-    if named is not None and named[2]:
-        return named[2]
-    if named is not None:
-        parts = named[1].split(".")
-        return f"{parts[0]}::{parts[1]}" if len(parts) > 1 else ""
-    if not isinstance(site.node, cst.Call):
-        return ""
-    parts = re.sub(r"\.default$", "", code(site.node.func)).split(".")
-    return f"{parts[-2]}::{parts[-1]}" if parts[-4:-2] == ["torch", "ops"] else ""
-
-
-def _call(site: Site, kernel: _Kernel) -> cst.Call | None:
+def _call(site: Site, kernel: Kernel) -> cst.Call | None:
     """The operator's call: the break's own, or the first in its function."""
     names = [f"ops.{kernel.operator.replace('::', '.')}"]
     if isinstance(kernel.function, cst.FunctionDef) and kernel.target:
@@ -162,51 +135,7 @@ def _call(site: Site, kernel: _Kernel) -> cst.Call | None:
     return None
 
 
-def _kernel(site: Site, name: str) -> _Kernel | None:
-    space, _, last = name.partition("::")
-    quoted = {f'"{name}"', f"'{name}'"}
-    short = {f'"{last}"', f"'{last}'"}
-    spaces = {f'"{space}"', f"'{space}'"}
-    for statement in site.module.body:
-        if isinstance(statement, cst.FunctionDef):
-            for decorator in statement.decorators:
-                match decorator.decorator:
-                    case cst.Call(func=func, args=[first, *_]) if code(first.value) in quoted:
-                        if code(func).endswith("custom_op"):
-                            target = f"{statement.name.value}.register_fake"
-                            return _Kernel(statement, statement, target, name)
-                        if code(func).endswith("impl"):
-                            return _Kernel(statement, statement, "", name)
-                    case cst.Call(func=func, args=[_, second, *_]) if (
-                        code(func).endswith("impl") and code(second.value) in short
-                    ):
-                        return _Kernel(statement, statement, "", name)
-        elif isinstance(statement, cst.SimpleStatementLine):
-            for node in walk(statement):
-                if not isinstance(node, cst.Call) or not code(node.func).endswith(".impl"):
-                    continue
-                texts = [code(argument.value) for argument in node.args]
-                named = texts[:1] and (texts[0] in quoted or texts[0] in short)
-                if not named or not any(text in site.source for text in spaces | quoted):
-                    continue
-                for argument in node.args[1:]:
-                    function = _function(site, argument.value)
-                    if function is not None:
-                        return _Kernel(function, statement, "", name)
-    return None
-
-
-def _function(site: Site, node: cst.BaseExpression) -> cst.FunctionDef | cst.Lambda | None:
-    if isinstance(node, cst.Lambda):
-        return node
-    if isinstance(node, cst.Name):
-        bound = module_bindings(site.module).get(node.value, ())
-        if len(bound) == 1 and isinstance(bound[0], cst.FunctionDef):
-            return bound[0]
-    return None
-
-
-def _others(site: Site, home: Site, first: _Kernel) -> list[_Seen]:
+def _others(site: Site, home: Site, first: Kernel) -> list[_Seen]:
     """Other operators without a fake that the function calls: one error hides the next."""
     found: list[_Seen] = []
     for statement in home.module.body:
@@ -214,10 +143,12 @@ def _others(site: Site, home: Site, first: _Kernel) -> list[_Seen]:
             continue
         for decorator in statement.decorators:
             match decorator.decorator:
-                case cst.Call(func=func, args=[name, *_]) if code(func).endswith("custom_op"):
+                case cst.Call(func=func, args=[name, *_]) as made if code(func).endswith(
+                    "custom_op"
+                ):
                     target = f"{statement.name.value}.register_fake"
                     operator = code(name.value).strip("\"'")
-                    kernel = _Kernel(statement, statement, target, operator)
+                    kernel = Kernel(statement, statement, target, operator, made)
                     call = _call(site, kernel)
                     fact = site.fact(call) if call is not None else None
                     if target not in home.source and call is not None and fact is not None:
@@ -271,7 +202,7 @@ def _fake(site: Site, home: Site, torch: str, seen: _Seen) -> tuple[Maker, str]:
     return maker, texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def _insert(home: Site, edit: Edit, torch: str, kernel: _Kernel, maker: Maker, text: str) -> None:
+def _insert(home: Site, edit: Edit, torch: str, kernel: Kernel, maker: Maker, text: str) -> None:
     """Put the fake below the registration."""
     decorator = kernel.target or f'{torch}.library.register_fake("{kernel.operator}")'
     names = ", ".join(
@@ -310,7 +241,7 @@ def _fact(site: Site, node: cst.BaseExpression) -> Fact | None:
     return site.fact(node)
 
 
-def _parameters(site: Site, call: cst.Call, kernel: _Kernel) -> list[Parameter]:
+def _parameters(site: Site, call: cst.Call, kernel: Kernel) -> list[Parameter]:
     given: dict[str, cst.BaseExpression] = {}
     names = [param.name.value for param in params_of(kernel.function.params)]
     plain = [argument for argument in call.args if argument.keyword is None]

@@ -105,7 +105,39 @@ def _own() -> Example:
     return Example(before, after, at="loss.item()", facts=_FACTS, title="a list of the object")
 
 
+_WRAPPER = """
+import torch
+
+
+def counted(fn):
+    def wrapper(x):
+        {}
+        return fn(x)
+
+    return wrapper
+"""
+_WRAPPED = {"x": tensor(3), "fn": Fact("function", "function"), "fn.__qualname__": scalar("f")}
+
+
+def _wrapper() -> Example:
+    before = _WRAPPER.format("print(fn.__qualname__)")
+    call = "print_wrapper(torch.empty(0), qualname)"
+    new = _WRAPPER.format(call).replace("    def w", "    qualname = fn.__qualname__\n    def w")
+    body = """# inductor may misplace an operator that takes no tensor: hence the anchor.
+    print(qualname)"""
+    operator = _operator("print_wrapper", "anchor: torch.Tensor, qualname: str", body)
+    after = new.replace("\n\ndef counted", f"\n{operator}\n\ndef counted")
+    return Example(
+        before,
+        after,
+        at="print(fn.__qualname__)",
+        facts=_WRAPPED,
+        title="what the wrapped function is called",
+    )
+
+
 EXAMPLES = (
+    _wrapper(),
     _example(
         "a line in a file",
         """row = {"loss": loss.item()}

@@ -30,6 +30,7 @@ from .callees import Judge, Unfit, parsed
 from .effect_cases import EXAMPLES, NEAR_MISSES
 from .effect_operator import OPERATOR_NOTE
 from .effects import may_require_grad
+from .function_names import read_outside
 from .moving import is_host_read, runs_at
 from .owners import find_owners
 from .readers import others_change, others_mention
@@ -311,7 +312,7 @@ def define_block(
     torch = torch_alias(site, edit)
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []
-    parameters = list(taken.parameters)
+    parameters = read_outside(site, edit, taken.parameters)
     for mine, owner in taken.owners.items():
         table = find_owners(site, edit, taken.owner_types[owner])
         if not table:

@@ -61,6 +61,8 @@ class Comparison:
     mode: str
     findings: list[Finding] = dataclasses.field(default_factory=list)
     count: int = 0
+    #: Labels of inputs of other sizes on which the original raised an error.
+    refused: set[str] = dataclasses.field(default_factory=set)
 
     @property
     def compiled(self) -> bool:
@@ -92,6 +94,8 @@ class Comparison:
     def add(self, before: Shot, after: Shot) -> None:
         """Compare two shots with the same label; findings carry the label."""
         self.count += 1
+        if before.error is not None and before.kind == "shape":
+            self.refused.add(before.label)
         found = Findings()
         tight = self._tight
         self._errors(before, after, found)

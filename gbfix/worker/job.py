@@ -621,6 +621,7 @@ class Worker:
                 rung,
                 tuple(comparison.findings),
                 comparison.count,
+                frozenset(comparison.refused),
             )
         )
 

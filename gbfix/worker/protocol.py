@@ -169,13 +169,17 @@ class Traced:
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """One rung of the ladder on one recorded call; ``findings`` is empty when all agreed."""
+    """One rung of the ladder on one recorded call; ``findings`` is empty when all agreed.
+
+    ``refused`` are the labels of inputs of other sizes on which the original raised an error.
+    """
 
     key: str
     index: int
     rung: str
     findings: tuple[Finding, ...] = ()
     perturbed: int = 0
+    refused: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,16 +10,16 @@ class Experts(nn.Module):
     def forward(self, states, chosen, weights):
         result = torch.zeros_like(states)
         mask = torch.nn.functional.one_hot(chosen, len(self.experts)).permute(2, 1, 0)
-        hit = torch.greater(mask.sum(dim=(-1, -2)), 0)
-        for number in range(hit.shape[0]):
-            place, row = torch.where(mask[number] * hit[number])
-            update = self.experts[number](states[row]) * weights[row, place, None]
-            result.index_add_(0, row, update)
+        for number in range(mask.shape[0]):
+            chosen_1 = mask[number].T != 0
+            picked = chosen_1.any(-1)
+            share = torch.where(chosen_1, weights, 0).sum(-1)
+            update = self.experts[number](torch.where(picked[:, None], states, 0)) * share[:, None]
+            result += torch.where(picked[:, None], update, 0)
         return result
 
 
 torch.manual_seed(0)
-torch._dynamo.config.capture_dynamic_output_shape_ops = True
 model = torch.compile(Experts(4, 4))
 states = torch.randn(6, 4)
 scores = torch.randn(6, 4).softmax(-1)
