@@ -143,31 +143,19 @@ def _is_helper(level: Level, *, last: bool) -> bool:
 
 def _check(level: Level) -> None:
     site, function = level.site, level.function
-    scope = function_scope(function)
-    first = function.body.body[0]
-    facts = site.locals_before(first) or site.locals_before(site.statement_of(site.node))
-    for name in scope.parameters:
-        if not _is_plain(facts.get(name)):
-            raise Refused(f"`{name}` is no plain value")
-    given = [facts[name] for name in scope.parameters]
-    if not any(_holds_tensor(fact) for fact in given):
-        raise Refused("no tensor goes into it")
-    if any(fact.items and not _holds_tensor(fact) for fact in given):
-        raise Refused("a list of numbers would be a constant of the graph")
-    if level.data:
-        raise Refused("it reads what tensors hold")
+    _check_given(level)
     does = activity(function.body)
-    if does.mutates & set(scope.parameters) or does.global_writes or does.mutates_unknown:
+    if does.mutates & set(function_scope(function).parameters) or (
+        does.global_writes or does.mutates_unknown
+    ):
         raise Refused("it changes what it is given")
     functions = called(site, [function.body])
     if any("cache" in code(item.decorator) for each in functions for item in each.decorators):
         raise Refused("what it keeps would be tensors of the tracer")
     for body in (function.body, *(f.body for f in functions)):
-        text = code(body)
-        if _READS.search(text):
+        if _READS.search(code(body)):
             raise Refused("it reads what tensors hold")
-        inner = activity(body)
-        if inner.global_writes or acts(site, [body], ()):
+        if activity(body).global_writes or acts(site, [body], ()):
             raise Refused("it has effects")
     for node in walk(function.body):
         if isinstance(node, cst.If | cst.While | cst.IfExp) and (
@@ -179,8 +167,25 @@ def _check(level: Level) -> None:
     names: set[str] = set()
     for body in (function.body, *(f.body for f in functions)):
         names |= activity(body).reads
-    for name in sorted(names - scope.locals):
+    for name in sorted(names - function_scope(function).locals):
         _check_global(site, name)
+
+
+def _check_given(level: Level) -> None:
+    """What goes in are plain values, a tensor among them, and no numbers in a container."""
+    site, parameters = level.site, function_scope(level.function).parameters
+    first = level.function.body.body[0]
+    facts = site.locals_before(first) or site.locals_before(site.statement_of(site.node))
+    for name in parameters:
+        if not _is_plain(facts.get(name)):
+            raise Refused(f"`{name}` is no plain value")
+    given = [facts[name] for name in parameters]
+    if not any(_holds_tensor(fact) for fact in given):
+        raise Refused("no tensor goes into it")
+    if any(fact.items and not _holds_tensor(fact) for fact in given):
+        raise Refused("a list of numbers would be a constant of the graph")
+    if level.data:
+        raise Refused("it reads what tensors hold")
 
 
 def _is_tensor(site: Site, node: cst.BaseExpression) -> bool:

@@ -1,20 +1,23 @@
 import numpy as np
 import torch
 
-
-@torch.library.custom_op("before::setdiff1d_op", mutates_args=())
-def setdiff1d_op(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(np.setdiff1d(x.numpy(), seen.numpy()))
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
 
 
-setdiff1d_op.register_fake(
-    lambda x, seen: x.new_empty((torch.library.get_ctx().new_dynamic_size(),))
-)
+@torch.library.custom_op("before::f_op", mutates_args=())
+def f_op(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(np.setdiff1d(x.numpy(), seen.numpy()))
+
+
+@f_op.register_fake
+def _(x, seen):
+    size = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty((size,))
 
 
 @torch.compile(fullgraph=True)
 def f(x, seen):
-    y = setdiff1d_op(x, seen)
+    y = torch.from_numpy(f_op(x, seen).numpy())
     return y * 2
 
 
