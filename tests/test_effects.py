@@ -1,4 +1,4 @@
-"""What a watched call does beside its result."""
+"""What a watched call does beside its result, and the state that it leaves."""
 
 from __future__ import annotations
 
@@ -72,3 +72,16 @@ def test_a_file_that_is_written_anew_counts_as_a_whole(tmp_path: Path) -> None:
         print(write("aaaaaa", "w") == write("baaaaaa", "w"))
     """
     assert watched(tmp_path, program) == "False False\nFalse\n"
+
+
+def test_states_with_arrays_and_numbers_that_are_none() -> None:
+    import numpy as np
+
+    from gbfix.worker.values import is_same_state, state_image
+
+    def state(*values: float) -> dict[str, object]:
+        return state_image({"self": {"knots": np.array(values), "last": float("nan")}})
+
+    assert is_same_state(state(1.0, 2.0), state(1.0, 2.0))
+    assert not is_same_state(state(1.0, 2.0), state(1.0, 3.0))
+    assert not is_same_state(state(1.0, 2.0), {**state(1.0, 2.0), "more": 1})

@@ -61,7 +61,7 @@ from gbfix.worker.protocol import (
 )
 from gbfix.worker.recorder import Recorder, Region, real_compile
 from gbfix.worker.shots import Call, Camera, Shot, TookTooLong
-from gbfix.worker.values import Project
+from gbfix.worker.values import Project, is_same_state
 
 SEED = 20250728
 
@@ -568,7 +568,7 @@ class Worker:
             if self.job.brief and variation.kind == "grad" and before["base"].grads:
                 break
             if (late or self.job.brief) and variation.label not in _ESSENTIAL:
-                if camera.state() == started_with:
+                if is_same_state(started_with, camera.state()):
                     continue
                 # Python state must have seen the same calls as in the original's sequence.
                 break

@@ -561,6 +561,11 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[st
     )
 
 
+def is_same_state(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether two images of state tell the same, arrays and NaN included."""
+    return before.keys() == after.keys() and not changed(before, after)
+
+
 def _differs(old: Any, new: Any) -> bool:
     if isinstance(old, tuple) and isinstance(new, tuple) and old[:1] == new[:1] == ("ndarray",):
         return bool(old[1] != new[1] or not np.array_equal(old[2], new[2], equal_nan=False))
