@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
@@ -119,7 +120,7 @@ class EffectRecorder:
             self._current = outer
             self._flush()
             effects.stdout = _read_from(1, out)
-            effects.stderr = _read_from(2, err)
+            effects.stderr = _TORCH_LOG.sub("", _read_from(2, err))
             if files:
                 ignored = (*self._ignore, *_machine_folders())
                 appended = self._appended - self._rewritten
@@ -292,6 +293,10 @@ def _is_below(real: str, folders: Iterable[str]) -> bool:
     return any(real == item or real.startswith(item + os.sep) for item in folders)
 
 
+#: A line of torch's own log (``TORCH_LOGS``), which tells of the compiler and not of the program.
+_TORCH_LOG = re.compile(
+    r"^(?:\[rank\d+\]:)?[A-Z]\d{4} [\d:.]+ \d+ torch/\S+:\d+\].*\n?", re.MULTILINE
+)
 _STDLIB = os.path.dirname(os.path.realpath(os.__file__))
 
 
