@@ -338,8 +338,10 @@ class Loop:
             mine = [item for item in accepted if path in item.rewrite.edits]
             patch = self._patch(path, self._text(path), after, mine, last.verdict)
             self._report.unsafe_patches.append(patch)
+        regions = {item.found.region for item in accepted}
         for shown in self._report.breaks:
-            self._advise(shown, f"A patch was left out: {rung.caveats[0]}.")
+            if shown.graph_break.region in regions:
+                self._advise(shown, f"A patch was left out: {rung.caveats[0]}.")
 
     def _rounds(
         self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str, int]]

@@ -69,9 +69,10 @@ def test_a_file_that_is_written_anew_counts_as_a_whole(tmp_path: Path) -> None:
         more = write("xyy", "w")
         print(one == two, longer == more)
         write("b", "a")
+        print(write("c", "w") == write("c", "a"))
         print(write("aaaaaa", "w") == write("baaaaaa", "w"))
     """
-    assert watched(tmp_path, program) == "False False\nFalse\n"
+    assert watched(tmp_path, program) == "False False\nFalse\nFalse\n"
 
 
 def test_states_with_arrays_and_numbers_that_are_none() -> None:

@@ -380,8 +380,10 @@ def _changed(
             continue
         old = before.get(path)
         grew = old is not None and old[2] == stamp[2] and old[0] <= stamp[0]
-        start = old[0] if old is not None and grew and real in appended else 0
-        result[path] = _digest(path, stamp[0], start)
+        adds = real in appended
+        start = old[0] if old is not None and grew and adds else 0
+        # Who writes a file anew and who adds to it do not do the same, whatever they write.
+        result[path] = ("added " if adds else "") + _digest(path, stamp[0], start)
     if result:
         for real in zygote.held_elsewhere():
             result = {path: text for path, text in result.items() if os.path.realpath(path) != real}
