@@ -26,7 +26,7 @@ _OPERATORS = re.compile(
 )
 
 #: Seconds for the last look at all patches together, where none of them asks for it.
-_LAST = 60.0
+_LAST = 40.0
 #: Compilations under inductor that may be too long, before no more are begun: what is slow there is
 #: the model, most of the time, and not the patch.
 _GIVE_UP = 2

@@ -14,6 +14,22 @@ from gbfix.schema import Safety, Span
 
 CASES = [
     Wrong(
+        "a comparison of two inputs that is wrong where they are near each other",
+        """
+        @torch.compile
+        def f(a, b):
+            torch._dynamo.graph_break()
+            return torch.where(b.abs().sum() > a.abs().sum(), a + 1, b - 1)
+
+
+        f(torch.ones(8), torch.full((8,), 100.0))
+        """,
+        "    torch._dynamo.graph_break()\n    return torch.where(b.abs().sum() > a.abs().sum(), ",
+        "    return torch.where(b.abs().sum() > a.abs().mean(), ",
+        "outputs",
+        "values differ",
+    ),
+    Wrong(
         "wrong value in the branch not taken",
         """
         @torch.compile

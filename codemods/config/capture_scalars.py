@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -17,6 +17,7 @@ from .setting import add_setting, entry_of
 _OPTION = "capture_scalar_outputs"
 _SETTING = "torch._dynamo.config.capture_scalar_outputs = True"
 _READS = words("item float int bool")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def _source(statement: str, setting: str = "") -> str:
@@ -72,9 +73,11 @@ class CaptureScalars(Codemod):
     examples = (
         _example("added to a float", "self.total += loss.item()"),
         _example("an attribute", "self.last = loss.item()"),
+        _example("a dict that is returned", "logs = {'l': loss.item()}; return x, logs"),
         _example("an entry", "d['loss'] = float(loss)", at="float(loss)"),
     )
     near_misses = (
+        _near_miss("logs = {'l': loss.item()}; d.update(logs)", "goes into a call"),
         _near_miss("self.losses.append(loss.item())", "its length is guarded"),
         _near_miss("self.seen += loss.item()", "an integer of a module is guarded"),
         _near_miss("if loss.item() > 0: x = x + 1", "decides"),
@@ -115,15 +118,39 @@ def _only_kept(site: Site) -> bool:
             value = parent
             continue
         if isinstance(parent, cst.Assign):
-            return all(_is_kept_at(site, target.target) for target in parent.targets)
+            targets = [target.target for target in parent.targets]
+            local = isinstance(value, cst.Dict | cst.List | cst.Tuple) and _only_returned(
+                site, targets
+            )
+            return local or all(_is_kept_at(site, target) for target in targets)
         if isinstance(parent, cst.AugAssign):
             return _is_kept_at(site, parent.target) and _is_float(site, parent.target)
         if isinstance(parent, cst.Return):
             return True
-        if isinstance(parent, cst.Element | cst.Tuple | cst.Dict | cst.DictElement):
-            continue
-        return False
+        if isinstance(parent, cst.Tuple | cst.List | cst.Dict):
+            value = parent
+        elif not isinstance(parent, cst.Element | cst.DictElement):
+            return False
     return False
+
+
+def _only_returned(site: Site, targets: list[cst.BaseAssignTargetExpression]) -> bool:
+    """Whether a collection gets a local name, is filled by key, and is returned."""
+    match targets:
+        case [cst.Name(name) as target] if site.function is not None:
+            places = [place for place in site.places_of(name, site.function) if place is not target]
+        case _:
+            return False
+    return bool(places) and all(_returns(site, place) for place in places)
+
+
+def _returns(site: Site, place: cst.CSTNode) -> bool:
+    holder = site.parent(place)
+    if isinstance(holder, cst.Subscript) and holder.value is place:
+        return isinstance(site.parent(holder), cst.AssignTarget)
+    while isinstance(holder, cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement):
+        holder = site.parent(holder)
+    return isinstance(holder, cst.Return)
 
 
 def _is_float(site: Site, target: cst.BaseExpression) -> bool:
@@ -138,7 +165,7 @@ def _is_float(site: Site, target: cst.BaseExpression) -> bool:
 
 
 def _other_reads(site: Site) -> bool:
-    """Whether a function of the program uses such a value otherwise: as a size, it may not fit.
+    """Whether a function of the program may use such a value as a size or an index.
 
     Of a size that it has not seen, Dynamo assumes that it does not broadcast.
     """
@@ -147,35 +174,79 @@ def _other_reads(site: Site) -> bool:
             tree = ast.parse(text)
         except SyntaxError:
             return True
-        functions = [
-            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)
-        ]
-        for node in (inner for function in functions for inner in ast.walk(function)):
-            is_store = isinstance(node, ast.AugAssign) or (
-                isinstance(node, ast.Assign)
-                and all(isinstance(target, ast.Attribute) for target in node.targets)
-            )
-            if is_store or not isinstance(node, ast.stmt) or hasattr(node, "body"):
-                heads = [node.test] if isinstance(node, ast.If | ast.While) else []
-                heads += [node.iter] if isinstance(node, ast.For) else []
-                if not any(map(_holds_read, heads)):
-                    continue
-                return True
-            if _holds_read(node):
+        holders = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        for node in ast.walk(tree):
+            here = text == site.source and getattr(node, "lineno", 0) == site.frame.line
+            if here and next(site.callers(), None) is None:
+                continue  # it leaves the region
+            if _is_read(node) and _may_be_size(node, holders):
                 return True
     return False
 
 
-def _holds_read(node: ast.AST) -> bool:
-    for inner in ast.walk(node):
-        if not isinstance(inner, ast.Call):
-            continue
-        if isinstance(inner.func, ast.Attribute) and inner.func.attr in ("item", "tolist"):
+def _may_be_size(node: ast.AST, holders: Mapping[ast.AST, ast.AST], depth: int = 3) -> bool:
+    """Whether a number goes into an index or a call, by itself or by the names that it gets.
+
+    Numbers of the module's own code are never compiled.
+    """
+    if not any(isinstance(one, _FUNCTIONS) for one in _around(node, holders)):
+        return False
+    child, kept = node, False
+    for holder in _around(node, holders):
+        match holder:
+            case ast.Call(func=ast.Name(id="print" | "round" | "str" | "float" | "abs" | "repr")):
+                pass
+            case ast.Call(func=ast.Attribute(attr="append" | "update" | "format" | "extend")):
+                return False
+            case ast.Call(func=func) if func is not child:
+                return True
+            case ast.Subscript(slice=inside) if inside is child:
+                return True
+            case ast.For(iter=inside) | ast.comprehension(iter=inside) if inside is child:
+                return True
+            case ast.Assign(targets=targets):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+                plain = all(
+                    isinstance(t, ast.Name | ast.Attribute | ast.Subscript) for t in targets
+                )
+                return not plain or any(_name_may(holder, name, holders, depth) for name in names)
+            case ast.NamedExpr() | ast.AnnAssign():
+                return True
+            case ast.AugAssign(target=target):
+                name = target.id if isinstance(target, ast.Name) else ""
+                return bool(name) and _name_may(holder, name, holders, depth)
+            case ast.Return() | ast.Lambda():
+                return not kept  # the caller has the number itself
+            case ast.Dict() | ast.List() | ast.Tuple():
+                kept = True
+            case ast.stmt() | ast.JoinedStr():
+                return False
+        child = holder
+    return False
+
+
+def _name_may(line: ast.AST, name: str, holders: Mapping[ast.AST, ast.AST], depth: int) -> bool:
+    function = next(one for one in _around(line, holders) if isinstance(one, _FUNCTIONS))
+    uses = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return depth == 0 or any(_may_be_size(use, holders, depth - 1) for use in uses)
+
+
+def _around(node: ast.AST, holders: Mapping[ast.AST, ast.AST]) -> Iterator[ast.AST]:
+    while node in holders:
+        node = holders[node]
+        yield node
+
+
+def _is_read(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="item" | "tolist")):
             return True
-        parts = (part for argument in inner.args for part in ast.walk(argument))
-        makes_int = isinstance(inner.func, ast.Name) and inner.func.id == "int"
-        if makes_int and any(isinstance(part, ast.Call) for part in parts):
-            return True
+        case ast.Call(func=ast.Name(id="int"), args=[given]):
+            return any(isinstance(part, ast.Call) for part in ast.walk(given))
     return False
 
 

@@ -18,7 +18,7 @@ from ..api.splice import Splice
 from ..wrap.loose import is_int_by_text
 
 _ARANGE = frozenset({"torch.arange", "numpy.arange"})
-_NOTE = "`range` is empty for a negative number, where `torch.arange` raises an error"
+_NOTE = "`range` is empty where `torch.arange` raises an error, as its end lies before its start"
 #: What the loop's number may go through on its way into an index: ints stay ints.
 _INT_OPERATORS = cst.Add | cst.Subtract | cst.Multiply | cst.FloorDivide | cst.Modulo
 _FACTS = {"x": tensor(4, 4), "n": scalar(3, constant=False), "label": tensor(4)}
@@ -96,6 +96,13 @@ class StaticRange(Codemod):
                 ("rows = torch.arange(len(x)).tolist()", "return x[rows[1:]]"),
                 ("rows = list(range(len(x)))", "return x[rows[1:]]"),
                 "torch.arange(len(x)).tolist()",
+                "GB0033",
+            ),
+            (
+                "the dimensions behind the first",
+                ("dims = torch.arange(1, len(x.shape)).tolist()", "return x.sum(dims)"),
+                ("dims = list(range(1, len(x.shape)))", "return x.sum(dims)"),
+                "torch.arange(1, len(x.shape)).tolist()",
                 "GB0033",
             ),
             (
@@ -223,9 +230,16 @@ def _rewrite(site: Site, node: cst.CSTNode, arange: cst.Call, *, looped: bool) -
     yield splice.rewrite(
         f"count with `{new.splitlines()[0]}`",
         safety=Safety.SAFE if safe else Safety.UNSAFE,
-        notes=() if safe else (_NOTE,),
+        notes=() if safe and _counts_from_none(arange) else (_NOTE,),
         rank=12 if safe else 60,
     )
+
+
+def _counts_from_none(arange: cst.Call) -> bool:
+    """Whether no size is too small for the start."""
+    values = [arg.value for arg in arange.args]
+    both = all(isinstance(value, cst.Integer) for value in values)
+    return len(values) == 1 or both or getattr(values[0], "evaluated_value", 1) == 0
 
 
 def _loops(site: Site) -> Iterator[_Loop]:
@@ -282,12 +296,28 @@ def _safe(site: Site, arange: cst.Call) -> bool | None:
         return None
     if isinstance(end, cst.Integer):
         return True if start.evaluated_value <= end.evaluated_value else None
-    return start.evaluated_value == 0 and never_below
+    return never_below and (start.evaluated_value <= 1 or _is_rank(site, end))
+
+
+def _is_rank(site: Site, node: cst.BaseExpression) -> bool:
+    """``x.dim()``, ``x.ndim``, ``len(x.shape)``: the same in all calls of one kind."""
+    match node:
+        case cst.Attribute(value=owner, attr=cst.Name("ndim")):
+            pass
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("dim")), args=[]):
+            pass
+        case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=owner)]):
+            fact = infer(owner, site.fact)
+            return fact is not None and fact.type == "torch.Size"
+        case _:
+            return False
+    fact = infer(owner, site.fact)
+    return fact is not None and fact.is_tensor
 
 
 def _never_negative(site: Site, node: cst.BaseExpression) -> bool:
-    """Literals, ``len()``, sizes of tensors."""
-    if isinstance(node, cst.Integer):
+    """Literals, ``len()``, sizes and numbers of dimensions of tensors."""
+    if isinstance(node, cst.Integer) or _is_rank(site, node):
         return True
     if isinstance(node, cst.Call):
         if isinstance(node.func, cst.Attribute):

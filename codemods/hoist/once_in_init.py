@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.attributes import binds, bound_once
+from gbfix.analysis.attributes import binds, bound_by_init, bound_once
 from gbfix.analysis.names import fresh, names_in, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
@@ -32,6 +32,11 @@ _METHODS = words(
     total_seconds upper zfill"""
 )
 _ATTRIBUTES = words("days denominator imag numerator real seconds size")
+#: Of numbers, these are arithmetic: what they give hangs on nothing else.
+_NUMERIC = frozenset(
+    f"numpy.{name}"
+    for name in words("prod sum max min sqrt ceil floor round abs log log2 exp power mean float64")
+) | {"builtins.int", "builtins.float", "builtins.abs", "builtins.round"}
 _RAISES = "where it fails, it fails when the object is made, no longer when it is called"
 
 _SET = "an attribute without an underscore may be set from outside, where nothing here can see it"
@@ -58,6 +63,7 @@ class Net(torch.nn.Module):
 
 
 _DIGEST = "hashlib.md5(self._key.encode()).digest()[0]"
+_COUNT = "int(np.prod(self.width))"
 _FACTS = {
     "x": tensor(3),
     "n": scalar(3),
@@ -91,8 +97,9 @@ class OnceInInit(Codemod):
     nobody can change in place.
 
     *Fix safety.*  Safe where every part is written out in the file: the value is then the same for
-    all objects.  Unsafe where an attribute comes from an argument of ``__init__`` (an expression
-    that fails then fails earlier), or has a public name.
+    all objects.  Safe, too, for arithmetic with numbers that only ``__init__`` sets:
+    ``int(np.prod(self.width))``.  Unsafe elsewhere where an attribute comes from an argument of
+    ``__init__`` (an expression that fails then fails earlier), or has a public name.
 
     *Refuses.*  Attributes (and constants) that anything in the project binds in another place, that
     are asked for by ``setattr``, or that are public and not written out; anything but numbers and
@@ -101,7 +108,7 @@ class OnceInInit(Codemod):
     """
 
     name = "once-in-init"
-    codes = ("GB0007", "GB0059", "GB0109", "GB0147", "GB0156")
+    codes = ("GB0007", "GB0059", "GB0109", "GB0147", "GB0156", "GB0208")
 
     examples = (
         Example(
@@ -122,6 +129,17 @@ class OnceInInit(Codemod):
             at="struct.calcsize('if')",
             facts=_FACTS,
             title="written out",
+        ),
+        Example(
+            _source(_COUNT, "self.width = width").replace("hashlib", "numpy as np"),
+            _source(
+                "self._int_prod_width",
+                f"self.width = width\n        self._int_prod_width = {_COUNT}",
+            ).replace("hashlib", "numpy as np"),
+            at=_COUNT,
+            code="GB0208",
+            facts={**_FACTS, _COUNT: scalar(4), "self.width": scalar(4)},
+            title="arithmetic with numbers",
         ),
     )
     near_misses = (
@@ -251,7 +269,7 @@ class _Parts:
                 if any(arg.star for arg in args) or not all(self.take(arg.value) for arg in args):
                     return False
                 name = resolve(self.site.module, func) or ""
-                if name in _FUNCTIONS or is_pure_function(name):
+                if name in _FUNCTIONS | _NUMERIC or is_pure_function(name):
                     self.functions[name] = func
                     return True
                 return (
@@ -268,6 +286,10 @@ class _Parts:
             ):
                 return self.take(value) and self.take(index)
         return False
+
+    @property
+    def is_arithmetic(self) -> bool:
+        return set(self.functions) <= _NUMERIC and len(self.functions) > 0
 
     def mean_the_same(self, at: cst.CSTNode) -> bool:
         """Whether the names stand for the same things at another place of the file."""
@@ -366,11 +388,14 @@ def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Re
     last = 0
     for attribute in parts.attributes:
         place, value = _bound_in(init.body.body, me, attribute)
-        if value is None or not bound_once(texts, attribute):
+        if value is None or not (
+            bound_once(texts, attribute)
+            or (parts.is_arithmetic and bound_by_init(texts, holder.name.value, attribute))
+        ):
             return
         last = max(last, place)
         is_literal = isinstance(value, cst.BaseNumber | cst.SimpleString)
-        if not is_literal and not attribute.startswith("_"):
+        if not is_literal and not attribute.startswith("_") and not parts.is_arithmetic:
             return
         written = written and is_literal
         private = private and attribute.startswith("_")
@@ -382,7 +407,7 @@ def _in_init(site: Site, node: cst.BaseExpression, parts: _Parts) -> Iterator[Re
     yield edit.rewrite(
         f"compute `{code(node)}` once, in `__init__`",
         rank=30,
-        safety=Safety.SAFE if written and private else Safety.UNSAFE,
+        safety=Safety.SAFE if parts.is_arithmetic or (written and private) else Safety.UNSAFE,
         notes=(*(() if written else (_RAISES,)), *(() if private else (_SET,)), _PICKLED),
         assumes=("reads-once",),
     )

@@ -281,13 +281,22 @@ def leaf(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     return Form(f"{made}.requires_grad_()" if flag == "True" else made)
 
 
+def is_tracing(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``torch._C._is_tracing()`` is what ``torch.jit.is_tracing()`` asks, which Dynamo knows."""
+    del splice
+    if resolve(site.module, call.func) != "torch._C._is_tracing" or call.args:
+        return None
+    torch = next((n for n, home in import_map(site.module).items() if home == "torch"), None)
+    return Form(f"{torch}.jit.is_tracing()") if torch is not None else None
+
+
 #: The rows by the codes under which their calls break.
 TABLE: dict[str, tuple[Row, ...]] = {
     "GB0117": (number_first,),
     "GB0059": (numbers_in_order,),
     "GB0157": (limits_of_dtype,),
     "GB0193": (best_by_key,),
-    "GB0208": (reduction,),
+    "GB0208": (reduction, is_tracing),
     "GB0225": (leaf,),
     "GB0007": (reduction,),
 }

@@ -69,6 +69,12 @@ class CallForm(Codemod):
                 "torch.addmm(a, m, x, beta=1, alpha=k)",
             ),
             (
+                "whether `torch.jit` traces",
+                "GB0208",
+                "torch._C._is_tracing()",
+                "torch.jit.is_tracing()",
+            ),
+            (
                 "a loss",
                 "GB0208",
                 "nn.MSELoss(size_average=False)",

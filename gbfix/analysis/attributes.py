@@ -19,6 +19,57 @@ def bound_once(texts: Iterable[str], name: str) -> bool:
     return sum(_bindings(text, name) for text in set(texts)) == 1
 
 
+def bound_by_init(texts: Iterable[str], holder: str, name: str) -> bool:
+    """Whether objects of a class get an attribute from one statement of its ``__init__`` alone.
+
+    Other classes may bind their own in theirs, if they do not derive from it.
+    """
+    trees = []
+    for text in set(texts):
+        try:
+            trees.append(ast.parse(text))
+        except SyntaxError:
+            return False
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    own = 0
+    explained: set[ast.AST] = set()
+    for one in classes:
+        inits = [f for f in one.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
+        stores = [node for init in inits for node in ast.walk(init) if _sets_own(init, node, name)]
+        explained.update(stores)
+        if one.name == holder:
+            own += len(stores)
+            if any(_may_store(node, name) for node in ast.walk(one)):
+                return False
+            if any(_is_bound(item, name) for item in _class_scope(one)):
+                return False
+        elif stores and holder in _ancestors(one, classes):
+            return False
+    return own == 1 and all(node in explained for node in nodes if _stores(node, name))
+
+
+def _sets_own(init: ast.FunctionDef, node: ast.AST, name: str) -> bool:
+    first = init.args.args[0].arg if init.args.args else ""
+    match node:
+        case ast.Attribute(value=ast.Name(id=it), attr=attr, ctx=ast.Store()):
+            return it == first and attr == name
+    return False
+
+
+def _ancestors(one: ast.ClassDef, classes: list[ast.ClassDef]) -> set[str]:
+    """The names of what a class derives from, as far as the texts tell."""
+    found: set[str] = set()
+    waiting = [one]
+    while waiting:
+        for base in waiting.pop().bases:
+            name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            if name not in found:
+                found.add(name)
+                waiting += [other for other in classes if other.name == name]
+    return found
+
+
 def binds(text: str, name: str) -> bool:
     """Whether a text stores to an attribute of that name, or may."""
     try:

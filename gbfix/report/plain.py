@@ -27,6 +27,8 @@ _INPUTS = {
     "empty": "a batch without rows",
     "wider": "inputs with one more column",
     "aliased": "one tensor given twice",
+    "exchanged": "the values of two inputs exchanged",
+    "close": "two inputs with nearly the same values",
     "flags": "the flags turned",
     "mode": "train mode for eval mode (or the other way round)",
     "double": "inputs in double precision",

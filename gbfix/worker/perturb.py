@@ -141,6 +141,10 @@ ANEW = (
     Variation("instance", None, "instance"),
 )
 SHAPES = (
+    # Two arguments of one sort may be compared with each other: the other one is larger then, or
+    # the two are so near that a sum and a mean do not say the same.
+    Variation("exchanged", None, "exchange"),
+    Variation("close", None, "exchange"),
     Variation("single", None, "shape"),
     Variation("wider", None, "shape"),
     Variation("empty", None, "shape"),
@@ -217,6 +221,8 @@ class Inputs:
         kwargs = copier.copy(self._kwargs)
         if variation.kind == "alias":
             args, kwargs, copier.changed = _aliased(args, kwargs)
+        if variation.kind == "exchange":
+            copier.changed = _exchange((args, kwargs), variation.label, generator)
         if variation.kind == "defaults":
             args, kwargs, copier.changed = self._without_defaults(args, kwargs)
         if variation.kind == "arrays":
@@ -340,6 +346,39 @@ def _aliased(
 
     new_args = tuple(swap(value) for value in args)
     return new_args, {name: swap(value) for name, value in kwargs.items()}, changed
+
+
+def _exchange(call: Any, label: str, generator: torch.Generator) -> bool:
+    """Turn the values round among floats of one shape, or bring them near; whether there were two.
+
+    Indices and lengths stay: in another's place they may lie outside of what they count.
+    """
+    groups: dict[tuple[Any, ...], dict[int, torch.Tensor]] = {}
+    for value in _tensors(call):
+        if is_plain(value) and value.is_floating_point() and value.numel():
+            alike = groups.setdefault((value.shape, value.dtype, value.device), {})
+            alike.setdefault(storage_token(value) or id(value), value)
+    changed = False
+    for group in groups.values():
+        first, *others = group.values()
+        if not others:
+            continue
+        with torch.no_grad():
+            values = [tensor.clone() for tensor in group.values()]
+            if label == "close":
+                # A little nearer to zero each, so that their order is known, whatever is asked.
+                noise = [0.9 + 0.09 * torch.rand(first.shape, generator=generator) for _ in others]
+                new = [values[0], *(values[0] * one.to(first) for one in noise)]
+            else:
+                new = [*values[1:], values[0]]
+            for tensor, value in zip(group.values(), new, strict=True):
+                try:
+                    tensor.copy_(value)
+                except RuntimeError:
+                    # Expanded tensors cannot be written: they keep their recorded values.
+                    continue
+                changed = True
+    return changed
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -1,0 +1,315 @@
+"""Where a project carries a number to: through names, attributes, keys, keywords and parameters.
+
+The question is whether a number of numpy's may become Python's.  Tensors do the same with both (but
+for ``torch.tensor`` and its kin, which take numpy's dtype), and so do comparisons, ``float`` and
+``int``, and sums and products of numbers.  Texts, types, methods, containers, divisions of numbers
+and numpy itself can tell the two apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+
+from gbfix.analysis.tree import words
+from gbfix.schema import Span
+
+#: Names the sort of an expression that was seen: "tensor", "number", another word, or None.
+KindOf = Callable[[str, ast.expr], str | None]
+
+_ENDS = words("float int bool round")
+_KEEPS = words("abs min max")
+_TAKES_DTYPE = words("tensor as_tensor scalar_tensor asarray from_numpy")
+_ROOTS = words("torch F nn math cmath")
+#: Methods of tensors that arrays do not have.
+_TENSORS_ALONE = words(
+    "clamp clamp_ clamp_min clamp_max mul mul_ add add_ sub sub_ div div_ lerp lerp_ pow pow_"
+    " masked_fill masked_fill_ fill_ new_full"
+)
+_BOUND = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class Carried:
+    """``functions``: (file, name) of those that meet the number; ``told``: who tells it apart."""
+
+    functions: frozenset[tuple[str, str]]
+    told: str = ""
+
+
+def carried(texts: Mapping[str, str], path: str, span: Span, kind_of: KindOf) -> Carried:
+    """Follow the number that stands at a place of a file."""
+    return _Follower(texts, kind_of).follow(path, span)
+
+
+class _Follower:
+    def __init__(self, texts: Mapping[str, str], kind_of: KindOf) -> None:
+        self._texts = texts
+        self._kind_of = kind_of
+        self._functions: set[tuple[str, str]] = set()
+        self._told = ""
+
+    def follow(self, path: str, span: Span) -> Carried:
+        node = _tree(self._texts[path]).at(span)
+        todo = [] if node is None else list(self._climb(path, node))
+        self._told = self._told if node is not None else path
+        done: set[tuple[str, str, str]] = set()
+        while todo and not self._told:
+            item = todo.pop()
+            if item in done:
+                continue
+            done.add(item)
+            if len(done) > _BOUND:
+                self._told = "too many names"
+            for file, use in self._uses(*item):
+                todo += self._climb(file, use)
+        return Carried(frozenset(self._functions), self._told)
+
+    def _uses(self, sort: str, path: str, name: str) -> Iterator[tuple[str, ast.expr]]:
+        for file, text in self._texts.items():
+            if name.rpartition(":")[2] not in text or (sort == "local" and file != path):
+                continue
+            for node in _tree(text).nodes:
+                if isinstance(node, ast.expr) and self._is_use(sort, name, text, node):
+                    yield file, node
+
+    def _is_use(self, sort: str, name: str, text: str, node: ast.expr) -> bool:
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Load()):
+                return attr == name and sort in ("attribute", "key")
+            case ast.Subscript(slice=ast.Constant(value=key), ctx=ast.Load()):
+                return key == name and sort == "key"
+            case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(key), *_]):
+                return key == name and sort == "key"
+            case ast.Name(id=word, ctx=ast.Load()):
+                function = _tree(text).function_of(node)
+                if sort == "global":
+                    return word == name
+                place, _, local = name.partition(":")
+                if sort == "parameter":
+                    if function is None or place not in ("*", function.name):
+                        return False
+                    return word == local and local in _parameters(function)
+                return (
+                    sort == "local"
+                    and word == local
+                    and function is not None
+                    and str(function.lineno) == place
+                )
+        return False
+
+    def _climb(self, file: str, node: ast.expr) -> Iterator[tuple[str, str, str]]:
+        """What else is bound to the number that stands there."""
+        tree = _tree(self._texts[file])
+        function = tree.function_of(node)
+        if function is not None:
+            self._functions.add((file, function.name))
+        child: ast.AST = node
+        while True:
+            holder = tree.parents.get(child)
+            match holder:
+                case ast.IfExp(test=test):
+                    if test is child:
+                        return
+                case ast.BoolOp() | ast.UnaryOp(op=ast.USub() | ast.UAdd()):
+                    pass
+                case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.If() | ast.Expr():
+                    return
+                case ast.BinOp():
+                    if self._ends_in(file, holder, child):
+                        return
+                case ast.AugAssign(target=target, value=value) if value is child:
+                    if self._kind_of(file, target) != "tensor":
+                        self._told = self._told or _place(file, holder)
+                    return
+                case ast.Assign(targets=targets):
+                    for one in targets:
+                        yield from self._bound(file, one, function)
+                    return
+                case ast.Dict(keys=keys, values=values):
+                    key = next(k for k, v in zip(keys, values, strict=True) if v is child)
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        yield "key", file, key.value
+                    else:
+                        self._told = self._told or _place(file, node)
+                    return
+                case ast.keyword(arg=str(keyword)):
+                    call = tree.parents[holder]
+                    if not _takes_numbers(call):
+                        callees = self._callees(call)
+                        for function_, _ in callees:
+                            yield "parameter", file, f"{function_.name}:{keyword}"
+                        if not callees or any(f.args.kwarg is not None for f, _ in callees):
+                            yield "key", file, keyword
+                            yield "parameter", file, f"*:{keyword}"
+                    return
+                case ast.arguments():
+                    owner = tree.parents[holder]
+                    for name in _with_default(holder, child):
+                        yield "parameter", file, f"{getattr(owner, 'name', '*')}:{name}"
+                    return
+                case ast.Call(func=func, args=args) if child in args:
+                    if isinstance(func, ast.Name) and func.id in _KEEPS:
+                        pass
+                    elif _takes_numbers(holder) or self._is_method_of_tensor(file, func):
+                        return
+                    else:
+                        yield from self._passed(file, holder, args.index(child))
+                        return
+                case _:
+                    self._told = self._told or _place(file, holder or node)
+                    return
+            child = holder
+
+    def _ends_in(self, file: str, holder: ast.BinOp, child: ast.AST) -> bool:
+        """Whether the number ends in a tensor here; what divides numbers may tell it apart."""
+        other = holder.right if holder.left is child else holder.left
+        kind = self._kind_of(file, other)
+        if kind == "tensor":
+            return True
+        literal = isinstance(other, ast.Constant) and bool(other.value)
+        plain = isinstance(holder.op, ast.Add | ast.Sub | ast.Mult)
+        divided = isinstance(holder.op, ast.Div) and holder.left is child and literal
+        if kind not in ("number", None) or not (plain or divided):
+            self._told = self._told or _place(file, holder)
+            return True
+        return False
+
+    def _bound(
+        self, file: str, target: ast.expr, function: ast.FunctionDef | None
+    ) -> Iterator[tuple[str, str, str]]:
+        match target:
+            case ast.Name(id=name) if function is not None:
+                yield "local", file, f"{function.lineno}:{name}"
+            case ast.Name(id=name):
+                yield "global", file, name
+                yield "attribute", file, name
+            case ast.Attribute(attr=name):
+                yield "attribute", file, name
+            case ast.Subscript(slice=ast.Constant(value=str(name))):
+                yield "key", file, name
+            case _:
+                self._told = self._told or _place(file, target)
+
+    def _passed(self, file: str, call: ast.Call, position: int) -> Iterator[tuple[str, str, str]]:
+        """The parameters that an argument without a keyword may become."""
+        found = False
+        for function, bound in self._callees(call):
+            names = [*function.args.posonlyargs, *function.args.args][bound:]
+            if position < len(names):
+                found = True
+                yield "parameter", file, f"{function.name}:{names[position].arg}"
+        if not found:
+            self._told = self._told or _place(file, call)
+
+    def _callees(self, call: ast.AST) -> list[tuple[ast.FunctionDef, int]]:
+        """The project's functions that a call may reach, by their names, and what is bound already.
+
+        What is called as an attribute, and is no method of that name, is taken for a module.
+        """
+        func = getattr(call, "func", None)
+        name = getattr(func, "id", getattr(func, "attr", ""))
+        trees = [_tree(text) for text in self._texts.values()]
+        names = {name}
+        if any(tree.is_class(name) for tree in trees):
+            names = {"__init__", "__new__"}
+        elif isinstance(func, ast.Attribute) and not any(tree.functions(name) for tree in trees):
+            names = {"forward", "__call__"}
+        return [
+            (function, int(tree.is_method(function)))
+            for tree in trees
+            for one in names
+            for function in tree.functions(one)
+        ]
+
+    def _is_method_of_tensor(self, file: str, func: ast.expr) -> bool:
+        if not isinstance(func, ast.Attribute):
+            return False
+        kind = self._kind_of(file, func.value)
+        return kind == "tensor" or (kind is None and func.attr in _TENSORS_ALONE)
+
+
+def _takes_numbers(call: ast.AST) -> bool:
+    """Whether torch, ``math`` or a conversion gets the number, and does not look at its type."""
+    func = getattr(call, "func", None)
+    if isinstance(func, ast.Name):
+        return func.id in _ENDS
+    root = func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    known = isinstance(root, ast.Name) and root.id in _ROOTS
+    return known and isinstance(func, ast.Attribute) and func.attr not in _TAKES_DTYPE
+
+
+def _parameters(function: ast.FunctionDef) -> set[str]:
+    given = function.args
+    return {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+
+
+def _with_default(given: ast.arguments, default: ast.AST) -> Iterator[str]:
+    names = [*given.posonlyargs, *given.args]
+    behind = names[len(names) - len(given.defaults) :]
+    for arg, value in (
+        *zip(behind, given.defaults, strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ):
+        if value is default:
+            yield arg.arg
+
+
+def _place(file: str, node: ast.AST) -> str:
+    return f"{file.rpartition('/')[2]}:{getattr(node, 'lineno', 0)}"
+
+
+class _Tree:
+    def __init__(self, text: str) -> None:
+        try:
+            root: ast.AST = ast.parse(text)
+        except (SyntaxError, ValueError):
+            root = ast.Module([], [])
+        self.nodes = list(ast.walk(root))
+        self.parents = {child: n for n in self.nodes for child in ast.iter_child_nodes(n)}
+        self._classes = {node.name for node in self.nodes if isinstance(node, ast.ClassDef)}
+        self._functions: dict[str, list[ast.FunctionDef]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.FunctionDef):
+                self._functions.setdefault(node.name, []).append(node)
+
+    def at(self, span: Span) -> ast.expr | None:
+        """The largest expression inside the span (which may have parentheses of its own)."""
+        start, end = (span.line, span.column), (span.end_line, span.end_column)
+        for node in self.nodes:  # the outer ones come first
+            if isinstance(node, ast.expr):
+                begins, ends = (
+                    (node.lineno, node.col_offset),
+                    (node.end_lineno, node.end_col_offset),
+                )
+                if start <= begins and ends <= end:
+                    return node
+        return None
+
+    def functions(self, name: str) -> list[ast.FunctionDef]:
+        return self._functions.get(name, [])
+
+    def is_class(self, name: str) -> bool:
+        return name in self._classes
+
+    def is_method(self, function: ast.FunctionDef) -> bool:
+        static = any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
+        return isinstance(self.parents.get(function), ast.ClassDef) and not static
+
+    def function_of(self, node: ast.AST) -> ast.FunctionDef | None:
+        """The ``def`` whose body holds the node."""
+        child, holder = node, self.parents.get(node)
+        while holder is not None:
+            if isinstance(holder, ast.FunctionDef) and child in holder.body:
+                return holder
+            child, holder = holder, self.parents.get(holder)
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(text: str) -> _Tree:
+    return _Tree(text)
