@@ -13,7 +13,7 @@ from gbfix.analysis.binding import states
 from gbfix.analysis.build import as_tuple
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import dotted, walk, words
+from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError, Statement
 
 from ..hoist.compiled import Compiled, compiled
@@ -57,14 +57,54 @@ def step_loss(x, y):
 """
 
 
+_TRAINER = """import torch
+import torch.nn.functional as F
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.losses = []
+
+{}
+
+def main(model, batches):
+    trainer = Trainer(model)
+{}    for x, y in batches:
+        trainer.step(x, y)
+"""
+_METHOD = """    def step(self, x, y):
+        self.opt.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        loss.backward()
+        self.opt.step()
+        self.losses.append(loss.item())
+"""
+_METHOD_AFTER = """    @torch.compile(backend="aot_eager")
+    def step_loss(self, x, y):
+        loss = F.cross_entropy(self.model(x), y)
+        return loss
+
+    def step(self, x, y):
+        self.opt.zero_grad()
+        loss = self.step_loss(x, y)
+        loss.backward()
+        self.opt.step()
+        self.losses.append(loss.item())
+"""
+_BOUND = '    trainer.step = torch.compile(trainer.step, backend="aot_eager")\n'
+
+
 class TrainStep(Codemod):
     """*What it does.*  Compiles the forward half of a training step: what stands between
     ``zero_grad()`` and ``loss.backward()`` moves to a function of its own, which is compiled
     instead of the whole.
 
     *When it applies.*  The function that is compiled (by its decorator, by one call of
-    ``torch.compile``, or as ``self.step = torch.compile(self._step)``) calls ``backward()`` and an
-    optimizer's ``step()`` in its own body. Dynamo breaks at the optimizer by design.
+    ``torch.compile``, or as a method: ``self.step = torch.compile(self._step)``) calls
+    ``backward()`` and an optimizer's ``step()`` in its own body. Dynamo breaks at the optimizer by
+    design.
 
     *Fix safety.*  Safe: the same statements run in the same order.
 
@@ -80,6 +120,12 @@ class TrainStep(Codemod):
             _step(_TAIL, "").replace("def step(", _LOSS + "def step("),
             at="opt.zero_grad()",
             title="a decorated function",
+        ),
+        Example(
+            _TRAINER.format(_METHOD, _BOUND),
+            _TRAINER.format(_METHOD_AFTER, ""),
+            at="self.opt.zero_grad()",
+            title="a method that somebody else compiles",
         ),
     )
     near_misses = (
@@ -154,6 +200,8 @@ def _rewrite(site: Site, edit: Edit, whole: Compiled, half: _Half) -> Rewrite:
         edit.remove(_decorator(function))
     elif half.me is None:
         whole.release(site, edit)
+    elif _rebinds(site, whole.call):
+        edit.remove(site.statement_of(whole.call))
     else:
         edit.replace(whole.call, whole.call.args[0].value)
     title = f"compile the forward half of `{function.name.value}`"
@@ -200,14 +248,34 @@ def _bound_call(site: Site, function: cst.FunctionDef) -> Compiled | None:
                     function.name.value
                 ):
                     calls.append((node, options))
-    if len(calls) != 1 or site.class_of(calls[0][0]) is not holder:
+    if len(calls) != 1:
         return None
+    if site.class_of(calls[0][0]) is not holder and len(_named(site, function.name.value)) != 1:
+        return None  # nothing shows whose method that is
     (call, options) = calls[0]
     if not all(arg.keyword and isinstance(arg.value, cst.BaseString | cst.Name) for arg in options):
         return None
     func = call.func
     by = cst.Call(func, options) if options else func
     return Compiled(function, cst.Decorator(by), call)
+
+
+def _named(site: Site, name: str) -> list[cst.FunctionDef]:
+    return [
+        node
+        for node in walk(site.module)
+        if isinstance(node, cst.FunctionDef) and node.name.value == name
+    ]
+
+
+def _rebinds(site: Site, call: cst.Call) -> bool:
+    """Whether a statement gives a method its own name again: ``t.step = torch.compile(t.step)``."""
+    match site.statement_of(call):
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
+        ):
+            return value is call and code(target) == code(call.args[0].value)
+    return False
 
 
 def _forward(lines: Sequence[cst.BaseStatement]) -> tuple[int, int] | None:

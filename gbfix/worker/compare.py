@@ -210,6 +210,10 @@ class Comparison:
                 found.add(kind, Part.GRADIENT, name)
                 continue
             slack = _slack(before.label) if self.compiled else None
+            if slack is None and before.label.endswith("scaled"):
+                # What large terms leave of each other hangs on their order; all else is compared
+                # sharply with the other inputs.
+                slack = 0.0
             found.diff(image, other, Part.GRADIENT, name, tight=self._tight, slack=slack)
 
     def _effects(self, before: Shot, after: Shot, found: Findings) -> None:

@@ -15,12 +15,14 @@ import hashlib
 import inspect
 import io
 import itertools
+import logging
 import os
 import random
 import re
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -250,7 +252,7 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
             yield repr(key) if not isinstance(key, str) else key, item
         return
     if isinstance(value, list | tuple | collections.deque):
-        for index, item in enumerate(list(value)):
+        for index, item in enumerate(filter(_is_programs, list(value))):
             yield str(index), item
         return
     if isinstance(value, torch.nn.Module):
@@ -280,6 +282,13 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
                     yield name, slot.__get__(value)
 
 
+def _is_programs(value: object) -> bool:
+    """Whether a part is the program's, and no warning that torch's C++ gives once in a process."""
+    if not isinstance(value, warnings.WarningMessage):
+        return True
+    return "(Triggered internally at" not in str(value.message)
+
+
 def leaf(value: object) -> object:
     """What an object without readable parts holds (a random stream, a text buffer, a lock's state).
 
@@ -300,6 +309,11 @@ def leaf(value: object) -> object:
         return repr(value)
     elif isinstance(value, _WAITED_FOR):
         return _waiting(value)
+    elif isinstance(value, warnings.WarningMessage):
+        # What was caught is compared by its words: a line, a time or a thread is the machine's.
+        return f"{value.category.__name__}: {value.message}"
+    elif isinstance(value, logging.LogRecord):
+        return f"{value.levelname} {value.name}: {value.getMessage()}"
     if data is None:
         return None
     raw = data if isinstance(data, bytes) else str(data).encode()
@@ -542,7 +556,7 @@ def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
             result[path] = said
             continue
         if isinstance(value, list | tuple | dict | set | collections.deque):
-            result[f"len({path})"] = len(value)
+            result[f"len({path})"] = sum(map(_is_programs, list(value)))
             if isinstance(value, set):
                 result[path] = sorted(map(repr, value))
         if isinstance(value, np.ndarray):
