@@ -20,6 +20,7 @@ from .convert import (
     _all_names,
     _assign,
     _commented,
+    _decided,
     _else,
     _else_of,
     _ends,
@@ -28,6 +29,7 @@ from .convert import (
     _names,
     _statements,
     _unspaced,
+    beside,
 )
 from .gates import gated
 from .methods import inlined
@@ -352,12 +354,13 @@ class ArmMaker:
         joint: str,
         tensor: cst.BaseExpression,
     ) -> None:
-        inner = node.with_changes(test=tensor, leading_lines=())
+        inner = beside(node, python, joint, tensor)
         chosen = self.converter.chosen
         self.converter.chosen = lambda it: it is inner or chosen(it)
         self.ctx.origins[inner] = self.ctx.original(node)
         body, orelse = _statements(node.body), _else_of(node)
-        arms = ([inner], orelse) if joint == "and" else (body, [inner])
+        no = _decided(orelse, python, False)
+        arms = ([inner], no) if joint == "and" else (body, [inner])
         new = node.with_changes(
             test=python,
             body=cst.IndentedBlock(arms[0]),
@@ -380,7 +383,8 @@ class ArmMaker:
                 continue
             mine = self.ctx.fresh(f"{name}_{self.suffix}")
             names[name] = mine
-            self.arm.prelude.append(_assign(mine, cst.Name(name)))
+            if name in activity(statement).reads or not _always_binds([statement], name):
+                self.arm.prelude.append(_assign(mine, cst.Name(name)))
         for name, mine in names.items():
             self._bind(name, mine)
         self.arm.prelude.append(self._inside(statement))
@@ -438,6 +442,24 @@ class ArmMaker:
                 self.converter.vain.check(statement)
                 result.append(self._inside(statement))
         return result
+
+
+def _always_binds(lines: Sequence[cst.BaseStatement], name: str) -> bool:
+    """Whether statements bind a name whatever Python decides in them."""
+    for line in lines:
+        match line:
+            case cst.SimpleStatementLine(body=[cst.Assign(targets=targets)]):
+                parts = [part for target in targets for part in walk(target.target)]
+                stores = [part for part in parts if isinstance(part, cst.Name)]
+                plain = all(isinstance(part, cst.Name | cst.Tuple | cst.Element) for part in parts)
+                if plain and any(part.value == name for part in stores):
+                    return True
+            case cst.If(body=body) if orelse := _else_of(line):
+                if _always_binds(_statements(body), name) and _always_binds(orelse, name):
+                    return True
+            case cst.With(body=body) if _always_binds(_statements(body), name):
+                return True
+    return False
 
 
 def _retargeted(

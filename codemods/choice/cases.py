@@ -10,6 +10,44 @@ EXAMPLES = (
         """
         import torch
 
+        class Block(torch.nn.Module):
+            def forward(self, x):
+                y = torch.tanh(x)
+                if self.use_skip and y.mean() > self.threshold:
+                    out = x + y
+                elif self.use_skip:
+                    out = x + 0.1 * y
+                else:
+                    out = y
+                return out * 2
+        """,
+        """
+        import torch
+
+        class Block(torch.nn.Module):
+            def forward(self, x):
+                y = torch.tanh(x)
+                if self.use_skip:
+                    out = torch.where(y.mean() > self.threshold, x + y, x + 0.1 * y)
+                else:
+                    out = y
+                return out * 2
+        """,
+        at="y.mean() > self.threshold",
+        facts={
+            "x": tensor(3, 4),
+            "y": tensor(3, 4),
+            "y.mean() > self.threshold": tensor(dtype="torch.bool"),
+            "self.use_skip": scalar(True, constant=False),
+            "self.threshold": scalar(0.5),
+            "self": Fact("module", "Block"),
+        },
+        title="an `elif` that asks again what Python knows",
+    ),
+    Example(
+        """
+        import torch
+
         def f(wave, threshold: float = 0.9):
             peak = wave.abs().max()
             if peak > threshold:

@@ -18,7 +18,7 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after, maybe_bound_before
 from gbfix.analysis.names import telling_name
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, dotted, walk
 
 from .aliases import check_alias
 from .context import Context, Declined
@@ -260,10 +260,10 @@ class Converter:
     ) -> list[cst.BaseStatement]:
         """``if P and t`` becomes an ``if P`` with the choice inside, ``if P or t`` one beside."""
         body, orelse = _statements(node.body), _else_of(node)
-        inner = node.with_changes(test=tensor, leading_lines=())
+        inner = beside(node, python, joint, tensor)
         if joint == "and":
             yes = self._tail([inner], rest, node)
-            no = self._tail(orelse, rest)
+            no = self._tail(_decided(orelse, python, False), rest)
         elif joint == "or":
             yes = self._tail(body, rest)
             no = self._tail([inner], rest, node)
@@ -511,6 +511,26 @@ def _without_walrus(test: cst.BaseExpression) -> cst.BaseExpression:
     new = test.visit(Names())
     assert isinstance(new, cst.BaseExpression)
     return new
+
+
+def beside(
+    node: cst.If, python: cst.BaseExpression, joint: str, tensor: cst.BaseExpression
+) -> cst.If:
+    """The choice of a tensor that is left where Python has had its part in the test."""
+    orelse = _decided(_else_of(node), python, joint == "and")
+    return node.with_changes(
+        test=tensor, leading_lines=(), orelse=_else(orelse) if orelse else None
+    )
+
+
+def _decided(lines: Block, python: cst.BaseExpression, truth: bool) -> list[cst.BaseStatement]:
+    """What is left of ``if P: ... else: ...`` where P was just asked."""
+    match lines:
+        case [cst.If(test=test, body=body) as again] if dotted(python) == dotted(
+            test
+        ) is not None and not _commented(_leading(again)):
+            return _statements(body) if truth else _else_of(again)
+    return list(lines)
 
 
 def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:
