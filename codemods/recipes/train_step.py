@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -15,11 +16,13 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError, Statement
+from gbfix.rewriting.project import mentions
 
 from ..hoist.compiled import Compiled, compiled
 from ..hoist.halves import CannotSplit
 
 _EAGER = words("zero_grad train")
+_WORD = re.compile(r"\w+")
 _NOTE = (
     "splits the region: forward pass and loss are one graph; the backward pass and the optimizer's"
     " step run as Python calls them"
@@ -136,6 +139,20 @@ class TrainStep(Codemod):
             why="it may return before",
         ),
         NearMiss(_step(_BODY, ""), at="opt.step()", why="not compiled here"),
+        NearMiss(
+            _step(
+                _BODY.replace("loss.back", "hook = lambda: loss\nloss.back").replace(
+                    "opt.step()", "opt.step()\nloss = hook()"
+                )
+            ),
+            at="opt.step()",
+            why="a function sees what is bound below",
+        ),
+        NearMiss(
+            _TRAINER.format(_METHOD, _BOUND) + "\n\nclass Other:\n    step = Trainer.step\n",
+            at="self.opt.zero_grad()",
+            why="another class takes the method",
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
@@ -156,8 +173,12 @@ class TrainStep(Codemod):
         given = [name for name in parameters_of(function.params) if name in read]
         if me is not None:
             given = [me, *(name for name in given if name != me)]
+        if me is not None and _is_borrowed(site, function):
+            return
         base = f"{function.name.value}_{'loss' if len(made) == 1 else 'forward'}"
-        name = fresh(base, names_in(site.module))
+        # A class in another file may have a method of that name, and somebody may set it.
+        taken = {word for text in site.sources.values() for word in _WORD.findall(text)}
+        name = fresh(base, names_in(site.module) | taken)
         edit = site.edit()
         yield _rewrite(site, edit, whole, _Half(name, tuple(given), made, half, me))
 
@@ -323,9 +344,18 @@ def _interface(
     later = activity(cst.Module(after))
     if what.dynamic or what.nonlocals or what.globals:
         return None, frozenset()
+    if what.captures & later.writes:
+        return None, frozenset()  # a function of the half's own would see the old value
     made = what.writes & later.reads
     order = [node.value for line in half for node in walk(line) if isinstance(node, cst.Name)]
     return tuple(dict.fromkeys(name for name in order if name in made)), frozenset(what.reads)
+
+
+def _is_borrowed(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether somebody takes the method from the class, for objects without the new one."""
+    holder = site.class_of(function)
+    text = f"{holder.name.value}.{function.name.value}" if holder is not None else ""
+    return mentions(site, rf"\b{re.escape(text)}\b")
 
 
 def _me(site: Site, function: cst.FunctionDef) -> str | None:
