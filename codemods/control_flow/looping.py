@@ -11,7 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Rewrite, Site
 from gbfix.schema import Safety
 
@@ -20,6 +20,7 @@ from .closures import captured_for_later
 from .counters import as_tensors, check_counter, check_inside, tensor_of
 from .layout import spaced, statement_line
 from .masked import Line
+from .plain import only_computes
 from .predicates import is_data_dependent, split
 from .refusal import Refusal
 from .scalars import Read
@@ -314,7 +315,12 @@ def _check_body(head: cst.BaseExpression, body: cst.BaseSuite, values: Values) -
             )
     if effects.rng or effects.io or effects.mutates or effects.mutates_unknown:
         raise Refusal("it changes something in place, draws random numbers, or prints")
-    calls = effects.unknown
+    plain = {
+        code(call)
+        for call in walk(body)
+        if isinstance(call, cst.Call) and only_computes(values.site, call.func)
+    }
+    calls = [call for call in effects.unknown if call not in plain]
     if calls:
         raise Refusal(f"it is not known what `{calls[0]}` does")
     if activity(head).writes:

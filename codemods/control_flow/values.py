@@ -65,6 +65,7 @@ class Values:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self.site = site
         self._root: cst.CSTNode = site.statement
         self._busy: set[str] = set()
         self._given: dict[cst.CSTNode, Fact] = {}
