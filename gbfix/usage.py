@@ -19,6 +19,9 @@ _SECOND_ORDER = re.compile(r"create_graph\s*=\s*True|\b(?:hessian|gradgradcheck|
 _LEAVES_AUTOGRAD = re.compile(r"\.numpy\(\)|np\.(?:as)?array\(|\.requires_grad\b(?!\s*=[^=])")
 #: How a text tells a zero gradient from none itself.
 _ASKS_FOR_NONE = re.compile(r"\bgrad\s+is\s+(?:not\s+)?None\b")
+_READS_MESSAGES = re.compile(
+    r"\bexcept\b[^\n:]*\bas\b|\btraceback\b|\bmatch\s*=|exc_info|excepthook"
+)
 _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
 
 
@@ -46,6 +49,7 @@ def usage(golden: Outcome, texts: Iterable[str], callers: str) -> Usage:
         steps=any(event.steps for event in after) or (asks and any(e.plain_steps for e in after)),
         identity=any(_asks_identity(text) for text in texts),
         leaves_autograd=any(_LEAVES_AUTOGRAD.search(text) for text in texts),
+        reads_messages=any(_READS_MESSAGES.search(text) for text in texts),
         any_callers=callers == "any",
     )
 

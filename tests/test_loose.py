@@ -4,16 +4,16 @@ import textwrap
 
 import libcst as cst
 import pytest
+from gbfix_codemods.control_flow.same_number import SameNumber
+from gbfix_codemods.data_dependent.follow_number import FollowNumber
+from gbfix_codemods.data_dependent.lookup_by_tensor import LookupByTensor
+from gbfix_codemods.data_dependent.number_proof import Proof
+from gbfix_codemods.data_dependent.static_range import StaticRange
+from gbfix_codemods.data_dependent.tensor_limits import TensorLimits
+from gbfix_codemods.data_dependent.unique_numbers import UniqueNumbers
+from gbfix_codemods.side_effects.raise_to_op import RaiseToOp
+from gbfix_codemods.wrap.ctc_loss import CtcLossToOp
 
-from codemods.control_flow.same_number import SameNumber
-from codemods.data_dependent.follow_number import FollowNumber
-from codemods.data_dependent.lookup_by_tensor import LookupByTensor
-from codemods.data_dependent.number_proof import Proof
-from codemods.data_dependent.static_range import StaticRange
-from codemods.data_dependent.tensor_limits import TensorLimits
-from codemods.data_dependent.unique_numbers import UniqueNumbers
-from codemods.side_effects.raise_to_op import RaiseToOp
-from codemods.wrap.ctc_loss import CtcLossToOp
 from gbfix.codemod import Codemod, Example, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact, Safety
 

@@ -3,8 +3,8 @@
 import textwrap
 
 import pytest
+from gbfix_codemods.data_dependent.numpy_scalar import NumpyScalar
 
-from codemods.data_dependent.numpy_scalar import NumpyScalar
 from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact, Safety
 

@@ -97,7 +97,7 @@ class NumpyConstant(Codemod):
             _source("2", use="math.sqrt(0.5)").replace(
                 "import torch\n", "import torch\nimport math\n"
             ),
-            at="gain != 1",
+            at="scaled(x, gain=math.sqrt(0.5))".replace("math", "np"),
             facts=_FACTS,
             title="an argument",
         ),
@@ -152,12 +152,14 @@ class NumpyConstant(Codemod):
 
 def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
     """Numbers of numpy's that are made at import, in ``__init__``, or of a literal."""
+    ran = {site.span(view.function) for view in views if view.function is not None}
     for node in walk(site.module):
         if not isinstance(node, cst.Call) or not _is_number(site, node):
             continue
         function = site.function_of(node)
         if _is_literal(site, node) and function is not None and _takes_math(site, node):
-            yield node
+            if site.span(function) in ran:
+                yield node
         elif _is_literal(site, node) and function is None and _is_outermost(site, node):
             whole: cst.BaseExpression = node
             while isinstance(

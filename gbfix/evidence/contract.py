@@ -68,6 +68,7 @@ class Usage:
     ``steps``: an optimizer takes steps that
     tell a zero gradient from none.  ``identity``: the text asks whether two objects are one,
     or for addresses.  ``leaves_autograd``: the text calls ``.numpy()`` or reads ``requires_grad``.
+    ``reads_messages``: the text looks at what an exception says.
     ``any_callers``: calls may come from anywhere, not from this program alone.
     """
 
@@ -75,6 +76,7 @@ class Usage:
     steps: bool = False
     identity: bool = False
     leaves_autograd: bool = False
+    reads_messages: bool = False
     any_callers: bool = False
 
 
@@ -86,6 +88,8 @@ _NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "
 _OTHER_VALUES = frozenset({"numbers", "instance", "rebound"})
 #: How the check of custom operators says that one is not as its fake.
 _PROMISE = "BrokenPromise("
+#: How a graph says that a size is not as it was taken to be.
+_ASSERTION = "Runtime assertion failed for expression"
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
@@ -160,7 +164,9 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
     if finding.kind is Kind.NOT_COMPILED and finding.variation in _OTHER_VALUES:
         return strict  # the graph breaks again there, as the original's does
     if finding.mild:
-        return Weight.CAVEAT
+        # Both raise, and of a size that no graph can have; who reads the words may see others.
+        unread = _ASSERTION in finding.after and not usage.reads_messages
+        return strict if unread else Weight.CAVEAT
     if finding.variation == "instance" and finding.kind not in LOUD:
         # A number that `__init__` reads is right for another instance, and stale once it changes.
         return Weight.CAVEAT

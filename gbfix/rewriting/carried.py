@@ -26,7 +26,8 @@ _ROOTS = words("torch F nn math cmath")
 #: Methods of tensors that arrays do not have.
 _TENSORS_ALONE = words(
     "clamp clamp_ clamp_min clamp_max mul mul_ add add_ sub sub_ div div_ lerp lerp_ pow pow_"
-    " masked_fill masked_fill_ fill_ new_full"
+    " masked_fill masked_fill_ fill_ new_full unsqueeze permute contiguous expand expand_as chunk"
+    " softmax detach to float half numel dim new_zeros new_ones requires_grad is_cuda matmul"
 )
 _BOUND = 60
 
@@ -65,6 +66,8 @@ class _Follower:
                 self._told = "too many names"
             for file, use in self._uses(*item):
                 todo += self._climb(file, use)
+            if item[0] != "local":
+                self._told = self._told or self._renamed(item[2])
         return Carried(frozenset(self._functions), self._told)
 
     def _uses(self, sort: str, path: str, name: str) -> Iterator[tuple[str, ast.expr]]:
@@ -72,8 +75,51 @@ class _Follower:
             if name.rpartition(":")[2] not in text or (sort == "local" and file != path):
                 continue
             for node in _tree(text).nodes:
-                if isinstance(node, ast.expr) and self._is_use(sort, name, text, node):
+                if not isinstance(node, ast.expr):
+                    continue
+                if sort == "table":
+                    use = self._looked_up(file, name, node)
+                    if use is not None:
+                        yield file, use
+                elif self._is_use(sort, name, text, node):
                     yield file, node
+
+    def _looked_up(self, file: str, name: str, node: ast.expr) -> ast.expr | None:
+        """What takes an entry of a table by a key that is computed; other uses tell."""
+        match node:
+            case ast.Name(id=word, ctx=ast.Load()) | ast.Attribute(attr=word, ctx=ast.Load()):
+                if word != name:
+                    return None
+            case _:
+                return None
+        parents = _tree(self._texts[file]).parents
+        holder = parents[node]
+        match holder:
+            case ast.Subscript(value=value, slice=key) if value is node:
+                return None if isinstance(key, ast.Constant) else holder
+            case ast.Attribute(attr="get"):
+                call = parents[holder]
+                assert isinstance(call, ast.expr)
+                known = isinstance(call, ast.Call) and isinstance(call.args[0], ast.Constant)
+                return None if known else call
+            case ast.Attribute(attr="keys") | ast.Compare():
+                return None
+            case ast.Call(func=ast.Name(id="len" | "sorted" | "list")):
+                return None
+        self._told = self._told or _place(file, node)
+        return None
+
+    def _renamed(self, name: str) -> str:
+        """Where a file imports it under another name, or asks for it by a text."""
+        for file, text in self._texts.items():
+            for node in _tree(text).nodes if name in text else ():
+                match node:
+                    case ast.alias(name=it, asname=str(other)) if it == name != other:
+                        return _place(file, node)
+                    case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(it), *_]):
+                        if it == name:
+                            return _place(file, node)
+        return ""
 
     def _is_use(self, sort: str, name: str, text: str, node: ast.expr) -> bool:
         match node:
@@ -132,7 +178,11 @@ class _Follower:
                     key = next(k for k, v in zip(keys, values, strict=True) if v is child)
                     if isinstance(key, ast.Constant) and isinstance(key.value, str):
                         yield "key", file, key.value
-                    else:
+                    bound = tree.parents[holder]
+                    names = bound.targets if isinstance(bound, ast.Assign) else []
+                    for one in names:
+                        yield "table", file, getattr(one, "id", getattr(one, "attr", ""))
+                    if not (names or isinstance(key, ast.Constant)):
                         self._told = self._told or _place(file, node)
                     return
                 case ast.keyword(arg=str(keyword)):
@@ -167,7 +217,7 @@ class _Follower:
         """Whether the number ends in a tensor here; what divides numbers may tell it apart."""
         other = holder.right if holder.left is child else holder.left
         kind = self._kind_of(file, other)
-        if kind == "tensor":
+        if kind == "tensor" or (kind is None and self._is_tensor_by_text(file, other)):
             return True
         literal = isinstance(other, ast.Constant) and bool(other.value)
         plain = isinstance(holder.op, ast.Add | ast.Sub | ast.Mult)
@@ -223,6 +273,20 @@ class _Follower:
             for one in names
             for function in tree.functions(one)
         ]
+
+    def _is_tensor_by_text(self, file: str, node: ast.expr) -> bool:
+        """Whether the function, which no call may have reached, uses it as only a tensor is."""
+        tree = _tree(self._texts[file])
+        function = tree.function_of(node)
+        if not isinstance(node, ast.Name) or function is None:
+            return False
+        return any(
+            isinstance(part, ast.Attribute)
+            and part.attr in _TENSORS_ALONE
+            and isinstance(part.value, ast.Name)
+            and part.value.id == node.id
+            for part in ast.walk(function)
+        )
 
     def _is_method_of_tensor(self, file: str, func: ast.expr) -> bool:
         if not isinstance(func, ast.Attribute):

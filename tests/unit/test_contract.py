@@ -11,6 +11,7 @@ from gbfix.worker.protocol import Afterwards, CallKind, Compared, Outcome
 
 KEY = "main.py::f"
 NOBODY = Usage()
+READS = Usage(reads_messages=True)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,21 @@ def finding(kind: Kind, label: str = "base", variation: str = "values", **more: 
     ],
 )
 def test_what_a_finding_means(found: Finding, use: Usage, expected: Weight) -> None:
+    assert weigh(found, KEY, Kinds(), use, eager=True) is expected
+
+
+@pytest.mark.parametrize(
+    "after, use, expected",
+    [
+        ("Runtime assertion failed for expression Ne(u1, 0)", NOBODY, Weight.LIMIT),
+        ("Runtime assertion failed for expression Ne(u1, 0)", READS, Weight.CAVEAT),
+        ("another word", NOBODY, Weight.CAVEAT),
+    ],
+)
+def test_words_of_an_error_about_a_size_count_where_somebody_reads_them(
+    after: str, use: Usage, expected: Weight
+) -> None:
+    found = Finding(Kind.MESSAGE, Part.EXCEPTION, before="cannot reshape", after=after)
     assert weigh(found, KEY, Kinds(), use, eager=True) is expected
 
 

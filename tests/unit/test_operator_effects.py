@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
+from gbfix_codemods.operator.effects_in import acts
 
-from codemods.operator.effects_in import acts
 from gbfix.codemod import Example, Site, example_site
 
 _HEAD = (

@@ -6,8 +6,8 @@ import re
 import textwrap
 
 import pytest
+from gbfix_codemods.operator.wrap_piece import WrapPiece
 
-from codemods.operator.wrap_piece import WrapPiece
 from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact
 

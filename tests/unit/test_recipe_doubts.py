@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from gbfix_codemods.recipes.frozen_call import FrozenCall
+from gbfix_codemods.recipes.stale_disable import StaleDisable
 
-from codemods.recipes.frozen_call import FrozenCall
-from codemods.recipes.stale_disable import StaleDisable
 from gbfix.codemod import Example, Rewrite, example_site
 from gbfix.schema import Safety
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from gbfix_codemods.data_dependent.follow_number import FollowNumber
 
-from codemods.data_dependent.follow_number import FollowNumber
 from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Safety
 

@@ -1,0 +1,129 @@
+"""Where a project carries a number of numpy's, and who can tell it from Python's."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from gbfix.rewriting.carried import Carried, carried
+from gbfix.schema import Span
+
+HEAD = """
+import numpy as np
+import torch
+
+GAINS = {"relu": np.sqrt(2)}
+"""
+
+
+def follow(*bodies: str) -> Carried:
+    """What becomes of the number in the first text's table; ``x`` is a tensor, ``n`` a number."""
+    texts = {
+        f"file{n}.py": (HEAD if n == 0 else "") + textwrap.dedent(body)
+        for n, body in enumerate(bodies)
+    }
+    (made,) = (
+        node
+        for node in ast.walk(ast.parse(texts["file0.py"]))
+        if isinstance(node, ast.Call) and ast.unparse(node) == "np.sqrt(2)"
+    )
+    span = Span(made.lineno, made.col_offset, made.end_lineno or 0, made.end_col_offset or 0)
+
+    def kind(path: str, node: ast.expr) -> str | None:
+        return {"x": "tensor", "n": "number", "a": "ndarray"}.get(ast.unparse(node))
+
+    return carried(texts, "file0.py", span, kind)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "return x * GAINS['relu']",
+        "return float(GAINS['relu']) / n",
+        "g = GAINS['relu'] * n\n    return x + g",
+        "if GAINS['relu'] != 1:\n        x = x + 1\n    return x",
+        "return torch.nn.functional.leaky_relu(x, GAINS['relu'])",
+        "return x.clamp(-GAINS['relu'], max=GAINS['relu'])",
+        "x *= GAINS['relu']\n    return x",
+        "return x * GAINS[n]",
+        "return x * GAINS.get(n, 1) if n in GAINS else x",
+    ],
+)
+def test_tensors_and_sums_of_numbers_do_not_tell(use: str) -> None:
+    found = follow(f"def f(x, n, a):\n    {use}\n")
+    assert found == Carried(frozenset({("file0.py", "f")}))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "return f'{GAINS[\\'relu\\']}'".replace("\\'", '"'),
+        "return n / GAINS['relu']",
+        "return GAINS['relu'] / n",
+        "return GAINS['relu'] ** n",
+        "return a * GAINS['relu']",
+        "return torch.tensor(GAINS['relu'])",
+        "return [GAINS['relu']]",
+        "return GAINS['relu'].astype(int)",
+        "return isinstance(GAINS['relu'], float)",
+        "print(GAINS['relu'])",
+        "return GAINS['relu']",
+        "return other(GAINS['relu'])",
+        "return list(GAINS.values())",
+        "return x * sum(GAINS[k] / n for k in GAINS)",
+        "return dict(**GAINS)",
+        "return getattr(n, 'relu')",
+    ],
+)
+def test_texts_types_arrays_and_divisions_tell(use: str) -> None:
+    assert follow(f"def f(x, n, a):\n    {use}\n").told == "file0.py:7"
+
+
+def test_it_is_followed_through_attributes_and_parameters_of_other_files() -> None:
+    found = follow(
+        """
+        class Layer:
+            def __init__(self, act):
+                self.gain = GAINS[act] if act else GAINS.get("relu")
+
+            def forward(self, x, n=1):
+                return scaled(x, gain=self.gain * n)
+        """,
+        """
+        def scaled(x, gain):
+            return x + gain.item()
+        """,
+    )
+    assert ("file1.py", "scaled") in found.functions
+    assert found.told == "file1.py:3"
+
+
+def test_a_keyword_reaches_the_functions_of_that_name_alone() -> None:
+    found = follow(
+        """
+        def f(x):
+            return scaled(x, gain=GAINS["relu"])
+
+        def scaled(x, gain):
+            return x * gain
+
+        def unlike(x, gain):
+            return str(gain)
+        """
+    )
+    assert found.functions == {("file0.py", "f"), ("file0.py", "scaled")} and not found.told
+
+
+def test_another_name_of_an_import_tells() -> None:
+    text = "SCALE = np.sqrt(2)\ndef f(x):\n    return x * SCALE\n"
+    texts = {"a.py": text, "b.py": "from a import SCALE as S\nprint(S)\n"}
+    span = Span(1, 8, 1, 18)
+    assert carried(texts, "a.py", span, lambda *_: None).told == "b.py:1"
+
+
+def test_a_default_is_followed_into_its_function() -> None:
+    text = "import numpy as np\n\ndef f(x, scale=np.sqrt(2)):\n    return repr(scale)\n"
+    span = Span(3, 15, 3, 25)
+    assert carried({"a.py": text}, "a.py", span, lambda *_: None).told == "a.py:4"
