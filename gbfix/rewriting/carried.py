@@ -124,7 +124,9 @@ class _Follower:
     def _is_use(self, sort: str, name: str, text: str, node: ast.expr) -> bool:
         match node:
             case ast.Attribute(attr=attr, ctx=ast.Load()):
-                return attr == name and sort in ("attribute", "key")
+                holder = _tree(text).parents.get(node)
+                called = isinstance(holder, ast.Call) and holder.func is node
+                return attr == name and sort in ("attribute", "key") and not called
             case ast.Subscript(slice=ast.Constant(value=key), ctx=ast.Load()):
                 return key == name and sort == "key"
             case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(key), *_]):
