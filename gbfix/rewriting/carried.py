@@ -155,65 +155,68 @@ class _Follower:
         if function is not None:
             self._functions.add((file, function.name))
         child: ast.AST = node
-        while True:
-            holder = tree.parents.get(child)
-            match holder:
-                case ast.IfExp(test=test):
-                    if test is child:
-                        return
-                case ast.BoolOp() | ast.UnaryOp(op=ast.USub() | ast.UAdd()):
-                    pass
-                case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.If() | ast.Expr():
-                    return
-                case ast.BinOp():
-                    if self._ends_in(file, holder, child):
-                        return
-                case ast.AugAssign(target=target, value=value) if value is child:
-                    if self._kind_of(file, target) != "tensor":
-                        self._told = self._told or _place(file, holder)
-                    return
-                case ast.Assign(targets=targets):
-                    for one in targets:
-                        yield from self._bound(file, one, function)
-                    return
-                case ast.Dict(keys=keys, values=values):
-                    key = next(k for k, v in zip(keys, values, strict=True) if v is child)
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        yield "key", file, key.value
-                    bound = tree.parents[holder]
-                    names = bound.targets if isinstance(bound, ast.Assign) else []
-                    for one in names:
-                        yield "table", file, getattr(one, "id", getattr(one, "attr", ""))
-                    if not (names or isinstance(key, ast.Constant)):
-                        self._told = self._told or _place(file, node)
-                    return
-                case ast.keyword(arg=str(keyword)):
-                    call = tree.parents[holder]
-                    if not _takes_numbers(call):
-                        callees = self._callees(call)
-                        for function_, _ in callees:
-                            yield "parameter", file, f"{function_.name}:{keyword}"
-                        if not callees or any(f.args.kwarg is not None for f, _ in callees):
-                            yield "key", file, keyword
-                            yield "parameter", file, f"*:{keyword}"
-                    return
-                case ast.arguments():
-                    owner = tree.parents[holder]
-                    for name in _with_default(holder, child):
-                        yield "parameter", file, f"{getattr(owner, 'name', '*')}:{name}"
-                    return
-                case ast.Call(func=func, args=args) if child in args:
-                    if isinstance(func, ast.Name) and func.id in _KEEPS:
-                        pass
-                    elif _takes_numbers(holder) or self._is_method_of_tensor(file, func):
-                        return
-                    else:
-                        yield from self._passed(file, holder, args.index(child))
-                        return
-                case _:
-                    self._told = self._told or _place(file, holder or node)
-                    return
+        while (holder := tree.parents.get(child)) is not None:
+            if not self._goes_on(file, holder, child):
+                break
             child = holder
+        match holder:
+            case ast.IfExp() | ast.Compare() | ast.UnaryOp() | ast.If() | ast.Expr() | ast.BinOp():
+                return  # it ends here
+            case ast.AugAssign(target=target, value=value) if value is child:
+                if self._kind_of(file, target) != "tensor":
+                    self._told = self._told or _place(file, holder)
+            case ast.Assign(targets=targets):
+                for one in targets:
+                    yield from self._bound(file, one, function)
+            case ast.Dict():
+                yield from self._kept(file, holder, child)
+            case ast.keyword(arg=str(keyword)):
+                yield from self._named(file, tree.parents[holder], keyword)
+            case ast.arguments():
+                owner = tree.parents[holder]
+                for name in _with_default(holder, child):
+                    yield "parameter", file, f"{getattr(owner, 'name', '*')}:{name}"
+            case ast.Call(func=func, args=args) if child in args:
+                if not (_takes_numbers(holder) or self._is_method_of_tensor(file, func)):
+                    yield from self._passed(file, holder, args.index(child))
+            case _:
+                self._told = self._told or _place(file, holder or node)
+
+    def _goes_on(self, file: str, holder: ast.AST, child: ast.AST) -> bool:
+        """Whether what holds the number has it for its own value."""
+        match holder:
+            case ast.IfExp(test=test):
+                return test is not child
+            case ast.BoolOp() | ast.UnaryOp(op=ast.USub() | ast.UAdd()):
+                return True
+            case ast.BinOp():
+                return not self._ends_in(file, holder, child)
+            case ast.Call(func=ast.Name(id=name), args=args):
+                return name in _KEEPS and child in args
+        return False
+
+    def _kept(self, file: str, table: ast.Dict, value: ast.AST) -> Iterator[tuple[str, str, str]]:
+        """A dict keeps it: by a key, and under whatever name the dict has."""
+        key = next(k for k, v in zip(table.keys, table.values, strict=True) if v is value)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield "key", file, key.value
+        bound = _tree(self._texts[file]).parents[table]
+        names = bound.targets if isinstance(bound, ast.Assign) else []
+        for one in names:
+            yield "table", file, getattr(one, "id", getattr(one, "attr", ""))
+        if not (names or isinstance(key, ast.Constant)):
+            self._told = self._told or _place(file, table)
+
+    def _named(self, file: str, call: ast.AST, keyword: str) -> Iterator[tuple[str, str, str]]:
+        """A call gets it by keyword."""
+        if _takes_numbers(call):
+            return
+        callees = self._callees(call)
+        for function, _ in callees:
+            yield "parameter", file, f"{function.name}:{keyword}"
+        if not callees or any(function.args.kwarg is not None for function, _ in callees):
+            yield "key", file, keyword
+            yield "parameter", file, f"*:{keyword}"
 
     def _ends_in(self, file: str, holder: ast.BinOp, child: ast.AST) -> bool:
         """Whether the number ends in a tensor here; what divides numbers may tell it apart."""

@@ -65,6 +65,7 @@ NOT_SEEN = {
 #: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
 #: compiled in a way that is not followed.
 STILL_HINTED = {
+    "GB0124/numbers-for-a-logger",  # an option captures the numbers
     "GB0059/tensor-as-text",
     "GB0124/clamp-by-number",
     "GB0124/length-of-the-longest",
