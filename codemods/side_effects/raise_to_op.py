@@ -281,7 +281,11 @@ def _changes(node: ast.AST) -> bool:
 
 
 def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, last: int) -> bool:
-    """Whether it sets an attribute, an item of one or a global before that line."""
+    """Whether it sets an attribute, an item of one or a global before that line.
+
+    Nobody else has the object that an ``__init__`` on the way is making.
+    """
+    made = function.args.args[0].arg if function.name == "__init__" and function.args.args else ""
     for node in ast.walk(function):
         if getattr(node, "lineno", last) >= last:
             continue
@@ -295,10 +299,20 @@ def _sets(function: ast.FunctionDef | ast.AsyncFunctionDef, last: int) -> bool:
         elif _changes(node):
             return True
         for target in targets:
+            if _is_own(target, made):
+                continue
             while isinstance(target, ast.Subscript):
                 target = target.value
             if isinstance(target, ast.Attribute):
                 return True
+    return False
+
+
+def _is_own(target: ast.expr, name: str) -> bool:
+    """``self.x``"""
+    match target:
+        case ast.Attribute(value=ast.Name(id=it)):
+            return it == name
     return False
 
 
