@@ -59,6 +59,17 @@ _EACH_AFTER = """lens = (x != 0).sum(1)
     return torch.stack([torch.where((steps < n)[:, None], x[i], 0).sum(dim=0)\
  / (steps < n).sum() for i, n in enumerate(lens)])"""
 
+_LIST = """lens = (x != 0).sum(1)
+    rows = []
+    for i, n in enumerate(lens.tolist()):
+        rows.append(x[i, :n].sum(0))
+    return torch.stack(rows)"""
+_LIST_AFTER = """lens = (x != 0).sum(1)
+    rows = []
+    steps = torch.arange(x.shape[1], device=x.device)
+    for i, n in enumerate(lens):
+        rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))
+    return torch.stack(rows)"""
 _COUNTED = """if lens is None:
         lens = (x != 0).sum(1)
     return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
@@ -129,6 +140,13 @@ class RowsToMask(Codemod):
             at="lens.tolist()",
             facts={**_FACTS, "x != 0": tensor(3, 5, 2, dtype="torch.bool")},
             title="means in a comprehension",
+        ),
+        Example(
+            _SOURCE.format(_LIST),
+            _SOURCE.format(_LIST_AFTER),
+            at="lens.tolist()",
+            facts={**_FACTS, "x != 0": tensor(3, 5, 2, dtype="torch.bool")},
+            title="what counts, in a loop",
         ),
         Example(
             _SOURCE.format(_COUNTED),
@@ -334,7 +352,9 @@ class _Rows:
         if isinstance(holder, cst.Attribute):
             called = isinstance(outer, cst.Call) and outer.func is holder
             return called and holder.attr.value in MUTATING_METHODS
-        return isinstance(holder, cst.Subscript) and isinstance(outer, cst.AssignTarget)
+        if isinstance(holder, cst.Subscript) and holder.value is place:
+            return isinstance(outer, cst.AssignTarget)
+        return True
 
     def _is_used_up(self) -> bool:
         """Whether all rows are computed where they are written: a generator may wait."""
@@ -551,7 +571,13 @@ class _Rows:
                     name == lengths
                 ):
                     found.append(node)
-        mutated = activity(function.body).mutates
+        effects = self.values.effects(function.body)
+        mutated = effects.mutates
+        for node in walk(function.body):
+            if isinstance(node, cst.Call) and code(node) in effects.unknown:
+                given = {arg.value.value for arg in node.args if isinstance(arg.value, cst.Name)}
+                if lengths in given:
+                    return False  # unknown code may take something off
         if lengths in _without(function.body, set(found)) or any(
             self._may_share(name, function.body) for name in mutated
         ):

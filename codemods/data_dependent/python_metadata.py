@@ -244,7 +244,7 @@ class PythonMetadata(Codemod):
                 (
                     "for h, w in shapes:\n                        h -= 1\n"
                     "                    return parts",
-                    "the tensor is changed",
+                    "a number is changed, and the tensor with it",
                 ),
             )
         ),
