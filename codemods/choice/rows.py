@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import MUTATING_METHODS, activity
 from gbfix.analysis.build import comments_in
-from gbfix.analysis.liveness import live_after
+from gbfix.analysis.liveness import live_after, live_before
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Fact
 
 from ..control_flow.values import Values
 
@@ -58,6 +59,27 @@ _EACH_AFTER = """lens = (x != 0).sum(1)
     return torch.stack([torch.where((steps < n)[:, None], x[i], 0).sum(dim=0)\
  / (steps < n).sum() for i, n in enumerate(lens)])"""
 
+_LIST = """lens = (x != 0).sum(1)
+    rows = []
+    for i, n in enumerate(lens.tolist()):
+        rows.append(x[i, :n].sum(0))
+    return torch.stack(rows)"""
+_LIST_AFTER = """lens = (x != 0).sum(1)
+    rows = []
+    steps = torch.arange(x.shape[1], device=x.device)
+    for i, n in enumerate(lens):
+        rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))
+    return torch.stack(rows)"""
+_COUNTED = """if lens is None:
+        lens = (x != 0).sum(1)
+    return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
+_COUNTED_AFTER = """if lens is None:
+        lens = (x != 0).sum(1)
+    steps = torch.arange(x.shape[1], device=x.device)
+    stops = torch.where(lens < 0, lens.long() + x.shape[1], lens)
+    return torch.stack([torch.where((steps < n)[:, None], x[i], 0).sum(dim=0)\
+ / (steps < n).sum() for i, n in enumerate(stops)])"""
+
 
 class RowsToMask(Codemod):
     """*What it does.*  Keeps the length at which a row is cut a tensor, and masks the whole row:
@@ -77,10 +99,13 @@ class RowsToMask(Codemod):
 
     *Fix safety.*  Safe: the same elements, in the same order, and zeros between them.  Negative
     lengths count from the end, as Python counts them; that part is left out where the length
-    surely counts something.
+    surely counts something.  Lengths of narrow types are counted from the end as int64.
 
     *Refuses.*  Maxima (they fail for an empty row), slices that are kept as they are, steps in
-    slices, other uses of the number.
+    slices, other uses of the number; numbers, rows and places that are bound a second time;
+    statements that may change the lengths (or a tensor of the same type, which may be a view of
+    them); generators that are not used up on the spot; means of half precision, where a sum may
+    be too large.
     """
 
     name = "rows-to-mask"
@@ -116,6 +141,24 @@ class RowsToMask(Codemod):
             facts={**_FACTS, "x != 0": tensor(3, 5, 2, dtype="torch.bool")},
             title="means in a comprehension",
         ),
+        Example(
+            _SOURCE.format(_LIST),
+            _SOURCE.format(_LIST_AFTER),
+            at="lens.tolist()",
+            facts={**_FACTS, "x != 0": tensor(3, 5, 2, dtype="torch.bool")},
+            title="what counts, in a loop",
+        ),
+        Example(
+            _SOURCE.format(_COUNTED),
+            _SOURCE.format(_COUNTED_AFTER),
+            at="lens.tolist()",
+            facts={
+                **_FACTS,
+                "lens": tensor(3, dtype="torch.int16"),
+                "x != 0": tensor(3, 5, 2, dtype="torch.bool"),
+            },
+            title="lengths that are given or counted, of a narrow type",
+        ),
     )
     near_misses = tuple(
         NearMiss(_SOURCE.format(_LOOP.replace("x[i, :n].sum(0)", other)), at=at, why=why,
@@ -126,6 +169,35 @@ class RowsToMask(Codemod):
             ("x[i, :n:2].sum(0)", "a step", "lens[i].item()"),
             ("x[i, :n].sum(0) * list(range(n))[0]", "another use", "lens[i].item()"),
             ("x[i, :n].sum(0, keepdim=True)", "another argument", "lens[i].item()"),
+            ("x[i, :n].sum(0))\n        n = -1\n        rows.append(x[i, :n].sum(0)",
+             "a number of Python's too", "lens[i].item()"),
+            ("x[i, :n].sum(0) if i < 8 else x[(i := 0), :n].sum(0) / n",
+             "another place by then", "lens[i].item()"),
+            ("x[i, :n].sum(0))\n        view.clamp_(max=9", "a view of the lengths is changed",
+             "lens[i].item()"),
+            ("x[i, :n].sum(0))\n        capped(lens", "unknown code may change the lengths",
+             "lens[i].item()"),
+            ("x[i, :n].sum(0) + lens[0] * n", "whole numbers of another type",
+             "lens[i].item()"),
+        )
+    ) + tuple(
+        NearMiss(_SOURCE.format(text), at=at, why=why, facts={**_FACTS, **facts})
+        for text, why, at, facts in (
+            (_LOOP.replace("rows = []", "rows, n = [], -1").replace(
+                "n = lens[i].item()  # valid", "if i < 8: n = lens[i].item()"),
+             "the number is one of Python's in the first rows", "lens[i].item()", {}),
+            (_LOOP.replace(".sum(0)", ".mean(0)"), "sums of half precision may be too large",
+             "lens[i].item()", {"x[i, :n]": tensor(None, 2, dtype="torch.float16")}),
+            (_STORE, "the lengths may be a view of what is written", "lens[b]",
+             {"x": tensor(3, 5, 2, dtype="torch.int64"), "x.clone()": tensor(
+                 3, 5, 2, dtype="torch.int64")}),
+            (_EACH.replace("torch.stack([", "(").replace("])", ")"), "used up later",
+             "lens.tolist()", {}),
+            (_EACH.replace("return ", "return change(lens), "), "something else comes first",
+             "lens.tolist()", {}),
+            ("for row, n in zip(x, lens.tolist()):\n        row = row[1:]\n"
+             "        x = row[:n].sum(0)", "a part of the row", "lens.tolist()",
+             {"row[:n]": tensor(None, 2)}),
         )
     )  # fmt: skip
 
@@ -145,6 +217,11 @@ class RowsToMask(Codemod):
 _NEUTRAL = {"sum": "0", "prod": "1", "any": "False", "all": "True", "mean": "0"}
 _COUNTS = words("count_nonzero argmax argmin bincount")
 _INTEGERS = words("torch.int64 torch.int32 torch.int16 torch.uint8 torch.int8")
+_NARROW = words("torch.int16 torch.uint8 torch.int8")
+_WIDE_FLOATS = words("torch.float32 torch.float64")
+_FLOATS = _WIDE_FLOATS | words("torch.float16 torch.bfloat16")
+#: Calls that use up a generator before anything else happens.
+_CONSUMERS = words("list tuple set sum")
 
 
 class _NotSo(Exception):
@@ -175,6 +252,11 @@ class _Rows:
         self.replaced: dict[cst.CSTNode, cst.BaseExpression] = {}
         self.handled: set[cst.CSTNode] = set()
         self.sized: set[str] = set()
+        #: The names that were so bound, one for each time, and the lines that bind nothing else.
+        self.bound: list[str] = []
+        self.understood: set[cst.CSTNode] = set()
+        #: What is known of the lengths, by their texts.
+        self.facts: dict[str, Fact | None] = {}
         #: Names of rows, and what the loop takes them from; the text of each number's place.
         self.rows: dict[str, str] = {}
         self.places: dict[str, str] = {}
@@ -191,6 +273,7 @@ class _Rows:
     def _lengths(self, node: cst.BaseExpression, *, upper: bool = True) -> str:
         """The text of the lengths, counted from the front."""
         text = code(node)
+        self.facts[text] = self.values.fact(node)
         if self._counts(text):
             return text
         if text not in self.counted:
@@ -206,12 +289,11 @@ class _Rows:
             return None
         if not self.sized or len(self.sized) > 1:
             return None
-        changed = self.values.effects(body).mutates | activity(body).writes
-        if changed & set(self.numbers.values()):
-            return None
         function = self.site.function
         assert function is not None
         statement = self.site.statement_of(self.loop)
+        if not self._is_left_alone(statement) or not self._is_used_up():
+            return None
         if isinstance(self.loop, cst.For) and set(self.numbers) & live_after(function, self.loop):
             return None
         (base,) = self.sized
@@ -222,7 +304,7 @@ class _Rows:
             cst.parse_statement(f"{self.steps} = {self.torch}.arange({base}, device={device})"),
             *(
                 cst.parse_statement(
-                    f"{name} = {self.torch}.where({lens} < 0, {lens} + {base}, {lens})"
+                    f"{name} = {self.torch}.where({lens} < 0, {self._wide(lens)} + {base}, {lens})"
                 )
                 for lens, name in self.counted.items()
             ),
@@ -233,6 +315,60 @@ class _Rows:
             edit.add_import("torch")
         notes = ["Whole rows are computed with, whatever their lengths."]
         return edit.rewrite("mask the rows, and keep their lengths tensors", notes=notes, rank=18)
+
+    # -- what the statement changes ------------------------------------------------------------
+
+    def _is_left_alone(self, statement: cst.CSTNode) -> bool:
+        """Whether the statement, which now reads all lengths at its start, leaves them alone."""
+        effects, does = self.values.effects(statement), activity(statement)
+        over = self.loop.iter if isinstance(self.loop, cst.For) else self.loop.for_in.iter
+        # `enumerate` and `zip` run nothing; what stands in them counts by itself.
+        harmless = isinstance(over, cst.Call) and code(over.func) in ("enumerate", "zip")
+        unknown = set(effects.unknown) - ({code(over)} if harmless else set())
+        if effects.mutates_unknown or unknown or does.attribute_writes:
+            return False
+        names = {name for text in self.facts for name in _names(cst.parse_expression(text))}
+        if names & (effects.mutates | does.writes):
+            return False
+        return not any(self._may_share(name, statement) for name in effects.mutates)
+
+    def _may_share(self, name: str, where: cst.CSTNode) -> bool:
+        """Whether to change what a name holds may change lengths, under another name for them.
+
+        A tensor of another type shares no memory with them, and a list that is only added to
+        leaves alone what it holds.
+        """
+        types = {fact.dtype for fact in self.facts.values() if fact is not None}
+        places = [n for n in walk(where) if isinstance(n, cst.Name) and n.value == name]
+        known = [self.values.fact(place) for place in places]
+        if known and all(fact is not None and fact.is_tensor for fact in known):
+            return any(fact is None or fact.dtype is None or fact.dtype in types for fact in known)
+        held = self.values.is_tensor_name(name)
+        return held or not all(map(self._is_container_change, places))
+
+    def _is_container_change(self, place: cst.Name) -> bool:
+        holder = self.site.parent(place)
+        outer = self.site.parent(holder) if holder is not None else None
+        if isinstance(holder, cst.Attribute):
+            called = isinstance(outer, cst.Call) and outer.func is holder
+            return called and holder.attr.value in MUTATING_METHODS
+        if isinstance(holder, cst.Subscript) and holder.value is place:
+            return isinstance(outer, cst.AssignTarget)
+        return True
+
+    def _is_used_up(self) -> bool:
+        """Whether all rows are computed where they are written: a generator may wait."""
+        if not isinstance(self.loop, cst.GeneratorExp):
+            return True
+        holder = self.site.parent(self.loop)
+        call = self.site.parent(holder) if isinstance(holder, cst.Arg) else None
+        return isinstance(call, cst.Call) and code(call.func) in _CONSUMERS
+
+    def _wide(self, lengths: str) -> str:
+        """Lengths of a type that holds every size: int16 would wrap around."""
+        fact = self.facts[lengths]
+        narrow = fact is None or fact.dtype in _NARROW
+        return f"{lengths}.long()" if narrow else lengths
 
     # -- numbers -----------------------------------------------------------------------------
 
@@ -245,7 +381,18 @@ class _Rows:
             self._iterated(self.loop.for_in.target, self.loop.for_in.iter)
         for node in walk(body):
             if isinstance(node, cst.Assign) and len(node.targets) == 1:
+                before = len(self.bound)
                 self._assigned(node.targets[0].target, node.value)
+                if activity(node).bound <= set(self.bound[before:]):
+                    self.understood.add(node)
+        # A number that is bound in another way too is not always an element of the lengths.
+        others = _without(body, self.understood)
+        if set(self.numbers) & others or len(set(self.bound)) < len(self.bound):
+            raise _NotSo
+        function = self.site.function
+        assert function is not None
+        if isinstance(self.loop, cst.For) and set(self.numbers) & live_before(function, self.loop):
+            raise _NotSo  # the first rows may be cut at what it was before
 
     def _iterated(self, target: cst.BaseAssignTargetExpression, value: cst.BaseExpression) -> None:
         match target, value:
@@ -268,9 +415,11 @@ class _Rows:
                 if self._is_lengths(inner):
                     self.replaced[over] = cst.parse_expression(self._lengths(inner))
                     self.numbers[name] = code(inner)
+                    self.bound.append(name)
             case cst.Name() if self._is_lengths(over):
                 self.replaced[over] = cst.parse_expression(self._lengths(over))
                 self.numbers[name] = code(over)
+                self.bound.append(name)
 
     def _is_lengths(self, node: cst.BaseExpression) -> bool:
         fact = self.values.fact(node)
@@ -287,6 +436,7 @@ class _Rows:
                 found = self._read(value)
                 if found is not None:
                     self.numbers[name] = code(found.value)
+                    self.bound.append(name)
                     self.places[name] = code(found)
                     base = cst.parse_expression(self._lengths(found.value))
                     self.replaced[value] = found.with_changes(value=base)
@@ -339,9 +489,29 @@ class _Rows:
             return False
         if holder.left not in self.replaced and not self.values.is_tensor(holder.left):
             return False
+        if isinstance(holder.operator, cst.Multiply) and not self._keeps_type(holder.left, lens):
+            return False
+        if (
+            _names(cst.parse_expression(place))
+            & activity(self.loop.body if isinstance(self.loop, cst.For) else self.loop.elt).bound
+        ):
+            return False  # by then, the index may be another one
         if lens in self.counted:
             self.replaced[node] = cst.parse_expression(place)
         return True
+
+    def _keeps_type(self, left: cst.BaseExpression, lengths: str) -> bool:
+        """Whether the product with a length as a tensor has the type of that with a number.
+
+        A number of Python's never changes the type of a tensor of numbers.  A tensor without
+        dimensions changes that of other whole numbers without dimensions.
+        """
+        fact, known = self.values.fact(left), self.facts[lengths]
+        if fact is not None and fact.dtype in _FLOATS:
+            return True
+        if left in self.replaced:  # sums of whole numbers are int64
+            return known is not None and known.dtype == "torch.int64"
+        return fact is not None and fact.dtype in _INTEGERS and bool(fact.shape)
 
     def _cut(self, node: cst.Subscript) -> _Cut | None:
         *first, last = node.slice
@@ -390,22 +560,42 @@ class _Rows:
         return code(node)
 
     def _counts(self, lengths: str) -> bool:
-        """Whether the function binds the lengths to what counts, and is never negative."""
+        """Whether the function binds the lengths to what counts only, and is never negative."""
         function = self.site.function
-        found = []
-        for node in walk(function) if function is not None else ():
+        if function is None or lengths in live_before(function, function.body):
+            return False  # what a caller gave may be read
+        found: list[cst.Assign] = []
+        for node in walk(function.body):
             match node:
                 case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]) if (
                     name == lengths
                 ):
-                    found.append(node.value)
-        match found:
+                    found.append(node)
+        effects = self.values.effects(function.body)
+        mutated = effects.mutates
+        for node in walk(function.body):
+            if isinstance(node, cst.Call) and code(node) in effects.unknown:
+                given = {arg.value.value for arg in node.args if isinstance(arg.value, cst.Name)}
+                if lengths in given:
+                    return False  # unknown code may take something off
+        if lengths in _without(function.body, set(found)) or any(
+            self._may_share(name, function.body) for name in mutated
+        ):
+            return False
+        match [line.value for line in found]:
             case [cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=method)))]:
                 fact = self.values.fact(inner)
                 return method in _COUNTS or (
                     method == "sum" and fact is not None and fact.dtype == "torch.bool"
                 )
         return False
+
+    def _is_half(self, node: cst.Subscript) -> bool:
+        local = self.site.locals_before(self.site.statement_of(self.loop))
+        whole = local.get(self.rows.get(code(node.value), ""))
+        facts = (self.values.fact(node), self.values.fact(node.value), whole)
+        dtypes = {fact.dtype for fact in facts if fact is not None and fact.dtype}
+        return not dtypes or not dtypes <= _WIDE_FLOATS
 
     def _mask(self, cut: _Cut) -> tuple[str, str]:
         """The mask of a cut row, with as many dimensions as the row, and with one."""
@@ -422,6 +612,9 @@ class _Rows:
     def _convert(self, node: cst.Subscript, cut: _Cut) -> None:
         size = f"{cut.base}.shape[{cut.depth}]"
         if cut.base in self.rows:
+            body = self.loop.body if isinstance(self.loop, cst.For) else self.loop.elt
+            if cut.base in activity(body).bound:
+                raise _NotSo  # a part of the row by then
             size = f"{self.rows[cut.base]}.shape[{cut.depth + 1}]"
         elif cut.base in activity(self.loop).bound:
             raise _NotSo
@@ -432,12 +625,12 @@ class _Rows:
         elif isinstance(parent, cst.Attribute) and isinstance(outer, cst.Call):
             if outer.func is not parent:
                 raise _NotSo
-            self._reduce(outer, parent.attr.value, outer.args, cut)
+            self._reduce(outer, parent.attr.value, outer.args, cut, node)
         elif isinstance(parent, cst.Arg) and isinstance(outer, cst.Call):
             called = resolve(self.site.module, outer.func) or ""
             if not called.startswith("torch.") or outer.args[0] is not parent:
                 raise _NotSo
-            self._reduce(outer, called.rpartition(".")[2], outer.args[1:], cut)
+            self._reduce(outer, called.rpartition(".")[2], outer.args[1:], cut, node)
         else:
             raise _NotSo
         self.sized.add(size)
@@ -457,8 +650,17 @@ class _Rows:
         text = f"{cut.row}.masked_fill_({mask}, {code(line.value)})"
         self.replaced[line] = cst.Expr(cst.parse_expression(text))  # type: ignore[assignment]
 
-    def _reduce(self, call: cst.Call, method: str, args: Sequence[cst.Arg], cut: _Cut) -> None:
+    def _reduce(
+        self,
+        call: cst.Call,
+        method: str,
+        args: Sequence[cst.Arg],
+        cut: _Cut,
+        node: cst.Subscript,
+    ) -> None:
         neutral = _NEUTRAL.get(method)
+        if method == "mean" and self._is_half(node):
+            raise _NotSo  # the sum may be too large where the mean is not
         given = [code(arg) for arg in args]
         over_rows = given in (["0"], ["dim=0"])
         if neutral is None or not (over_rows or (not given and cut.dims == 1) or (
@@ -471,6 +673,25 @@ class _Rows:
         if method == "mean":
             text += f" / {flat}.sum()"
         self.replaced[call] = cst.parse_expression(text)
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
+
+
+class _Without(cst.CSTTransformer):
+    def __init__(self, lines: set[cst.CSTNode]) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
+        return cst.Pass() if original_node in self.lines else updated_node
+
+
+def _without(block: cst.CSTNode, lines: set[cst.CSTNode]) -> frozenset[str]:
+    """The names that a block binds, but for some of its small statements."""
+    rest = block.visit(_Without(lines))
+    return activity(rest).bound if isinstance(rest, cst.CSTNode) else frozenset()
 
 
 def _root(text: str) -> str:

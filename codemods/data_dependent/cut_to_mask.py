@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
@@ -44,8 +45,9 @@ def _example(title: str, before: str, after: str, sums: str = "terms.sum(-1) * w
     )
 
 
-def _near_miss(why: str, cut: str = _CUT, sums: str = "terms.sum(-1)") -> NearMiss:
-    return NearMiss(_SOURCE.format(cut, sums), at="small.any()", why=why, facts=_FACTS)
+def _near_miss(why: str, cut: str = _CUT, sums: str = "terms.sum(-1)", first: str = "") -> NearMiss:
+    lines = f"{first}\n    {cut}" if first else cut
+    return NearMiss(_SOURCE.format(lines, sums), at="small.any()", why=why, facts=_FACTS)
 
 
 class CutToMask(Codemod):
@@ -57,7 +59,8 @@ class CutToMask(Codemod):
         terms = terms[..., :last]
     return terms.sum(-1)
     ```
-    becomes ``terms = terms.masked_fill(small.cumsum(0) > 0, 0)``, with the sum as it is.
+    becomes ``terms = terms.masked_fill(hit.cumsum(0) > 0, 0)``, with the sum as it is, where
+    ``hit`` is ``small``, padded or cut to the size of the dimension.
 
     *When it applies.*  What is cut is only summed up afterwards, along the dimension in which it
     was cut (or along all), and nothing else reads the place of the cut.
@@ -65,7 +68,10 @@ class CutToMask(Codemod):
     *Fix safety.*  Safe: what is cut off counts nothing, and gets no gradient, whatever it holds.
     Sums are the same up to their order.
 
-    *Refuses.*  Other uses of what is cut: a mean divides by its length, and so on.
+    The mask may be shorter or longer than what is cut.
+
+    *Refuses.*  Other uses of what is cut: a mean divides by its length, and so on.  Names that a
+    nested function uses too, whenever that is called.
     """
 
     name = "cut-to-mask"
@@ -80,18 +86,21 @@ class CutToMask(Codemod):
         _example(
             "the last dimension",
             _CUT,
-            "terms = terms.masked_fill(small[: terms.shape[-1]].cumsum(0) > 0, 0)",
+            "hit = torch.nn.functional.pad(small, (0, terms.shape[-1] - small.shape[0]))\n"
+            "    terms = terms.masked_fill(hit.cumsum(0) > 0, 0)",
         ),
         _example(
             "rows",
             "if small.any():\n        terms = terms[: small.nonzero()[0].item()]",
-            "terms = terms.masked_fill((small[: terms.shape[0]].cumsum(0) > 0)[:, None], 0)",
+            "hit = torch.nn.functional.pad(small, (0, terms.shape[0] - small.shape[0]))\n"
+            "    terms = terms.masked_fill((hit.cumsum(0) > 0)[:, None], 0)",
             "terms.sum(dim=0)",
         ),
         _example(
             "the largest",
             _CUT.replace("torch.where(small)[0][0].item()", "int(small.int().argmax())"),
-            "terms = terms.masked_fill(small[: terms.shape[-1]].cumsum(0) > 0, 0)",
+            "hit = torch.nn.functional.pad(small, (0, terms.shape[-1] - small.shape[0]))\n"
+            "    terms = terms.masked_fill(hit.cumsum(0) > 0, 0)",
             "torch.sum(terms)",
         ),
     )
@@ -101,6 +110,7 @@ class CutToMask(Codemod):
         _near_miss("another dimension is summed up", sums="terms.sum(0)"),
         _near_miss("a result of its own", sums="terms"),
         _near_miss("its size is asked for", sums="terms.sum(-1) / terms.shape[-1]"),
+        _near_miss("a closure sees all of it", sums="terms.sum(-1)", first="mean = lambda: terms"),
         _near_miss("the last hit", _CUT.replace("[0][0]", "[0][-1]")),
         _near_miss("what is behind it stays", _CUT.replace(":last", "last:")),
         _near_miss("every other one", _CUT.replace(":last", ":last:2")),
@@ -124,7 +134,9 @@ class CutToMask(Codemod):
         span = site.span(choice)
         indent = site.source.splitlines()[span.line - 1][: span.column]
         newline = site.module.default_newline
-        splice.replace(choice, f"{newline}{indent}".join(_zeros(site, cut, mask) for cut in cuts))
+        taken = names_in(site.module)
+        lines = [line for cut in cuts for line in _zeros(site, cut, mask, taken)]
+        splice.replace(choice, f"{newline}{indent}".join(lines))
         yield splice.rewrite("put zeros where the tensor was cut off", rank=11)
 
 
@@ -219,8 +231,21 @@ def _is_summed(site: Site, choice: cst.If, cut: _Cut) -> bool:
     block = site.block_of(choice)
     if not any(line is choice for line in block) or _is_in_loop(site, choice):
         return False
-    behind = [p for p in site.places_of(cut.name, site.function) if site.span(p).line > end]
+    places = list(site.places_of(cut.name, site.function))
+    if any(_is_nested(site, place) for place in places):
+        return False
+    behind = [place for place in places if site.span(place).line > end]
     return bool(behind) and all(_sums(site, place, cut) for place in behind)
+
+
+def _is_nested(site: Site, node: cst.CSTNode) -> bool:
+    """Whether it stands in a function or class in the function, which may read it at any time."""
+    for parent in site.ancestors(node):
+        if parent is site.function:
+            return False
+        if isinstance(parent, cst.FunctionDef | cst.Lambda | cst.ClassDef | cst.GeneratorExp):
+            return True
+    return False
 
 
 def _is_in_loop(site: Site, node: cst.CSTNode) -> bool:
@@ -250,11 +275,15 @@ def _sums(site: Site, place: cst.Name, cut: _Cut) -> bool:
     return False
 
 
-def _zeros(site: Site, cut: _Cut, mask: cst.Name) -> str:
-    """The mask goes no further than the tensor: beyond its end, nothing is cut."""
+def _zeros(site: Site, cut: _Cut, mask: cst.Name, taken: set[str]) -> list[str]:
+    """The mask is made as long as the tensor: beyond its end there is no hit, and no cut."""
     number = -1 if cut.dim == cut.dims - 1 and cut.dims > 1 else cut.dim
-    gone = f"{mask.value}[: {cut.name}.shape[{number}]].cumsum(0) > 0"
+    hit = fresh("hit", taken)
+    taken.add(hit)
+    size = f"{cut.name}.shape[{number}] - {mask.value}.shape[0]"
+    padded = f"{torch_name(site)}.nn.functional.pad({mask.value}, (0, {size}))"
+    gone = f"{hit}.cumsum(0) > 0"
     more = cut.dims - 1 - cut.dim
     if more:
         gone = f"({gone})[:, {', '.join(['None'] * more)}]"
-    return f"{cut.name} = {cut.name}.masked_fill({gone}, 0)"
+    return [f"{hit} = {padded}", f"{cut.name} = {cut.name}.masked_fill({gone}, 0)"]

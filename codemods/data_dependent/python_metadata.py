@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
-from gbfix.analysis.names import names_in
+from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
-from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
@@ -30,10 +30,12 @@ class PythonMetadata(Codemod):
     size = torch.tensor(x.shape[-2:])
     h, w = size.tolist()
     ```
-    becomes ``h, w = x.shape[-2:]``.  Where another function loops over such a tensor, the call
-    passes the list: ``attend(value, shapes)`` becomes ``attend(value, shapes_list)``.  A flag
-    that is kept as ``state["mode"] = torch.tensor(1 if x.ndim == 2 else 2)`` and read as
-    ``state["mode"].item()`` is kept as the Python number.
+    becomes ``size_list = x.shape[-2:]``, ``size = torch.tensor(size_list)`` and
+    ``h, w = size_list``: the numbers are kept where the tensor is made.  Where another function
+    loops over such a tensor, the call passes the list: ``attend(value, shapes)`` becomes
+    ``attend(value, shapes_list)``.  A flag that is kept as
+    ``state["mode"] = torch.tensor(1 if x.ndim == 2 else 2)`` and read as ``state["mode"].item()``
+    is kept as the Python number.
 
     *When it applies.*  The tensor is made of sizes, lengths and literals by the text, is not
     changed, and what reads it wants Python numbers.
@@ -43,7 +45,11 @@ class PythonMetadata(Codemod):
     names the entry.
 
     *Refuses.*  Numbers that come from tensors, tensors of floats, names that are bound again, and
-    entries that are named anywhere else.
+    entries that are named anywhere else.  Numbers of callers without the annotation ``int``.
+    Tensors of which a view or another name may be changed first.  Functions that do more with the
+    numbers of a list than whole numbers of Python's and of tensors have in common: they divide
+    differently, and ``h -= 1`` changes a tensor.  Entries where the file goes through all entries
+    of a dict, or makes up keys.
     """
 
     name = "python-metadata"
@@ -71,8 +77,9 @@ class PythonMetadata(Codemod):
 
 
             def f(x):
-                size = torch.tensor(x.shape[-2:])
-                h, w = x.shape[-2:]
+                size_list = x.shape[-2:]
+                size = torch.tensor(size_list)
+                h, w = size_list
                 return x.view(-1, h * w), size
             """,
             at="size.tolist()",
@@ -187,6 +194,80 @@ class PythonMetadata(Codemod):
             import torch
 
 
+            def f(x):
+                size = torch.tensor(x.shape)
+                rows = size[:1]
+                rows.clamp_(max=8)
+                h, w = size.tolist()
+                return x.view(h, w)
+            """,
+            at="size.tolist()",
+            why="a view of the tensor is changed",
+        ),
+        NearMiss(
+            """
+            import torch
+
+
+            def f(x, times):
+                size = torch.tensor([len(x), times], dtype=torch.long)
+                h, n = size.tolist()
+                return x.view(h, -1) * n
+            """,
+            at="size.tolist()",
+            why="other callers may give a float, which the tensor cuts off",
+            facts={"times": scalar(3)},
+        ),
+        *(
+            NearMiss(
+                f"""
+                import torch
+
+
+                def attend(value, shapes):
+                    parts = value.split([h * w for h, w in shapes])
+                    {lines}
+
+
+                def f(maps):
+                    shapes = torch.tensor([m.shape[-2:] for m in maps])
+                    return attend(torch.cat([m.flatten() for m in maps]), shapes)
+                """,
+                at="value.split([h * w for h, w in shapes])",
+                code="GB0033",
+                why=why,
+                facts={"shapes": tensor(2, 2, dtype="torch.int64")},
+            )
+            for lines, why in (
+                ("return parts[0] * sum(h / w for h, w in shapes)", "ratios of tensors"),
+                ("return parts[0] * helper([h for h, w in shapes])", "another function's"),
+                (
+                    "for h, w in shapes:\n                        h -= 1\n"
+                    "                    return parts",
+                    "a number is changed, and the tensor with it",
+                ),
+            )
+        ),
+        NearMiss(
+            """
+            import torch
+
+
+            def prepare(state):
+                state["mode"] = torch.tensor(1 if state["x"].ndim == 2 else 2)
+
+
+            def mode(state):
+                return int(state["mode"].item()) + sum(v.ndim for v in state.values())
+            """,
+            at='state["mode"].item()',
+            why="the entry is seen without its name",
+        ),
+        NearMiss(
+            """
+            import torch
+
+
             def prepare(state):
                 state["mode"] = torch.tensor(1 if state["x"].ndim == 2 else 2)
 
@@ -213,12 +294,40 @@ class PythonMetadata(Codemod):
 # -- read back in the same function ----------------------------------------------------------------
 
 
+class _Beside:
+    """Names for what tensors were made of, bound on the line above each."""
+
+    def __init__(self, site: Site, splice: Splice) -> None:
+        self.site = site
+        self.splice = splice
+        self.taken = names_in(site.module)
+        self.names: dict[cst.CSTNode, str] = {}
+
+    def name(self, function: cst.FunctionDef, tensor_name: str, made: cst.Call) -> str:
+        source = made.args[0].value
+        if isinstance(source, cst.Integer):
+            return code(source)
+        if source not in self.names:
+            wish = f"{tensor_name}_{'value' if _is_single(source) else 'list'}"
+            self.names[source] = fresh(wish, self.taken)
+            self.taken.add(self.names[source])
+            binding = _only_binding(self.site, function, tensor_name)
+            assert binding is not None
+            text = f"{self.names[source]} = {self.splice.source_of(source)}"
+            self.splice.insert_line_before(
+                self.site.statement_of(binding), text, above_comments=False
+            )
+            self.splice.replace(source, self.names[source])
+        return self.names[source]
+
+
 def _same_function(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     splice = Splice(site)
+    beside = _Beside(site, splice)
     names: list[str] = []
     needs_math = False
     for node in walk(function.body):
-        read = _read_back(site, function, node)
+        read = _read_back(site, function, node, beside)
         if read is None:
             continue
         name, text = read
@@ -249,7 +358,9 @@ def _first_import(site: Site) -> int:
     return 1
 
 
-def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tuple[str, str] | None:
+def _read_back(
+    site: Site, function: cst.FunctionDef, node: cst.CSTNode, beside: _Beside
+) -> tuple[str, str] | None:
     """The name of the tensor that an expression reads, and the same numbers in Python."""
     match node:
         case cst.Call(func=cst.Attribute(value=base, attr=cst.Name("item" | "tolist")), args=[]):
@@ -258,7 +369,7 @@ def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tupl
             pass
         case _:
             return None
-    reduced = _reduced_sizes(site, function, base)
+    reduced = _reduced_sizes(site, function, base, beside)
     if reduced is not None:
         return reduced
     index = ""
@@ -275,17 +386,16 @@ def _read_back(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> tupl
     is_list = isinstance(node, cst.Call) and code(node.func).endswith("tolist")
     if is_list == bool(index) or (not is_list and not index and not _is_single(source)):
         return None
-    text = code(source)
+    if index and isinstance(source, cst.List | cst.Tuple):
+        place = int(index[1:-1])
+        if not -len(source.elements) <= place < len(source.elements):
+            return None
+    text = beside.name(function, base.value, made)
     if is_list:
         holder = site.parent(node)
         return base.value, text if isinstance(holder, cst.Assign) and isinstance(
             holder.targets[0].target, cst.Tuple
         ) else f"list({text})"
-    if index and isinstance(source, cst.List | cst.Tuple):
-        place = int(index[1:-1])
-        if not -len(source.elements) <= place < len(source.elements):
-            return None
-        return base.value, code(source.elements[place].value)
     return base.value, f"{text}{index}"
 
 
@@ -293,7 +403,7 @@ _REDUCTIONS = {"prod": "math.prod", "sum": "sum", "max": "max", "min": "min"}
 
 
 def _reduced_sizes(
-    site: Site, function: cst.FunctionDef, node: cst.BaseExpression
+    site: Site, function: cst.FunctionDef, node: cst.BaseExpression, beside: _Beside
 ) -> tuple[str, str] | None:
     """``torch.tensor(x.shape).prod()`` is ``math.prod(x.shape)``."""
     match node:
@@ -317,7 +427,11 @@ def _reduced_sizes(
         return None
     if isinstance(made.args[0].value, cst.Integer | cst.Name):
         return None
-    return name, f"{_REDUCTIONS[attr.value]}({code(made.args[0].value)})"
+    if isinstance(base, cst.Name):
+        text = beside.name(function, name, made)
+    else:
+        text = code(made.args[0].value)
+    return name, f"{_REDUCTIONS[attr.value]}({text})"
 
 
 def _made_here(site: Site, made: cst.Call) -> cst.Call | None:
@@ -368,7 +482,46 @@ def _made(site: Site, function: cst.FunctionDef, use: cst.Name) -> cst.Call | No
     }
     if parameters & _names(source) & does.writes:
         return None
-    return made
+    line = site.statement_of(assign)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    return made if _is_left_alone(site, function, assign, use) else None
+
+
+def _is_left_alone(
+    site: Site, function: cst.FunctionDef, assign: cst.Assign, use: cst.Name
+) -> bool:
+    """Whether a tensor surely holds at a use what it was made of: no view of it was changed."""
+    loops = [
+        loop
+        for loop in site.ancestors(use)
+        if isinstance(loop, cst.For | cst.While) and not any(n is assign for n in walk(loop))
+    ]
+    again = {id(node) for loop in loops for node in walk(loop)}
+    end = site.span(use)
+    for place in site.places_of(use.value, function):
+        span = site.span(place)
+        first = (span.line, span.column) < (end.line, end.column) or id(place) in again
+        if first and place is not assign.targets[0].target and not _only_read(site, place):
+            return False
+    return True
+
+
+_READS = words("shape device dtype ndim item tolist size dim numel prod sum max min clone")
+
+
+def _only_read(site: Site, place: cst.Name) -> bool:
+    """Whether a use gives no view of a tensor to anything that may change it."""
+    node: cst.CSTNode = place
+    holder = site.parent(node)
+    if isinstance(holder, cst.Subscript) and holder.value is node:
+        node, holder = holder, site.parent(holder)
+    if isinstance(holder, cst.Attribute):
+        return holder.attr.value in _READS
+    if isinstance(holder, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget):
+        return True
+    call = site.parent(holder) if isinstance(holder, cst.Arg) else None
+    return isinstance(call, cst.Call) and code(call.func) in ("int", "len", "float", "bool")
 
 
 def _only_binding(site: Site, function: cst.FunctionDef, name: str) -> cst.Assign | None:
@@ -408,7 +561,8 @@ def _is_static(site: Site, node: cst.BaseExpression, bound: frozenset[str] = fro
             if value in ("True", "False") or value in bound:
                 return True
             fact = site.fact(node)
-            return fact is not None and fact.kind in ("int", "bool")
+            whole = fact is not None and fact.kind in ("int", "bool")
+            return whole and _is_whole(site, node, bound)
         case cst.Attribute(attr=attr):
             return attr.value in _STATIC_ATTRIBUTES
         case cst.Subscript(value=base):
@@ -434,6 +588,29 @@ def _is_static(site: Site, node: cst.BaseExpression, bound: frozenset[str] = fro
             return attr.value in _STATIC_METHODS
         case cst.Call(func=cst.Name(value=value)):
             return value == "len"
+    return False
+
+
+def _is_whole(site: Site, node: cst.Name, bound: frozenset[str]) -> bool:
+    """Whether a name holds a whole number in every call, by the text: others may give a float."""
+    function, name = site.function_of(node), node.value
+    if function is None or not _bound_once(site, function, name):
+        return False
+    for param in params_of(function.params):
+        if param.name.value == name:
+            annotation = param.annotation
+            return annotation is not None and code(annotation.annotation) in ("int", "bool")
+    for line in walk(function.body):
+        match line:
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value) if (
+                name in _names(target)
+            ):
+                plain = isinstance(target, cst.Name | cst.Tuple | cst.List)
+                return plain and _is_static(site, value, bound | {name})
+            case cst.For(target=cst.Name(), iter=cst.Call(func=cst.Name("range"))) if (
+                name in _names(line.target)
+            ):
+                return True
     return False
 
 
@@ -531,16 +708,127 @@ def _only_looped(site: Site, function: cst.FunctionDef, parameter: str) -> bool:
 
 def _only_counted(site: Site, function: cst.FunctionDef, target: cst.BaseExpression) -> bool:
     """Whether what a loop binds goes through arithmetic and sizes: no methods of tensors."""
-    for name in _names(target):
-        for node in site.places_of(name, function.body):
-            holder = site.parent(node)
-            if isinstance(holder, cst.Attribute):
-                fact = site.fact(node)
-                if fact is None or (fact.dtype or "") in _LONG:
-                    return False
-            if isinstance(holder, cst.Return | cst.FormattedStringExpression | cst.AssignTarget):
+    counted = _Counted(site, function)
+    return all(counted.name(name) for name in _names(target))
+
+
+_SHARED_OPERATORS = cst.Add | cst.Subtract | cst.Multiply | cst.FloorDivide
+_KEEPERS = words("append extend insert add update setdefault")
+_TAKERS = words("int float bool range slice len zip enumerate tuple list")
+
+
+class _Counted:
+    """What is done with numbers that are tensors now, and shall be Python's: the same of both?
+
+    Both add, multiply and divide down alike.  A ratio of tensors has the precision of a tensor,
+    and is infinite where Python raises an error; ``h -= 1`` changes the tensor that is looped over.
+    """
+
+    def __init__(self, site: Site, function: cst.FunctionDef) -> None:
+        self.site = site
+        self.function = function
+        self.names: set[str] = set()
+
+    def name(self, name: str) -> bool:
+        if name in self.names:
+            return True
+        self.names.add(name)
+        places = self.site.places_of(name, self.function.body)
+        return all(self.place(node) for node in places)
+
+    def place(self, node: cst.Name) -> bool:
+        holder = self.site.parent(node)
+        if isinstance(holder, cst.AssignTarget):
+            return False  # bound to something else, too
+        if isinstance(holder, cst.AugAssign) and holder.target is node:
+            return False  # in place
+        fact = self.site.fact(node)
+        if isinstance(holder, cst.Attribute):
+            return fact is not None and (fact.dtype or "") not in _LONG
+        # What stands beside a number in the loop: the tensor that is worked on.
+        if fact is not None and (fact.dtype or "torch.int64") not in _LONG:
+            return True
+        return self.value(node)
+
+    def derived(self, name: str) -> bool:
+        """The same of a name that sums and products of the numbers are bound to."""
+        if name in self.names:
+            return True
+        self.names.add(name)
+        for node in self.site.places_of(name, self.function.body):
+            holder = self.site.parent(node)
+            if isinstance(holder, cst.AssignTarget) or getattr(holder, "target", None) is node:
+                continue
+            if not self.value(node):
                 return False
-    return True
+        return True
+
+    def value(self, node: cst.BaseExpression) -> bool:
+        """Whether what happens to a number next is the same for both."""
+        holder = self.site.parent(node)
+        match holder:
+            case cst.BinaryOperation(operator=operator):
+                other = holder.right if holder.left is node else holder.left
+                if not isinstance(operator, _SHARED_OPERATORS):
+                    return False
+                # Halves are exact in every precision, other fractions are not.
+                if isinstance(other, cst.Float) and (2 * other.evaluated_value) % 1:
+                    return False
+                fact = self.site.fact(other)
+                if fact is not None and fact.is_tensor and (fact.dtype or "") not in _LONG:
+                    return True  # a tensor either way
+                return self.value(holder)
+            case cst.UnaryOperation(operator=cst.Minus()) | cst.BooleanOperation():
+                return self.value(holder)
+            case cst.IfExp() if holder.test is not node:
+                return self.value(holder)
+            case cst.Subscript() | cst.ListComp() | cst.GeneratorExp() | cst.Tuple() | cst.List():
+                return self.value(holder)
+            case cst.Element():
+                container = self.site.parent(holder)
+                return isinstance(container, cst.Tuple | cst.List) and self.value(container)
+            case cst.Comparison():
+                return self.tested(holder)
+            case cst.ComparisonTarget():
+                test = self.site.parent(holder)
+                return isinstance(test, cst.Comparison) and self.tested(test)
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
+                return self.derived(name)
+            case cst.AugAssign(target=cst.Name(name), operator=cst.AddAssign()):
+                return self.derived(name)
+            case cst.For() | cst.CompFor():
+                return all(self.name(name) for name in _names(holder.target))
+            case cst.Arg():
+                call = self.site.parent(holder)
+                return isinstance(call, cst.Call) and self.called(call)
+        return isinstance(holder, cst.Index | cst.Slice | cst.If | cst.IfExp | cst.While)
+
+    def tested(self, test: cst.Comparison) -> bool:
+        """Whether a comparison is only asked for its truth."""
+        asker = self.site.parent(test)
+        if isinstance(asker, cst.UnaryOperation):
+            return isinstance(asker.operator, cst.Not)
+        return isinstance(
+            asker,
+            cst.If | cst.IfExp | cst.While | cst.CompIf | cst.BooleanOperation | cst.Assert,
+        )
+
+    def called(self, call: cst.Call) -> bool:
+        """Whether a call takes a number of Python's for a tensor of one number."""
+        if isinstance(call.func, cst.Name) and call.func.value in ("sum", "max", "min", "abs"):
+            return self.value(call)
+        if isinstance(call.func, cst.Name) and call.func.value in _TAKERS:
+            return True
+        if (resolve(self.site.module, call.func) or "").startswith("torch."):
+            return True
+        if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
+            fact = self.site.fact(call.func.value)
+            bound = call.func.value.value in activity(self.function.body).bound | {
+                param.name.value for param in params_of(self.function.params)
+            }
+            tensors = bound and (fact is None or fact.is_tensor)
+            return tensors and call.func.attr.value not in _KEEPERS
+        return False
 
 
 def _calls_of(site: Site, function: cst.FunctionDef) -> Iterator[cst.Call]:
@@ -591,6 +879,8 @@ def _flag(site: Site, function: cst.FunctionDef) -> Rewrite | None:
                 writes.append((node, made))
     if len(writes) != 1 or mentions != len(reads) + 1 or not _only_here(site, key):
         return None
+    if _goes_through_entries(site):
+        return None
     (_, made), splice = writes[0], Splice(site)
     if len(made.args) != 1 or not isinstance(made.args[0].value, cst.BaseExpression):
         return None
@@ -606,6 +896,39 @@ def _flag(site: Site, function: cst.FunctionDef) -> Rewrite | None:
         safety=Safety.SAFE,
         notes=(_ELSEWHERE,),
     )
+
+
+def _goes_through_entries(site: Site) -> bool:
+    """Whether the file may see an entry without its name: all entries, or a key that it makes."""
+    for node in walk(site.module):
+        match node:
+            case cst.Call(func=cst.Attribute(attr=cst.Name("values" | "items" | "keys"))):
+                return True
+            case cst.StarredDictElement() | cst.Arg(star="**"):
+                return True
+            case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=key))]):
+                if isinstance(key, cst.FormattedString | cst.ConcatenatedString):
+                    return True
+                fact = site.fact(key)
+                if (
+                    fact is not None
+                    and fact.kind == "str"
+                    and not isinstance(key, cst.SimpleString)
+                ):
+                    return True
+            case cst.BinaryOperation(left=left, right=right) if isinstance(
+                left, cst.SimpleString
+            ) or isinstance(right, cst.SimpleString):
+                return True
+            case (
+                cst.For(target=cst.Name(name), iter=cst.Name())
+                | cst.CompFor(target=cst.Name(name), iter=cst.Name())
+            ) if any(
+                isinstance(part, cst.Subscript) and code(part.slice[0].slice) == name
+                for part in walk(site.module)
+            ):
+                return True
+    return False
 
 
 def _only_here(site: Site, key: str) -> bool:

@@ -312,7 +312,9 @@ def _as_dtype(value: torch.Tensor, label: str) -> torch.Tensor:
     if label == "fraction":
         return value.float() + 0.75
     if label == "bytes":
-        return value.clamp(0, 255).to(torch.uint8)
+        # int8 cannot hold the bound.
+        wide = value.to(torch.int16) if value.dtype == torch.int8 else value
+        return wide.clamp(0, 255).to(torch.uint8)
     if label == "image":
         # All that the dtype can hold: what is compared with more than that must not wrap around.
         finite = torch.nan_to_num(value, nan=0.0, posinf=0.0, neginf=0.0).abs()

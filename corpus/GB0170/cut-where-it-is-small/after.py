@@ -4,7 +4,8 @@ import torch
 @torch.compile
 def discounted(factors, gains):
     negligible = factors < 1e-4
-    gains = gains.masked_fill(negligible[: gains.shape[-1]].cumsum(0) > 0, 0)
+    hit = torch.nn.functional.pad(negligible, (0, gains.shape[-1] - negligible.shape[0]))
+    gains = gains.masked_fill(hit.cumsum(0) > 0, 0)
     return gains.sum(dim=1)
 
 
