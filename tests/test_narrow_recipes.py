@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from codemods.api.tensor_names import OF_TENSORS
 from codemods.recipes.call_form import CallForm
 from codemods.recipes.detached_input import DetachedInput
 from codemods.recipes.legacy_tensor import LegacyTensor
@@ -88,3 +89,9 @@ def test_a_detached_argument_is_only_computed_with(line: str, below: str, safety
     facts = {"pred": tensor(3), "target": tensor(3)}
     rewrite = proposed(DetachedInput(), source, "target.requires_grad = False", facts, "GB0206")
     assert rewrite.safety is safety
+
+
+def test_the_names_of_tensors_are_all_written_down() -> None:
+    torch = pytest.importorskip("torch")
+    found = {name for name in dir(torch.nn.Parameter) if not name.startswith("__")}
+    assert found <= OF_TENSORS
