@@ -8,24 +8,17 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis import torch_names
-from gbfix.analysis.activity import params_of
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.project import writers
 
 from .splice import Splice
+from .tensor_names import OF_TENSORS
 
 _BASES = ("torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter")
-_OF_TENSORS = frozenset(
-    {
-        *torch_names.TENSOR_ATTRIBUTES,
-        *torch_names.INT_ATTRIBUTES,
-        *torch_names.BOOL_ATTRIBUTES,
-        *torch_names.PURE_METHODS,
-    }
-)
 _CLASS = """
 import torch
 
@@ -91,7 +84,8 @@ class GetattrToProperties(Codemod):
     *Fix safety.*  Safe: the same method runs for the same names.  Other names raise
     ``AttributeError`` with Python's message.
 
-    *Refuses.*  Names that the project sets on objects, tables that change or that subclasses have,
+    *Refuses.*  Names that tensors have, or that the project sets on objects (by name, in a
+    ``__dict__`` or by ``vars``, too), tables that change or that subclasses have, other bases,
     methods that answer to names that are not written down.
     """
 
@@ -122,6 +116,20 @@ class GetattrToProperties(Codemod):
         _near_miss("set by name", use=f"{_USE}\n\ndef put(w, n, v):\n    setattr(w, n, v)\n"),
         _near_miss("no tensor", head=_CLASS.replace("torch.nn.Parameter", "dict")),
         _near_miss("what tensors have", head=_CLASS.replace('"scale":', '"grad":')),
+        _near_miss("a name of tensors", head=_CLASS.replace('"scale":', '"layout":')),
+        _near_miss("set by `vars`", use=f"{_USE}\n\ndef put(w):\n    vars(w).update(scale=1)\n"),
+        _near_miss("set with another", use=f"{_USE}\n\ndef put(w):\n    w.scale, w.n = 1, 2\n"),
+        _near_miss("a method sets it", _METHOD + "\n    def put(self):\n        self.scale = 1\n"),
+        _near_miss(
+            "a method sets it in the `__dict__`",
+            _METHOD + "\n    def put(self):\n        self.__dict__['scale'] = 1\n",
+        ),
+        _near_miss(
+            "a method changes the table",
+            _METHOD + "\n    def put(self):\n        self._READ['zero'] = len\n",
+        ),
+        _near_miss("a declared attribute", head=_CLASS.rstrip() + "\n    scale: float = 1.0\n\n"),
+        _near_miss("two bases", head=_CLASS.replace("(torch", "(Mixin, torch")),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
@@ -137,12 +145,15 @@ class GetattrToProperties(Codemod):
             return
         home, owner, method = found[0]
         keys = _keys(owner, method)
-        if not keys or not _is_free(site, home, owner, keys):
+        if not keys or not _is_free(site, home, owner, method, keys):
             return
         splice = Splice(home)
         if not _without_dict(home, owner, method, splice, [home.source, *site.sources.values()]):
             return
-        taken = {name.lstrip("_") for name in names_in(home.module) | keys}
+        # Whoever says the new name, in any file, may say it of an object of this class.
+        texts = [home.source, *site.sources.values()]
+        said = {word for text in texts for word in re.findall(r"\w+", text)}
+        taken = {name.lstrip("_") for name in said | names_in(home.module) | keys | OF_TENSORS}
         new = f"_{fresh('attribute', taken)}"
         splice.replace(method.name, new)
         span = home.span(method)
@@ -170,7 +181,7 @@ class GetattrToProperties(Codemod):
 
 def _method(site: Site, owner: cst.ClassDef) -> cst.FunctionDef | None:
     """The ``__getattr__`` of a subclass of tensors."""
-    if not any(resolve(site.module, base.value) in _BASES for base in owner.bases):
+    if [resolve(site.module, base.value) in _BASES for base in owner.bases] != [True]:
         return None
     for line in statements_of(owner.body):
         if isinstance(line, cst.FunctionDef) and line.name.value == "__getattr__":
@@ -284,30 +295,38 @@ def _known(
     return None
 
 
-def _is_free(site: Site, home: Site, owner: cst.ClassDef, keys: set[str]) -> bool:
+def _is_free(
+    site: Site, home: Site, owner: cst.ClassDef, method: cst.FunctionDef, keys: set[str]
+) -> bool:
     """Whether nothing in the project sets these names, or changes what the class knows."""
     texts = list({home.source, *site.sources.values()})
-    bound = {
-        node.value
-        for line in statements_of(owner.body)
-        for node in walk(line)
-        if isinstance(node, cst.Name) and isinstance(home.parent(node), cst.AssignTarget)
-    } | {line.name.value for line in statements_of(owner.body) if isinstance(line, cst.FunctionDef)}
-    if keys & (bound | _OF_TENSORS) or not all(key.isidentifier() for key in keys):
+    inside = activity(owner.body)
+    if keys & (inside.bound | inside.declares | OF_TENSORS):
         return False
-    outside = home.source.replace(home.text(owner), "", 1)
-    rest = [outside, *(text for text in texts if text != home.source)]
-    names = [owner.name.value, *_tables(owner)]
-    for text in rest:
-        if re.search(r"\bsetattr\(|\.__getattr__\b|__dict__", text):
+    if not all(key.isidentifier() and not key.startswith("__") for key in keys):
+        return False
+    outside, own = _without(home, owner), _without(home, method)
+    if re.search(r"\.__getattr__\b", home.text(method)):
+        return False
+    if any(next(writers(place, key), None) is not None for key in keys for place in (site, home)):
+        return False
+    rest = [text for text in texts if text != home.source]
+    tables = _tables(owner)
+    for text in (own, *rest):
+        if re.search(r"\bsetattr\(|__setattr__|\.__getattr__\b|__dict__|\bvars\(", text):
             return False
-        if any(re.search(rf"\.{key}\s*(?:[-+*/]?=[^=]|:[^=]*=)", text) for key in keys):
+        if re.search(rf"class \w+\([^)]*\b{owner.name.value}\b", text):
             return False
-        if re.search(rf"class \w+\([^)]*\b{names[0]}\b", text):
-            return False
-        if any(re.search(rf"\b{table}\b", text) for table in names[1:]):
-            return False
-    return outside != home.source
+    if any(re.search(rf"\b{table}\b", text) for table in tables for text in (outside, *rest)):
+        return False
+    return all(len(re.findall(rf"\b{table}\b", own)) == 1 for table in tables)
+
+
+def _without(home: Site, node: cst.CSTNode) -> str:
+    """The file's text without the lines of a class or function."""
+    span = home.span(node)
+    lines = home.source.split("\n")
+    return "\n".join([*lines[: span.line - 1], *lines[span.end_line :]])
 
 
 def _without_dict(
@@ -330,7 +349,7 @@ def _without_dict(
             ) if code(held) == f"{mine}.__dict__" and len(rest) < 2:
                 name = _text(first.value)
                 set_there = any(re.search(rf"\.{name}\s*=[^=]", text) for text in texts)
-                if not name or name in _OF_TENSORS | own or not set_there:
+                if not name or name in OF_TENSORS | own or not set_there:
                     return False
                 default = code(rest[0].value) if rest else "None"
                 splice.replace(node, f"getattr({mine}, {code(first.value)}, {default})")

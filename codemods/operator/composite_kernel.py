@@ -80,8 +80,8 @@ class CompositeKernel(Codemod):
     *Fix safety.*  Safe: the same kernel runs.
 
     *Refuses.*  Kernels that call what is not torch, draw random numbers, print or change something;
-    operators with a second kernel, a fake or a gradient of their own; operators that change an
-    argument or give a view of it.
+    kernels with another decorator, operators with a second kernel, a fake or a gradient of their
+    own; operators that change an argument or give a view of it.
     """
 
     name = "composite-kernel"
@@ -115,6 +115,14 @@ class CompositeKernel(Codemod):
             (_source(_ALL), "it is for all backends already"),
             (_BY_NAME.format('("cpu", "cuda")'), "two devices have it"),
             (_BY_NAME.format('"meta"'), "no kernel that computes"),
+            (
+                _BY_NAME.format('"cpu"').replace("\ndef twice", "\n@scaled\ndef twice"),
+                "another decorator changes what it computes",
+            ),
+            (
+                _source(kernel="abs(x)", after="def abs(x):\n    return x * lib.factor"),
+                "a function of the project's with the name of Python's",
+            ),
         )
     )
 
@@ -202,6 +210,9 @@ def _computes(site: Site, kernel: Kernel, facts: list[Fact]) -> bool:
     names = [param.name.value for param in params_of(function.params)]
     if len(names) != len(facts) or not isinstance(function.params.star_arg, cst.MaybeSentinel):
         return False
+    others = getattr(function, "decorators", ())
+    if any(decorator.decorator is not kernel.registration for decorator in others):
+        return False  # what is registered is what another decorator made of it
     seen = dict(zip(names, facts, strict=True))
 
     def kind_of(node: cst.BaseExpression) -> Fact | None:
@@ -218,6 +229,11 @@ def _computes(site: Site, kernel: Kernel, facts: list[Fact]) -> bool:
     bound = import_map(site.module)
     own = what.writes | set(names)
     return all(
-        name in own or bound.get(name, "").split(".")[0] in ("torch", "math") or name in _BUILTINS
+        name in own
+        or bound.get(name, "").split(".")[0] in ("torch", "math")
+        or (
+            name in _BUILTINS
+            and resolve(site.module, cst.Name(name), at=function) == f"builtins.{name}"
+        )
         for name in what.reads
     )

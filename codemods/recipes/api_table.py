@@ -10,9 +10,12 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from gbfix.analysis.scopes import import_map, resolve
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.purity import effects_of
+from gbfix.analysis.scopes import function_scope, import_map, resolve
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Site
+from gbfix.rewriting.project import mentions
 
 from ..api.requires_grad_call import gives_no_history
 from ..api.splice import Splice
@@ -20,11 +23,14 @@ from ..api.splice import Splice
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What a call becomes; ``notes`` say what else changes, ``quiet`` that a warning goes."""
+    """What a call becomes; ``notes`` say what else changes, ``quiet`` that a warning goes, and
+    ``unsafe`` that there are values for which the two differ.
+    """
 
     text: str
     notes: tuple[str, ...] = ()
     quiet: bool = False
+    unsafe: bool = False
 
 
 Row = Callable[[Site, cst.Call, Splice], Form | None]
@@ -52,6 +58,8 @@ def number_first(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     rest, nodes = (args[1:], values[1:]) if of_torch else (args, values)
     if not of_torch and not _is_tensor(site, owner):
         return None
+    if not _may_move(site, values):
+        return None
     count = 3 if plain.startswith("addc") else 2
     if plain in _SCALED and len(rest) == count and _is_number(site, nodes[0]):
         if not all(_is_tensor(site, node) for node in nodes[1:]):
@@ -61,6 +69,44 @@ def number_first(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     if plain in _PRODUCTS:
         return _product(site, call, splice, of_torch)
     return None
+
+
+def _may_move(site: Site, values: list[cst.BaseExpression]) -> bool:
+    """Whether the numbers among the arguments may be evaluated after the tensors.
+
+    Either no argument does anything but compute, or no call can change the numbers: they are made
+    of literals and of variables that only this function binds.
+    """
+    if any(isinstance(part, cst.NamedExpr) for value in values for part in walk(value)):
+        return False
+    if all(is_plain(value) or effects_of(value, site.fact).pure for value in values):
+        return True
+    if site.function is None:
+        return False
+    scope = function_scope(site.function)
+    own = scope.locals - scope.cells
+    numbers = (value for value in values if _is_number(site, value))
+    return all(
+        isinstance(part, cst.BaseNumber | cst.UnaryOperation | cst.BinaryOperation)
+        or (isinstance(part, cst.Name) and part.value in own)
+        for number in numbers
+        for part in walk(number)
+        if isinstance(part, cst.BaseExpression)
+    )
+
+
+def is_plain(node: cst.CSTNode) -> bool:
+    """Names, literals, their attributes, items and sums: what calls no function by its text."""
+    match node:
+        case cst.Name() | cst.BaseNumber() | cst.SimpleString():
+            return True
+        case cst.Attribute(value=value) | cst.UnaryOperation(expression=value):
+            return is_plain(value)
+        case cst.BinaryOperation(left=left, right=right):
+            return is_plain(left) and is_plain(right)
+        case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            return is_plain(value) and is_plain(index)
+    return False
 
 
 def _product(site: Site, call: cst.Call, splice: Splice, of_torch: bool) -> Form | None:
@@ -107,26 +153,41 @@ def reduction(site: Site, call: cst.Call, splice: Splice) -> Form | None:
         return None
     legacy: dict[str, cst.BaseExpression] = {}
     kept = []
+    given = None
     inputs = 2 if loss.islower() else 0
+    if any(arg.star for arg in call.args):
+        return None
     for position, arg in enumerate(call.args):
         keyword = arg.keyword.value if arg.keyword is not None else ""
         if not keyword and position >= inputs and loss in _AVERAGE_FIRST:
             if position - inputs > 2:
                 return None
             keyword = ("size_average", "reduce", "reduction")[position - inputs]
+        elif not keyword and position > inputs:
+            return None  # one of the flags may stand here
         if keyword in ("size_average", "reduce"):
             legacy[keyword] = arg.value
-        elif keyword != "reduction":
+        elif keyword == "reduction":
+            given = arg.value
+        else:
             kept.append(_argument(arg, splice))
-    word = _reduction(site, splice, legacy)
+    word = _reduction(site, splice, legacy, given)
     if word is None:
         return None
     inside = ", ".join([*kept, f"reduction={word}"])
     return Form(f"{splice.source_of(call.func)}({inside})", quiet=True)
 
 
-def _reduction(site: Site, splice: Splice, legacy: dict[str, cst.BaseExpression]) -> str | None:
-    """What the two flags of old mean; None without any, or where that is not plain to see."""
+def _reduction(
+    site: Site,
+    splice: Splice,
+    legacy: dict[str, cst.BaseExpression],
+    given: cst.BaseExpression | None,
+) -> str | None:
+    """What the two flags of old mean; None without any, or where that is not plain to see.
+
+    Flags that are both None leave the ``reduction`` that is given as it is.
+    """
     average, reduces = (
         splice.source_of(legacy[key]) if key in legacy else "None"
         for key in ("size_average", "reduce")
@@ -137,10 +198,15 @@ def _reduction(site: Site, splice: Splice, legacy: dict[str, cst.BaseExpression]
         return None
     if average in ("True", "False", "None"):
         return '"sum"' if average == "False" else '"mean"'
-    fact = site.fact(legacy["size_average"])
-    if fact is None or fact.kind not in ("bool", "none"):
+    flag = legacy["size_average"]
+    fact = site.fact(flag)
+    if fact is None or fact.kind not in ("bool", "none") or not is_plain(flag):
         return None
-    return f'"sum" if {average} is False else "mean"'
+    if given is None or reduces == "True":
+        return f'"mean" if {average} is None or {average} else "sum"'
+    if not is_plain(given):
+        return None
+    return f'{splice.source_of(given)} if {average} is None else "mean" if {average} else "sum"'
 
 
 def _argument(arg: cst.Arg, splice: Splice) -> str:
@@ -156,14 +222,70 @@ def best_by_key(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     given, key = call.args
     if given.keyword is not None or given.star or key.keyword is None:
         return None
-    if key.keyword.value != "key" or resolve(site.module, cst.Name("sorted"), at=call) is None:
+    if key.keyword.value != "key":
+        return None
+    if resolve(site.module, cst.Name("sorted"), at=call) != "builtins.sorted":
+        return None  # the project has a `sorted` of its own
+    if any(_is_guarded(call, node) for node in site.ancestors(call)):
         return None
     order = ", reverse=True" if name == "builtins.max" else ""
     inside = f"{splice.source_of(given.value)}, key={splice.source_of(key.value)}{order}"
-    return Form(
-        f"sorted({inside})[0]",
-        notes=("of nothing at all, it raises IndexError where the original raises ValueError",),
-    )
+    notes = ["of nothing at all, it raises IndexError where the original raises ValueError"]
+    ints = _gives_ints(site, key.value)
+    if not ints:
+        notes.append("keys that have no order (NaN, sets) may give another item")
+    handled = mentions(site, _HANDLED)
+    return Form(f"sorted({inside})[0]", notes=tuple(notes), unsafe=handled or not ints)
+
+
+#: Who in a project waits for the error of an empty list.
+_HANDLED = r"(?:except|raises|suppress)\b.*\b(?:ValueError|IndexError|LookupError)"
+
+
+def _is_guarded(call: cst.Call, node: cst.CSTNode) -> bool:
+    """Whether the node is a ``try`` whose handlers would see another error of the call."""
+    if not isinstance(node, cst.Try | cst.TryStar) or not node.handlers:
+        return False
+    return any(part is call for part in walk(node.body))
+
+
+def _gives_ints(site: Site, key: cst.BaseExpression) -> bool:
+    """Whether a key is a size, a length or made of such, by its text: these have one order."""
+    if isinstance(key, cst.Lambda):
+        return _is_int(site, key.body)
+    return resolve(site.module, key) == "builtins.len"
+
+
+def _is_int(site: Site, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Integer() | cst.Attribute(attr=cst.Name("ndim")):
+            return True
+        case cst.Subscript(
+            value=cst.Attribute(attr=cst.Name("shape")),
+            slice=[
+                cst.SubscriptElement(slice=cst.Index(value=cst.Integer() | cst.UnaryOperation()))
+            ],
+        ):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name("numel" | "dim" | "nelement")), args=[]):
+            return True
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name("size")), args=[cst.Arg(value=cst.BaseExpression())]
+        ):
+            return True
+        case cst.Call(func=cst.Name(), args=[_]):
+            return resolve(site.module, node.func) in ("builtins.len", "builtins.int")
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _is_int(site, inner)
+        case cst.BinaryOperation(
+            left=left, operator=cst.Add() | cst.Subtract() | cst.Multiply(), right=right
+        ):
+            return _is_int(site, left) and _is_int(site, right)
+        case cst.Tuple(elements=elements):
+            return all(
+                isinstance(item, cst.Element) and _is_int(site, item.value) for item in elements
+            )
+    return False
 
 
 #: The types of the legacy constructors.
@@ -175,8 +297,11 @@ LEGACY_DTYPES = {
 
 
 def numbers_in_order(site: Site, call: cst.Call, splice: Splice) -> Form | None:
-    """``np.unique(axes).astype(int)`` of a list of ints is ``sorted(set(axes))``, where it is only
-    gone through."""
+    """``np.unique(axes).astype(int)`` of a list of ints is ``sorted({int(n) for n in axes})``,
+    where the numbers are only handed on as dimensions and sizes.
+
+    In arithmetic numpy's numbers are others than Python's: dividing by their zero is no error.
+    """
     inner: cst.CSTNode = call
     match call:
         case cst.Call(
@@ -196,32 +321,66 @@ def numbers_in_order(site: Site, call: cst.Call, splice: Splice) -> Form | None:
         return None
     if any(item.kind != "int" for item in fact.items):
         return None
-    return Form(f"sorted(set({splice.source_of(given)}))")
+    if inner is call:
+        return Form(f"sorted(set({splice.source_of(given)}))")
+    number = fresh("number", names_in(site.module))
+    return Form(f"sorted({{int({number}) for {number} in {splice.source_of(given)}}})")
 
 
-def _gone_through(site: Site, call: cst.Call) -> bool:
-    """Whether the value, or the name that it is bound to, is only iterated over or sorted."""
-    holder = site.parent(call)
-    if not isinstance(holder, cst.Assign):
-        return _is_iterated(site, call)
-    match holder.targets:
-        case [cst.AssignTarget(target=cst.Name(name) as target)] if site.function is not None:
-            places = list(site.places_of(name, site.function.body))
-        case _:
-            return False
-    return all(
-        place is target or place in set(walk(call)) or _is_iterated(site, place) for place in places
-    )
-
-
-def _is_iterated(site: Site, node: cst.CSTNode) -> bool:
+def _gone_through(site: Site, node: cst.CSTNode, *, named: bool = False) -> bool:
+    """Whether the numbers of a value, or of the name that it is bound to, are only handed on."""
     holder = site.parent(node)
-    if isinstance(holder, cst.For | cst.CompFor):
-        return holder.iter is node
-    called = site.parent(holder) if isinstance(holder, cst.Arg) else None
-    return isinstance(called, cst.Call) and resolve(site.module, called.func) in (
-        "builtins.sorted", "builtins.list", "builtins.tuple", "builtins.len", "builtins.enumerate",
-    )  # fmt: skip
+    match holder:
+        case cst.Expr():
+            return True
+        case cst.Arg(star="") if isinstance(called := site.parent(holder), cst.Call):
+            name = resolve(site.module, called.func)
+            if name == "builtins.len" or _is_size(site, node):
+                return True
+            ordered = words("builtins.sorted builtins.list builtins.tuple")
+            alone = name in ordered and len(called.args) == 1
+            return alone and _gone_through(site, called, named=named)
+        case cst.For(target=cst.Name(name)) if holder.iter is node and site.function is not None:
+            return _all_sizes(site, name, site.function.body, holder.target)
+        case cst.CompFor(target=cst.Name(name)) if holder.iter is node:
+            whole = site.parent(holder)
+            if not isinstance(whole, cst.ListComp | cst.GeneratorExp | cst.SetComp):
+                return False
+            return _all_sizes(site, name, whole, holder.target)
+    places = None if named else _bound_places(site, node)
+    return places is not None and all(_gone_through(site, place, named=True) for place in places)
+
+
+def _all_sizes(site: Site, name: str, block: cst.CSTNode, target: cst.CSTNode) -> bool:
+    return all(place is target or _is_size(site, place) for place in site.places_of(name, block))
+
+
+def _is_size(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a number only says which dimension of a tensor is meant, or how large it is."""
+    holder = site.parent(node)
+    match holder:
+        case cst.Index():
+            element = site.parent(holder)
+            indexed = site.parent(element) if element is not None else None
+            if not isinstance(indexed, cst.Subscript):
+                return False
+            base = indexed.value
+            return (isinstance(base, cst.Attribute) and base.attr.value == "shape") or (
+                _is_tensor(site, base)
+            )
+        case cst.Arg(star="") if isinstance(called := site.parent(holder), cst.Call):
+            match called.func:
+                case cst.Attribute(value=owner, attr=cst.Name(method)) if method in _OF_DIMS:
+                    name = resolve(site.module, called.func)
+                    return _is_tensor(site, owner) or name == f"torch.{method}"
+    return False
+
+
+#: What takes dimensions and sizes, and no factors.
+_OF_DIMS = words(
+    """squeeze unsqueeze flip sum mean prod amax amin any all softmax log_softmax cumsum cumprod
+    size select narrow unbind transpose permute argsort sort argmax argmin logsumexp"""
+)
 
 
 def limits_of_dtype(site: Site, call: cst.Call, splice: Splice) -> Form | None:
@@ -244,7 +403,7 @@ def limits_of_dtype(site: Site, call: cst.Call, splice: Splice) -> Form | None:
         case _:
             return None
     torch = next((n for n, home in import_map(site.module).items() if home == "torch"), None)
-    if torch is None:
+    if torch is None or not _keeps_limits(site, call, whole_numbers=name == "numpy.iinfo"):
         return None
     match whole:
         case cst.Call(
@@ -255,6 +414,55 @@ def limits_of_dtype(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     return None
 
 
+def _keeps_limits(
+    site: Site, node: cst.CSTNode, *, whole_numbers: bool, named: bool = False
+) -> bool:
+    """Whether limits are only used as they are: ``finfo`` of numpy gives numpy's numbers, which
+    round in arithmetic where Python's do not."""
+    holder = site.parent(node)
+    match holder:
+        case cst.Expr():
+            return True
+        case cst.Attribute(attr=cst.Name("min" | "max" | "eps" | "tiny")):
+            return whole_numbers or _is_unchanged(site, holder)
+        case cst.Attribute(attr=cst.Name("bits")):
+            return True
+    places = None if named else _bound_places(site, node)
+    return places is not None and all(
+        _keeps_limits(site, place, whole_numbers=whole_numbers, named=True) for place in places
+    )
+
+
+def _is_unchanged(site: Site, node: cst.CSTNode, *, named: bool = False) -> bool:
+    holder = site.parent(node)
+    match holder:
+        case cst.Expr():
+            return True
+        case cst.UnaryOperation(operator=cst.Minus()):
+            return _is_unchanged(site, holder, named=named)
+        case cst.BinaryOperation(left=left, right=right):
+            return right is node and _is_tensor(site, left)
+        case cst.Arg(star="") if isinstance(called := site.parent(holder), cst.Call):
+            if isinstance(called.func, cst.Attribute):
+                return called.func.attr.value in _FILLS
+            return resolve(site.module, called.func) == "builtins.float"
+    places = None if named else _bound_places(site, node)
+    return places is not None and all(_is_unchanged(site, place, named=True) for place in places)
+
+
+def _bound_places(site: Site, node: cst.CSTNode) -> list[cst.Name] | None:
+    """Where the name stands that a value is bound to; None where the value has no such name."""
+    match site.parent(node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name) as target)]) if (
+            site.function is not None
+        ):
+            inside = set(walk(node))
+            places = site.places_of(name, site.function.body)
+            return [place for place in places if place is not target and place not in inside]
+    return None
+
+
+_FILLS = words("masked_fill masked_fill_ fill_ full full_like new_full clamp clamp_ clamp_min clip")
 _FACTORIES = words(
     """zeros ones empty full rand randn arange linspace logspace eye tensor zeros_like ones_like
     empty_like full_like rand_like randn_like"""

@@ -9,7 +9,7 @@ import libcst as cst
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
 from .api_table import TABLE, Form
@@ -20,6 +20,9 @@ _FACTS = {
     "x": tensor(3, 3),
     "x.data": tensor(3, 3),
     "k": scalar(2.0),
+    "k.rate()": scalar(2.0),
+    "m.rate": scalar(2.0),
+    "m.noise()": tensor(3, 3),
     "flag": scalar(True),
     "axes": Fact("list", "list", items=(scalar(2), scalar(3))),
 }
@@ -39,17 +42,20 @@ class CallForm(Codemod):
       so do ``sub``, ``addcmul``, ``addcdiv``, ``addmm`` and the like;
     - ``nn.MSELoss(size_average=False)`` becomes ``nn.MSELoss(reduction="sum")``;
     - ``np.finfo`` of the dtype that an array of a tensor would have becomes ``torch.finfo``, and
-      ``np.unique`` of a list of ints that is only gone through ``sorted(set(...))``;
+      ``np.unique`` of a list of ints that are only dimensions ``sorted(set(...))``;
     - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``.
 
     *When it applies.*  The call is in the table of such forms, under the code of the break.
 
     *Fix safety.*  Safe where both do the same. Where the original warns that it is outdated, that
-    warning goes, and the rewrite says so.
+    warning goes, and the rewrite says so. Unsafe for ``min`` and ``max`` with keys that are not
+    sizes or lengths by their text (NaN has no place in an order), and where the project handles
+    the error of an empty list.
 
-    *Refuses.*  Arguments with stars, flags that are no literals, operands that were not seen to be
-    tensors.
+    *Refuses.*  Arguments with stars, flags of unknown values, operands that were not seen to be
+    tensors, arguments whose calls would change places; ``min`` and ``max`` inside a ``try``; limits
+    and numbers of numpy's that are calculated with.
     """
 
     name = "call-form"
@@ -90,7 +96,13 @@ class CallForm(Codemod):
                 "a loss, by a flag",
                 "GB0208",
                 "nn.MSELoss(flag)",
-                'nn.MSELoss(reduction="sum" if flag is False else "mean")',
+                'nn.MSELoss(reduction="mean" if flag is None or flag else "sum")',
+            ),
+            (
+                "a loss, by a flag that may be None",
+                "GB0208",
+                'nn.MSELoss(size_average=flag, reduction="sum")',
+                'nn.MSELoss(reduction="sum" if flag is None else "mean" if flag else "sum")',
             ),
             (
                 "limits of a type",
@@ -98,7 +110,18 @@ class CallForm(Codemod):
                 "np.finfo(torch.tensor(0, dtype=a.dtype).numpy().dtype)",
                 "torch.finfo(a.dtype)",
             ),
-            ("axes", "GB0059", "sorted(np.unique(axes).astype(int))", "sorted(sorted(set(axes)))"),
+            (
+                "axes",
+                "GB0059",
+                "sorted(np.unique(axes).astype(int))",
+                "sorted(sorted({int(number) for number in axes}))",
+            ),
+            (
+                "axes that are summed over",
+                "GB0059",
+                "return [x.sum(axis) for axis in np.unique(axes)]",
+                "return [x.sum(axis) for axis in sorted(set(axes))]",
+            ),
             (
                 "a leaf",
                 "GB0225",
@@ -120,6 +143,20 @@ class CallForm(Codemod):
             ("a.add_(k, xs)", "GB0117", "not seen to be a tensor"),
             ("nn.MSELoss(size_average=k)", "GB0208", "a flag that is no literal"),
             ("min(xs, key=len, default=3)", "GB0193", "nothing at all has an answer"),
+            ("sorted = x.sort; min(xs, key=len)", "GB0193", "another `sorted`"),
+            ("a.add_(k.rate(), m.noise())", "GB0117", "calls that would change places"),
+            ("a.add_(m.rate, m.noise())", "GB0117", "what a call may change"),
+            ("[1 / axis for axis in np.unique(axes)]", "GB0059", "numbers that divide"),
+            (
+                "np.finfo(torch.tensor(0, dtype=a.dtype).numpy().dtype).min * k",
+                "GB0157",
+                "a limit that is calculated with",
+            ),
+            (
+                "try:\n        return min(xs, key=len)\n    except ValueError:\n        return k",
+                "GB0193",
+                "the error of nothing at all is handled",
+            ),
         )
     )
 
@@ -140,6 +177,7 @@ class CallForm(Codemod):
             f"write `{splice.source_of(first.func)}` in a form that is traced",
             rank=10,
             notes=tuple(dict.fromkeys(notes)),
+            safety=Safety.UNSAFE if any(form.unsafe for form in forms.values()) else Safety.SAFE,
         )
 
 

@@ -6,17 +6,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis.binding import times_bound
+from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.rewriting.project import writers
+from gbfix.schema import Fact, Safety
 
-from ..api.legacy_sizes import NOTE, sets_defaults, sized_constructors
+from ..api.legacy_sizes import NOTE, is_size, sets_defaults, sized_constructors
 from ..api.splice import Splice
 from .api_table import LEGACY_DTYPES
 
 _SIZE = Fact("tuple", "torch.Size", items=(scalar(2), scalar(3)))
 _FACTS = {"x": tensor(2, 3), "x.size()": _SIZE, "x.shape": _SIZE}
+_SEEN = "what is recorded as a size may be another sequence in other calls"
 _ALIAS = "Float = torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor"
 
 
@@ -35,10 +39,12 @@ class LegacyTensor(Codemod):
 
     *When it applies.*  Tracing failed, or broke, in a function that makes such a tensor.
 
-    *Fix safety.*  Safe: both make an empty tensor of that size, type and device.
+    *Fix safety.*  Safe where the argument is ``x.size()`` or ``x.shape``, or a variable that is
+    bound to one in one place: both make an empty tensor of that size, type and device. Unsafe where
+    the argument is only recorded as a size: the old form makes something else of a tuple.
 
-    *Refuses.*  Arguments that are not known to be sizes, and programs that set default types or
-    devices.
+    *Refuses.*  Arguments that are not known to be sizes, names for types that are bound twice, and
+    programs that set default types or devices, by a ``with`` of a device, too.
     """
 
     name = "legacy-tensor"
@@ -68,6 +74,18 @@ class LegacyTensor(Codemod):
             facts=_FACTS,
             title="a name for the type",
         ),
+        Example(
+            _source("size = x.shape", "y = torch.FloatTensor(size)", "y[0] = x[0]", "return y"),
+            _source(
+                "size = x.shape",
+                "y = torch.empty(size, dtype=torch.float32)",
+                "y[0] = x[0]",
+                "return y",
+            ),
+            at="y[0]",
+            facts={**_FACTS, "size": _SIZE},
+            title="a name for the size",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -82,39 +100,79 @@ class LegacyTensor(Codemod):
             facts=_FACTS,
             why="a tensor",
         ),
+        *(
+            NearMiss(
+                _source("Float = torch.FloatTensor", line, "y = Float(x.size())", "return y + x"),
+                at="y + x",
+                facts=_FACTS,
+                why="a name for two types",
+            )
+            for line in (
+                "Float, n = torch.DoubleTensor, 1",
+                "for Float in (torch.DoubleTensor,): pass",
+                "print(Float := torch.DoubleTensor)",
+            )
+        ),
+        NearMiss(
+            _source("y = torch.FloatTensor(x.size())", "return y + x")
+            + "\n\nMETA = torch.device('meta')\nwith META:\n    f(1)\n",
+            at="y + x",
+            facts=_FACTS,
+            why="a device in a `with`",
+        ),
+        NearMiss(
+            _source(_ALIAS, "x = x.cpu()", "y = Float(x.size())", "return y + x"),
+            at="y + x",
+            facts=_FACTS,
+            why="the test speaks of another tensor then",
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
-        found = dict(sized_constructors(site))
-        if site.function is not None and not sets_defaults(site):
-            found.update(_by_alias(site, site.function))
+        certain = _found(site, seen=False)
+        found = _found(site, seen=True)
         if not found:
             return
         splice = Splice(site)
         for call, text in found.items():
             splice.replace(call, text)
-        yield splice.rewrite("make empty tensors by `torch.empty`", rank=9, notes=(NOTE,))
+        yield splice.rewrite(
+            "make empty tensors by `torch.empty`",
+            rank=9,
+            notes=(NOTE,) if len(certain) == len(found) else (NOTE, _SEEN),
+            safety=Safety.SAFE if len(certain) == len(found) else Safety.UNSAFE,
+        )
 
 
-def _by_alias(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.Call, str]]:
+def _found(site: Site, *, seen: bool) -> dict[cst.Call, str]:
+    found = dict(sized_constructors(site, seen=seen))
+    if site.function is not None and not sets_defaults(site):
+        found.update(_by_alias(site, site.function, seen=seen))
+    return found
+
+
+def _by_alias(
+    site: Site, function: cst.FunctionDef, *, seen: bool
+) -> Iterator[tuple[cst.Call, str]]:
     """Calls of local names that stand for a legacy type, with what they mean."""
     types: dict[str, str | None] = {}
     splice = Splice(site)
     for node in walk(function.body):
         match node:
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
-                text = None if name in types else _options(site, value, splice)
-                types[name] = text
+                once = times_bound(function, name) == 1
+                types[name] = _options(site, function, value, splice) if once else None
     for node in walk(function.body):
         match node:
             case cst.Call(func=cst.Name(name), args=[cst.Arg(keyword=None, star="", value=size)]):
-                fact = site.fact(size)
                 options = types.get(name)
-                if options and fact is not None and fact.type == "torch.Size":
+                if options and is_size(site, size, seen=seen):
                     yield node, f"torch.empty({splice.source_of(size)}, {options})"
 
 
-def _options(site: Site, value: cst.BaseExpression, splice: Splice) -> str | None:
+def _options(
+    site: Site, function: cst.FunctionDef, value: cst.BaseExpression, splice: Splice
+) -> str | None:
     """``dtype=...`` and the device, where the value is a legacy type or one of two by a test."""
     one = _type(site, value)
     if one is not None:
@@ -131,6 +189,12 @@ def _options(site: Site, value: cst.BaseExpression, splice: Splice) -> str | Non
         return f"dtype=torch.{first[0]}" + (', device="cuda"' if first[1] else "")
     devices = ('"cuda"', '"cpu"') if first[1] else ('"cpu"', '"cuda"')
     if any(isinstance(part, cst.Call | cst.NamedExpr) for part in walk(test)):
+        return None
+    # The test is asked later than it was: what it reads must be the same then.
+    if any(times_bound(function, name) > 1 for name in names_in(test)):
+        return None
+    asked = {part.attr.value for part in walk(test) if isinstance(part, cst.Attribute)}
+    if any(len(list(writers(site, attribute))) > 1 for attribute in asked - {"is_cuda"}):
         return None
     choice = f"{devices[0]} if {splice.source_of(test)} else {devices[1]}"
     return f"dtype=torch.{first[0]}, device={choice}"

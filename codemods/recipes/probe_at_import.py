@@ -23,6 +23,7 @@ _FACTS = {
     "shutil.which('nvcc') is not None": scalar(False),
     "shutil.which(name) is not None": scalar(False),
     "socket.gethostname().startswith('tpu')": scalar(False),
+    "torch.get_num_threads() == 1": scalar(False),
 }
 
 
@@ -50,7 +51,8 @@ class ProbeAtImport(Codemod):
     moved is a number, a bool, a text or None. Other such calls of the function that ran go with it.
 
     *Fix safety.*  Safe: nothing in the project speaks of what could change the answer (the search
-    path, the environment, the working directory).
+    path, the environment, the working directory; for threads, workers), or puts another function
+    in the place of one (``mock.patch``, ``setattr``, an assignment to the function's name).
 
     *Refuses.*  Arguments that are not written out; probes of devices in use, clocks and files;
     names that are bound in the function.
@@ -95,6 +97,32 @@ class ProbeAtImport(Codemod):
             at="shutil.which('nvcc')",
             facts=_FACTS,
             why="the search path changes",
+        ),
+        *(
+            NearMiss(
+                _source("shutil.which('nvcc') is not None") + f"\n\n{line}\n",
+                at="shutil.which('nvcc')",
+                facts=_FACTS,
+                why=why,
+            )
+            for line, why in (
+                ("from unittest import mock\nmock.patch('shutil.which')", "a test replaces it"),
+                ("shutil.which = len", "it is replaced by hand"),
+                ("monkeypatch.setenv('PATH', '')", "a test changes the search path"),
+            )
+        ),
+        NearMiss(
+            _source("platform.system() == 'Darwin'")
+            + "\n\ndef as_if(patch):\n    patch.setattr('platform.system', lambda: 'Darwin')\n",
+            at="platform.system()",
+            facts=_FACTS,
+            why="a test pretends another platform",
+        ),
+        NearMiss(
+            _source("torch.get_num_threads() == 1") + "\n\ntorch.utils.data.DataLoader([1])\n",
+            at="torch.get_num_threads()",
+            facts=_FACTS,
+            why="workers have one thread",
         ),
         NearMiss(
             _source("shutil.which('nvcc') is not None").replace("    if", "    shutil = x\n    if"),

@@ -11,12 +11,17 @@ from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.project import mentions
+from gbfix.schema import Fact
 
 from ..api.splice import Splice
 from ..data_dependent.nested import Atom, Nested, Parts
 
 _SHAPES = ("torch.onnx.operators.shape_as_tensor", "torch._shape_as_tensor")
 _RESHAPES = ("torch.onnx.operators.reshape_from_tensor_shape", "torch._reshape_from_tensor")
+_TYPES = ("torch.Tensor", "torch.nn.parameter.Parameter")
+#: What a class of the project's may define, by which its tensors are reshaped otherwise.
+_OVERRIDES = r"\bdef (?:reshape|shape|__torch_function__|__getattribute__)\b"
 _LISTS = ("torch.LongTensor", "torch.tensor")
 _FACTS = {"x": tensor(2, 3, 4), "y": tensor(6, 4)}
 
@@ -42,7 +47,8 @@ class ShapeTensor(Codemod):
 
     *Fix safety.*  Safe: sizes are the same numbers, and a reshape by them is the same.
 
-    *Refuses.*  Shapes that are returned, handed on, or calculated with.
+    *Refuses.*  Shapes that are returned, handed on, or calculated with; subclasses of tensors, and
+    projects that define a ``reshape`` of their own.
     """
 
     name = "shape-tensor"
@@ -74,33 +80,48 @@ class ShapeTensor(Codemod):
             title="several sizes",
         ),
     )
-    near_misses = tuple(
-        NearMiss(_source(_SHAPE, *lines), at=at, why=why, facts=_FACTS)
-        for lines, at, why in (
-            (("return x, shape[0].view(1)",), "shape[0].view(1)", "a size that is returned"),
-            (("return x * shape[0].view(1)",), "shape[0].view(1)", "a size that is a factor"),
-            (("shape = shape + 1", "return x"), "shape + 1", "calculated with"),
-            (
-                ("flat = torch.cat((shape[:1], y))", "return flat"),
-                "torch.cat((shape[:1], y))",
-                "put together with a tensor",
-            ),
-            (("return lambda: shape",), "shape", "kept by a function"),
-            (
-                (f"return {_RESHAPE}(y, torch.cat((shape[1:], shape[:1]), 1))",),
-                "torch.cat((shape[1:], shape[:1]), 1)",
-                "another dimension",
-            ),
-            (
-                ("shape[0] = -1", f"return {_RESHAPE}(y, shape)"),
-                "shape[0] = -1",
-                "a shape that is written to",
-            ),
-        )
+    near_misses = (
+        NearMiss(
+            _source(_SHAPE, f"return {_RESHAPE}(y, torch.cat((shape[1:], shape[:1])))"),
+            at="torch.cat((shape[1:], shape[:1]))",
+            why="a subclass of tensors",
+            facts={**_FACTS, "y": Fact("tensor", "Loud", shape=(6, 4), dtype="torch.float32")},
+        ),
+        NearMiss(
+            _source(_SHAPE, f"return {_RESHAPE}(y, torch.cat((shape[1:], shape[:1])))")
+            + "\n\nclass Loud(torch.Tensor):\n    def reshape(self, *shape): ...\n",
+            at="torch.cat((shape[1:], shape[:1]))",
+            why="tensors that reshape otherwise",
+            facts=_FACTS,
+        ),
+        *(
+            NearMiss(_source(_SHAPE, *lines), at=at, why=why, facts=_FACTS)
+            for lines, at, why in (
+                (("return x, shape[0].view(1)",), "shape[0].view(1)", "a size that is returned"),
+                (("return x * shape[0].view(1)",), "shape[0].view(1)", "a size that is a factor"),
+                (("shape = shape + 1", "return x"), "shape + 1", "calculated with"),
+                (
+                    ("flat = torch.cat((shape[:1], y))", "return flat"),
+                    "torch.cat((shape[:1], y))",
+                    "put together with a tensor",
+                ),
+                (("return lambda: shape",), "shape", "kept by a function"),
+                (
+                    (f"return {_RESHAPE}(y, torch.cat((shape[1:], shape[:1]), 1))",),
+                    "torch.cat((shape[1:], shape[:1]), 1)",
+                    "another dimension",
+                ),
+                (
+                    ("shape[0] = -1", f"return {_RESHAPE}(y, shape)"),
+                    "shape[0] = -1",
+                    "a shape that is written to",
+                ),
+            )
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
-        if site.function is None:
+        if site.function is None or mentions(site, _OVERRIDES):
             return
         sizes = _Sizes(site, site.function)
         if not sizes.names or not sizes.stay():
@@ -139,7 +160,7 @@ class _Sizes:
                 if resolve(self.site.module, node.func) not in _RESHAPES:
                     return
                 fact = infer(given, self.site.fact)
-                if fact is not None and fact.is_tensor and self._all_sizes(shape):
+                if _is_plain(fact) and self._all_sizes(shape):
                     self.edits[node] = (Atom(given), ".reshape(", shape, ")")
 
     def _is_list(self, node: cst.BaseExpression) -> bool:
@@ -177,7 +198,7 @@ class _Sizes:
                 if name in _SHAPES and not others:
                     fact = infer(given, self.site.fact)
                     self.edits[node] = (Atom(given), ".shape")
-                    return fact is not None and fact.is_tensor
+                    return _is_plain(fact)
                 if name in _LISTS and not others:
                     return self._listed(node, given)
                 if name == "torch.cat" and _along_first(others):
@@ -241,6 +262,11 @@ class _Sizes:
             parts += ["*", Atom(element.value), ", "] if single is None else [single, ", "]
         self.edits[call] = ("(", *parts[:-1], ")")
         return True
+
+
+def _is_plain(fact: Fact | None) -> bool:
+    """Whether a tensor has torch's own ``reshape`` and ``shape``."""
+    return fact is not None and fact.type in _TYPES
 
 
 def _along_first(args: list[cst.Arg]) -> bool:

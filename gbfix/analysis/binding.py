@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 from collections.abc import Iterable
@@ -43,6 +44,27 @@ def target_names(target: cst.BaseExpression) -> Names:
     if isinstance(target, cst.Tuple | cst.List):
         return _union(target_names(element.value) for element in target.elements)
     return _NONE
+
+
+def times_bound(function: cst.FunctionDef, name: str) -> int:
+    """How many places in a function bind or unbind a name, its parameters and what stands inside
+    it included; ``global`` and ``nonlocal`` count, too."""
+    count = 0
+    for node in ast.walk(ast.parse(cst.Module([]).code_for_node(function).strip())):
+        match node:
+            case ast.Name(id=text, ctx=ast.Store() | ast.Del()) | ast.arg(arg=text):
+                count += text == name
+            case ast.FunctionDef(name=text) | ast.ClassDef(name=text):
+                count += text == name
+            case ast.ExceptHandler(name=text) | ast.MatchAs(name=text) | ast.MatchStar(name=text):
+                count += text == name
+            case ast.alias(name=text, asname=other):
+                count += (other or text.partition(".")[0]) == name
+            case ast.Global(names=texts) | ast.Nonlocal(names=texts):
+                count += name in texts
+            case ast.MatchMapping(rest=text):
+                count += text == name
+    return count
 
 
 def certainly_binds(node: cst.CSTNode) -> Names:

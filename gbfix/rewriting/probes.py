@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+
 from gbfix.analysis.tree import words
 from gbfix.codemod import Site
-from gbfix.rewriting.project import mentions
+from gbfix.rewriting.project import mentions, writers
 
 _NOTHING = ""
-_PATHS = r"environ|putenv|chdir|addsitedir|sys\.path\b"
+_PATHS = r"environ|putenv|setenv|load_dotenv|chdir|addsitedir|sys\.path\b"
+#: What puts another function in a probe's place, as tests do.
+_REPLACES = r"\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]|setattr\(|sys\.modules"
+#: Where a process has workers, each of them has its own number of threads.
+_WORKERS = r"DataLoader|multiprocessing|Thread|\bfork\b|set_num_threads|threadpool_limits"
 #: The full name of a probe, and a pattern of what in a project could change its answer.
 PROBES = {
     **{
@@ -28,10 +34,10 @@ PROBES = {
             " xpu.is_available"
         )
     },
-    "torch.get_num_threads": r"set_num_threads|threadpool_limits",
+    "torch.get_num_threads": _WORKERS,
     "torch.get_num_interop_threads": r"set_num_interop_threads",
     "importlib.metadata.version": _PATHS,
-    "importlib.util.find_spec": _PATHS + r"|sys\.modules|meta_path|invalidate_caches",
+    "importlib.util.find_spec": _PATHS + r"|meta_path|invalidate_caches",
     "shutil.which": _PATHS,
     "socket.gethostname": r"sethostname",
     "socket.getfqdn": r"sethostname",
@@ -53,4 +59,7 @@ def answers_alike(site: Site, function: str) -> bool:
     pattern = PROBES.get(function)
     if pattern is None:
         return False
-    return not pattern or not mentions(site, pattern)
+    if mentions(site, f"{_REPLACES}|{pattern}" if pattern else _REPLACES):
+        return False
+    stored = (ast.unparse(node) for _, node in writers(site, function.rpartition(".")[2]))
+    return all(text.startswith("self.") for text in stored)
