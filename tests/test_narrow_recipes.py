@@ -72,7 +72,7 @@ def test_a_recorded_size_is_no_promise(line: str, safety: Safety) -> None:
         ("self.cut = lambda: target", "", Safety.UNSAFE),
         ("self.found.append(target)", "", Safety.UNSAFE),
         ("pass", "print(goal.grad)", Safety.UNSAFE),
-        ("pass", "goal = torch.ones(3, requires_grad=True)", Safety.UNSAFE),
+        ("pass", "goal = torch.ones(3, requires_grad=True)", Safety.SAFE),
     ],
 )
 def test_a_detached_argument_is_only_computed_with(line: str, below: str, safety: Safety) -> None:

@@ -21,8 +21,9 @@ _LIMIT = (
     "a tensor that requires a gradient keeps its flag for the caller; the original switches it off"
 )
 _ANOTHER = "the name stands for another tensor then, which shares the memory of the argument"
-#: Who can tell whether a tensor of the caller's requires a gradient.
-_GRADIENTS = r"requires_grad(?!_?\s*[=(]\s*False)|\.grad\b|\bautograd\b|\boptim\b|\bis_leaf\b"
+#: Who asks a tensor for its flag or for what a flag that stays on brings it.  That others may call
+#: it with a gradient, where the program does not, is a limit.
+_GRADIENTS = r"\.requires_grad\b(?!\s*=)|\.grad\b|\bautograd\b|\bis_leaf\b"
 #: Functions and methods whose result is never the tensor itself.
 _NEW = (
     torch_names.ELEMENTWISE
@@ -55,8 +56,8 @@ class DetachedInput(Codemod):
     *When it applies.*  The name is a parameter of the function, and was recorded as a plain tensor
     that requires no gradient.
 
-    *Fix safety.*  Safe where the function only computes with the argument, and the project speaks
-    of no gradients but to switch them off: no gradient reaches the argument in either. An argument
+    *Fix safety.*  Safe where the function only computes with the argument, and the project asks
+    for no gradient or flag of a tensor's: no gradient reaches the argument in either. An argument
     that does require a gradient keeps its flag for the caller, which is said. Unsafe where the
     function does something else with it (keeps it, compares it by ``is``, asks for an attribute),
     as the name then stands for another object, and where the project can tell whose flag is set.
