@@ -556,7 +556,10 @@ def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
             result[path] = said
             continue
         if isinstance(value, list | tuple | dict | set | collections.deque):
-            result[f"len({path})"] = sum(map(_is_programs, list(value)))
+            # A dict's own way to iterate is the program's.
+            listed = isinstance(value, list | tuple | collections.deque)
+            count = sum(map(_is_programs, list(value))) if listed else len(value)
+            result[f"len({path})"] = count
             if isinstance(value, set):
                 result[path] = sorted(map(repr, value))
         if isinstance(value, np.ndarray):

@@ -42,6 +42,7 @@ NOT_SEEN = {
     "GB0170/any-of-a-list",
     "GB0124/layer-by-number",
     "GB0170/any-of-a-row",
+    "GB0170/checks-in-a-constructor",
     "GB0170/constant-of-the-module",
     "GB0170/inside-a-decorator",
     "GB0170/lambda-flips",
@@ -65,7 +66,7 @@ NOT_SEEN = {
 #: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
 #: compiled in a way that is not followed.
 STILL_HINTED = {
-    "GB0124/numbers-for-a-logger",  # an option captures the numbers
+    "GB0124/numbers-for-a-logger",
     "GB0059/tensor-as-text",
     "GB0124/clamp-by-number",
     "GB0124/length-of-the-longest",
