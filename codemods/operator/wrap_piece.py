@@ -157,8 +157,10 @@ def _rewrite(piece: Piece, number: int) -> Rewrite:
             other = entry.edit()
             add_setting(entry, other, f"torch._dynamo.config.{option} = True")
             also.append(other.rewrite("a setting"))
+    what = {"capture_scalar_outputs": "numbers", "capture_dynamic_output_shape_ops": "sizes"}
     if options:
-        notes.append("numbers that are read from tensors stay in the graph, by a setting of Dynamo")
+        read = " and ".join(what[option] for option in options)
+        notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         rank=(52 if not options else 56) + number,
