@@ -507,7 +507,10 @@ def _is_left_alone(
     return True
 
 
-_READS = words("shape device dtype ndim item tolist size dim numel prod sum max min clone")
+_READS = words(
+    """shape device dtype ndim item tolist size dim numel prod sum max min clone new_zeros new_ones
+    new_full new_empty cumsum cumprod amax amin any all eq ne lt gt le ge"""
+)
 
 
 def _only_read(site: Site, place: cst.Name) -> bool:
@@ -824,7 +827,13 @@ class _Counted:
         if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name):
             fact = self.site.fact(call.func.value)
             bound = call.func.value.value in activity(self.function.body).bound | {
-                param.name.value for param in params_of(self.function.params)
+                *(param.name.value for param in params_of(self.function.params)),
+                *(
+                    name
+                    for part in walk(self.function.body)
+                    if isinstance(part, cst.CompFor)
+                    for name in _names(part.target)
+                ),
             }
             tensors = bound and (fact is None or fact.is_tensor)
             return tensors and call.func.attr.value not in _KEEPERS
