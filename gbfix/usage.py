@@ -19,8 +19,10 @@ _SECOND_ORDER = re.compile(r"create_graph\s*=\s*True|\b(?:hessian|gradgradcheck|
 _LEAVES_AUTOGRAD = re.compile(r"\.numpy\(\)|np\.(?:as)?array\(|\.requires_grad\b(?!\s*=[^=])")
 #: How a text tells a zero gradient from none itself.
 _ASKS_FOR_NONE = re.compile(r"\bgrad\s+is\s+(?:not\s+)?None\b")
+#: Where the words of an error count: somebody looks at them, or the program has words of its own.
 _READS_MESSAGES = re.compile(
-    r"\bexcept\b[^\n:]*\bas\b|\btraceback\b|\bmatch\s*=|exc_info|excepthook"
+    r"\bexcept\b[^\n:]*\bas\b|\btraceback\b|\bmatch\s*=|\braises\(|exc_info|excepthook"
+    r"|\braise\s+RuntimeError\b"
 )
 _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
 

@@ -354,7 +354,7 @@ class ArmMaker:
         joint: str,
         tensor: cst.BaseExpression,
     ) -> None:
-        inner = beside(node, python, joint, tensor)
+        inner = beside(self.ctx, node, python, joint, tensor)
         chosen = self.converter.chosen
         self.converter.chosen = lambda it: it is inner or chosen(it)
         self.ctx.origins[inner] = self.ctx.original(node)
@@ -445,7 +445,10 @@ class ArmMaker:
 
 
 def _always_binds(lines: Sequence[cst.BaseStatement], name: str) -> bool:
-    """Whether statements bind a name whatever Python decides in them."""
+    """Whether statements bind a name whatever Python decides in them.
+
+    A ``with`` may swallow the error that keeps its block from binding.
+    """
     for line in lines:
         match line:
             case cst.SimpleStatementLine(body=[cst.Assign(targets=targets)]):
@@ -457,8 +460,6 @@ def _always_binds(lines: Sequence[cst.BaseStatement], name: str) -> bool:
             case cst.If(body=body) if orelse := _else_of(line):
                 if _always_binds(_statements(body), name) and _always_binds(orelse, name):
                     return True
-            case cst.With(body=body) if _always_binds(_statements(body), name):
-                return True
     return False
 
 

@@ -18,6 +18,7 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after, maybe_bound_before
 from gbfix.analysis.names import telling_name
+from gbfix.analysis.purity import effects_of
 from gbfix.analysis.tree import code, dotted, walk
 
 from .aliases import check_alias
@@ -260,7 +261,7 @@ class Converter:
     ) -> list[cst.BaseStatement]:
         """``if P and t`` becomes an ``if P`` with the choice inside, ``if P or t`` one beside."""
         body, orelse = _statements(node.body), _else_of(node)
-        inner = beside(node, python, joint, tensor)
+        inner = beside(self.ctx, node, python, joint, tensor)
         if joint == "and":
             yes = self._tail([inner], rest, node)
             no = self._tail(_decided(orelse, python, False), rest)
@@ -514,10 +515,13 @@ def _without_walrus(test: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def beside(
-    node: cst.If, python: cst.BaseExpression, joint: str, tensor: cst.BaseExpression
+    ctx: Context, node: cst.If, python: cst.BaseExpression, joint: str, tensor: cst.BaseExpression
 ) -> cst.If:
     """The choice of a tensor that is left where Python has had its part in the test."""
-    orelse = _decided(_else_of(node), python, joint == "and")
+    orelse = _else_of(node)
+    # A test that does more than to compute may change what Python is asked behind it.
+    if effects_of(tensor, ctx.site.fact).pure:
+        orelse = _decided(orelse, python, joint == "and")
     return node.with_changes(
         test=tensor, leading_lines=(), orelse=_else(orelse) if orelse else None
     )

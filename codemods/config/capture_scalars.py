@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -12,12 +11,12 @@ from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact, Safety
 
+from .numbers_used import NumbersUsed
 from .setting import add_setting, entry_of
 
 _OPTION = "capture_scalar_outputs"
 _SETTING = "torch._dynamo.config.capture_scalar_outputs = True"
 _READS = words("item float int bool")
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def _source(statement: str, setting: str = "") -> str:
@@ -169,85 +168,17 @@ def _other_reads(site: Site) -> bool:
 
     Of a size that it has not seen, Dynamo assumes that it does not broadcast.
     """
-    for text in {site.source, *site.sources.values()}:
-        try:
-            tree = ast.parse(text)
-        except SyntaxError:
-            return True
-        holders = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        for node in ast.walk(tree):
-            here = text == site.source and getattr(node, "lineno", 0) == site.frame.line
-            if here and next(site.callers(), None) is None:
-                continue  # it leaves the region
-            if _is_read(node) and _may_be_size(node, holders):
-                return True
-    return False
-
-
-def _may_be_size(node: ast.AST, holders: Mapping[ast.AST, ast.AST], depth: int = 3) -> bool:
-    """Whether a number goes into an index or a call, by itself or by the names that it gets.
-
-    Numbers of the module's own code are never compiled.
-    """
-    if not any(isinstance(one, _FUNCTIONS) for one in _around(node, holders)):
-        return False
-    child, kept = node, False
-    for holder in _around(node, holders):
-        match holder:
-            case ast.Call(func=ast.Name(id="print" | "round" | "str" | "float" | "abs" | "repr")):
-                pass
-            case ast.Call(func=ast.Attribute(attr="append" | "update" | "format" | "extend")):
-                return False
-            case ast.Call(func=func) if func is not child:
-                return True
-            case ast.Subscript(slice=inside) if inside is child:
-                return True
-            case ast.For(iter=inside) | ast.comprehension(iter=inside) if inside is child:
-                return True
-            case ast.Assign(targets=targets):
-                names = [target.id for target in targets if isinstance(target, ast.Name)]
-                plain = all(
-                    isinstance(t, ast.Name | ast.Attribute | ast.Subscript) for t in targets
-                )
-                return not plain or any(_name_may(holder, name, holders, depth) for name in names)
-            case ast.NamedExpr() | ast.AnnAssign():
-                return True
-            case ast.AugAssign(target=target):
-                name = target.id if isinstance(target, ast.Name) else ""
-                return bool(name) and _name_may(holder, name, holders, depth)
-            case ast.Return() | ast.Lambda():
-                return not kept  # the caller has the number itself
-            case ast.Dict() | ast.List() | ast.Tuple():
-                kept = True
-            case ast.stmt() | ast.JoinedStr():
-                return False
-        child = holder
-    return False
-
-
-def _name_may(line: ast.AST, name: str, holders: Mapping[ast.AST, ast.AST], depth: int) -> bool:
-    function = next(one for one in _around(line, holders) if isinstance(one, _FUNCTIONS))
-    uses = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-    ]
-    return depth == 0 or any(_may_be_size(use, holders, depth - 1) for use in uses)
-
-
-def _around(node: ast.AST, holders: Mapping[ast.AST, ast.AST]) -> Iterator[ast.AST]:
-    while node in holders:
-        node = holders[node]
-        yield node
-
-
-def _is_read(node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(attr="item" | "tolist")):
-            return True
-        case ast.Call(func=ast.Name(id="int"), args=[given]):
-            return any(isinstance(part, ast.Call) for part in ast.walk(given))
-    return False
+    names = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
+    try:
+        used = NumbersUsed((site.source, *site.sources.values()), names)
+    except (SyntaxError, ValueError):
+        return True
+    fact, span = site.fact(site.node), site.span(site.node)
+    place = (site.source, span.line, span.column)
+    if fact is not None and fact.kind == "float":
+        return used.sizes(place)
+    leaves = next(site.callers(), None) is None
+    return used.sizes(place if leaves else None, leaves=leaves)
 
 
 def _reads(node: cst.Call) -> bool:

@@ -22,7 +22,7 @@ def bound_once(texts: Iterable[str], name: str) -> bool:
 def bound_by_init(texts: Iterable[str], holder: str, name: str) -> bool:
     """Whether objects of a class get an attribute from one statement of its ``__init__`` alone.
 
-    Other classes may bind their own in theirs, if they do not derive from it.
+    Other classes may bind their own in theirs, if neither derives from the other.
     """
     trees = []
     for text in set(texts):
@@ -32,20 +32,20 @@ def bound_by_init(texts: Iterable[str], holder: str, name: str) -> bool:
             return False
     nodes = [node for tree in trees for node in ast.walk(tree)]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    above = {base for one in classes if one.name == holder for base in _ancestors(one, classes)}
     own = 0
     explained: set[ast.AST] = set()
     for one in classes:
         inits = [f for f in one.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
         stores = [node for init in inits for node in ast.walk(init) if _sets_own(init, node, name)]
         explained.update(stores)
-        if one.name == holder:
-            own += len(stores)
-            if any(_may_store(node, name) for node in ast.walk(one)):
+        own += len(stores) if one.name == holder else 0
+        if one.name == holder or one.name in above or holder in _ancestors(one, classes):
+            bound = any(_is_bound(item, name) for item in _class_scope(one))
+            if bound or any(_may_store(node, name) for node in ast.walk(one)):
                 return False
-            if any(_is_bound(item, name) for item in _class_scope(one)):
+            if stores and one.name != holder:
                 return False
-        elif stores and holder in _ancestors(one, classes):
-            return False
     return own == 1 and all(node in explained for node in nodes if _stores(node, name))
 
 

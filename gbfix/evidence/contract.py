@@ -68,7 +68,7 @@ class Usage:
     ``steps``: an optimizer takes steps that
     tell a zero gradient from none.  ``identity``: the text asks whether two objects are one,
     or for addresses.  ``leaves_autograd``: the text calls ``.numpy()`` or reads ``requires_grad``.
-    ``reads_messages``: the text looks at what an exception says.
+    ``reads_messages``: the text looks at what a RuntimeError says, or raises one itself.
     ``any_callers``: calls may come from anywhere, not from this program alone.
     """
 

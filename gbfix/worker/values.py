@@ -268,11 +268,13 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
     if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
         return
     module = type(value).__module__ or ""
-    if module.split(".")[0] in _CLOSED and not dataclasses.is_dataclass(value):
+    record = isinstance(value, logging.LogRecord)
+    if module.split(".")[0] in _CLOSED and not (record or dataclasses.is_dataclass(value)):
         return
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        yield from list(attributes.items())
+        machines = _OF_THE_MACHINE if record else frozenset()
+        yield from (item for item in list(attributes.items()) if item[0] not in machines)
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else tuple(slots):
@@ -280,6 +282,15 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
             if isinstance(slot, types.MemberDescriptorType):
                 with contextlib.suppress(AttributeError):
                     yield name, slot.__get__(value)
+
+
+#: Where and when a log record was made; its words, level and arguments are the program's.
+_OF_THE_MACHINE = frozenset(
+    {
+        *("created", "msecs", "relativeCreated", "thread", "threadName", "process", "processName"),
+        *("pathname", "filename", "module", "lineno", "funcName", "stack_info", "taskName"),
+    }
+)
 
 
 def _is_programs(value: object) -> bool:
@@ -312,8 +323,6 @@ def leaf(value: object) -> object:
     elif isinstance(value, warnings.WarningMessage):
         # What was caught is compared by its words: a line, a time or a thread is the machine's.
         return f"{value.category.__name__}: {value.message}"
-    elif isinstance(value, logging.LogRecord):
-        return f"{value.levelname} {value.name}: {value.getMessage()}"
     if data is None:
         return None
     raw = data if isinstance(data, bytes) else str(data).encode()

@@ -9,7 +9,7 @@ import pytest
 from gbfix.analysis.attributes import bound_by_init
 
 NET = """
-class Net:
+class Net(Base):
     def __init__(self, width):
         self.width = width
 
@@ -30,6 +30,9 @@ class Net:
             False,
         ),
         ("Net(3).width = 4\n", False),
+        # A base class binds it last, by name or by whatever it is given.
+        ("class Base:\n    def __init__(self):\n        self.width = 3\n", False),
+        ("class Base:\n    def put(self, k, v):\n        setattr(self, k, v)\n", False),
         ("class Other:\n    def set(self):\n        self.width = 3\n", False),
         ("class Other:\n    def __init__(self, net):\n        net.width = 3\n", False),
         ("def f(:", False),

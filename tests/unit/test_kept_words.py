@@ -41,3 +41,8 @@ def test_log_records_have_a_level_and_a_text() -> None:
     assert state_image(one) == state_image(other)
     assert state_image(one) != state_image({"kept": [record(logging.WARNING, 3, "slow")]})
     assert state_image(one) != state_image({"kept": [record(logging.INFO, 3, "fast")]})
+    more = record(logging.INFO, 3, "slow")
+    more.step = 4
+    assert state_image(one) != state_image({"kept": [more]})
+    wrong = logging.LogRecord("net", logging.INFO, "a.py", 3, "%d %d", ("one",), None)
+    assert state_image({"kept": [wrong]})  # its text cannot be made
