@@ -140,10 +140,10 @@ class Bench:
             residents=residents,
         )
 
-    def settle(self, calls: Mapping[str, int]) -> None:
+    def settle(self, calls: Mapping[str, Sequence[int]]) -> None:
         """Take up what the golden run left at its calls, if that is all of them."""
         found = self._runner.residents(self.golden)
-        wanted = {(key, index) for key, count in calls.items() for index in range(count)}
+        wanted = {(key, index) for key, indices in calls.items() for index in indices}
         # Files that a program writes are not the ones that a process of earlier knows.
         if self.serial or {(item.key, item.index) for item in found} != wanted:
             self._runner.release()

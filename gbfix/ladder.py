@@ -31,7 +31,8 @@ class Baseline:
     ``unstable`` holds, by region, what two runs of the original disagreed on.
     """
 
-    calls: Mapping[str, int]
+    #: Of each region, which of its calls were recorded.
+    calls: Mapping[str, tuple[int, ...]]
     graphs: Mapping[tuple[str, int], int]
     breaks: Mapping[str, tuple[GraphBreak, ...]]
     shown: bytes
@@ -251,8 +252,8 @@ def _eager_rungs(candidate: Outcome, baseline: Baseline, assumes: Sequence[str])
     done = {(event.key, event.index) for event in events}
     missing = [
         f"call {index} of {key.rpartition('::')[2]} was not reached"
-        for key, count in baseline.calls.items()
-        for index in range(count)
+        for key, indices in baseline.calls.items()
+        for index in indices
         if (key, index) not in done
     ]
     sums = {"outputs": _Sum(missing), "gradients": _Sum(), "effects": _Sum()}
@@ -466,8 +467,10 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
 
     A number that the original kept out of its graphs and that changes from call to call is a
     guard now: Dynamo compiles once more, with the number dynamic, and then no more.  That is
-    right where a third call shows it.
+    right where a third call shows it.  A break that only a later call meets cuts that call's
+    graph, of which there may have been less before.
     """
+    left = {(event.key, event.index): len(event.breaks) for event in user_traces(user)}
     graphs = {(event.key, event.index): event.graphs for event in user_traces(user)}
     first: dict[str, int] = {}
     for key, index in graphs:
@@ -479,7 +482,7 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
         begun = key in baseline.calls and baseline.graphs.get((key, first[key]), 0)
         if index == first[key] or not begun:
             continue
-        if made <= before:
+        if made <= before + left[key, index]:
             continue
         later = [n for (name, i), n in graphs.items() if name == key and i > index]
         known = [n for (name, i), n in baseline.graphs.items() if name == key and i > index]

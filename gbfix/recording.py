@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gbfix import endings, ladder
 from gbfix.errors import Stop
 from gbfix.schema import ErrorReport, GraphBreak, Region
-from gbfix.worker.protocol import Failed, Finished, Outcome, RegionCalled, RegionSeen
+from gbfix.worker.protocol import CallsMade, Failed, Finished, Outcome, RegionCalled, RegionSeen
 
 
 @dataclasses.dataclass
@@ -16,7 +16,8 @@ class Recording:
     """What two runs of the original told: recorded eagerly, and compiled as the user does."""
 
     regions: dict[str, Region]
-    calls: dict[str, int]
+    #: Of each region, which of its calls were recorded.
+    calls: dict[str, tuple[int, ...]]
     files: tuple[str, ...]
     ended_by_itself: bool
     stop_after: int
@@ -57,10 +58,11 @@ def _innermost(found: GraphBreak) -> tuple[str, str, int]:
 def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
     """Sum up the two runs; raises `Stop` where the program gave nothing to work on."""
     errors: list[ErrorReport] = []
-    calls: dict[str, int] = {}
+    calls: dict[str, tuple[int, ...]] = {}
     for called in golden.of(RegionCalled):
-        calls[called.key] = calls.get(called.key, 0) + 1
+        calls[called.key] = (*calls.get(called.key, ()), called.index)
     _check_end(golden, bool(calls), timeout, errors)
+    made = {event.key: event.count for event in golden.of(CallsMade)}
     regions = {
         seen.key: Region(
             name=seen.name,
@@ -70,7 +72,8 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
             compile_line=seen.compile_line,
             bound=seen.bound,
             options=seen.options,
-            calls=calls.get(seen.key, 0),
+            calls=len(calls.get(seen.key, ())),
+            calls_made=made.get(seen.key),
         )
         for seen in golden.of(RegionSeen)
     }
@@ -100,7 +103,7 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
         calls,
         tuple(files),
         by_itself,
-        0 if by_itself else sum(calls.values()),
+        0 if by_itself else sum(map(len, calls.values())),
         golden.stdout,
         ladder.first_breaks(golden),
         ladder.all_breaks(user),

@@ -243,6 +243,8 @@ class Region:
     compile_line: int = 0
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     calls: int = 0
+    #: All calls that the program made, recorded or not; None where it was stopped before its end.
+    calls_made: int | None = None
     status: str = "clean"
     breaks_before: int = 0
     breaks_after: int = 0

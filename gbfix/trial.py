@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import collections
 import dataclasses
 import os
 import re
@@ -586,7 +585,9 @@ class Trials:
         if ends:
             # A check that is forced to fail ends both programs, with the same exception.
             second = branches.without_end(second, ends)
-            calls = collections.Counter(event.key for event in first.of(RegionCalled))
+            calls: dict[str, tuple[int, ...]] = {}
+            for event in first.of(RegionCalled):
+                calls[event.key] = (*calls.get(event.key, ()), event.index)
             raised = {(e.key, e.index) for e in first.of(Failed) if e.kind == "region-error"}
             baseline = dataclasses.replace(baseline, calls=calls, raising=baseline.raising | raised)
         verdict = self._values(second, self._options.backends[:2], baseline)

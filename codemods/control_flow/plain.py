@@ -5,15 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from gbfix.analysis.scopes import module_bindings, resolve
-from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
-from gbfix.analysis.tree import walk, words
+from gbfix.analysis.torch_names import PURE_METHODS, RNG_FUNCTIONS, RNG_METHODS
+from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
 
-_CHANGES = words(
-    """append add extend insert pop popleft remove clear update setdefault discard write writelines
-    put sort reverse send item tolist numpy backward step zero_grad register_buffer set_ put_"""
-)
-_BUILTINS = words("abs bool dict enumerate float int len list max min range round sum tuple zip")
+from ..wrap.pure import is_pure_function
+
 _PLAIN = (
     cst.AugAssign, cst.Yield, cst.Await, cst.Raise, cst.Assert, cst.With, cst.Try, cst.Global,
     cst.Nonlocal, cst.Del, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.While,
@@ -47,8 +44,7 @@ def _is_harmless(site: Site, func: cst.BaseExpression, depth: int) -> bool:
     if name.startswith(("torch.", "math.")):
         return not last.endswith("_") and last not in RNG_FUNCTIONS
     if home == "builtins":
-        return last in _BUILTINS
+        return is_pure_function(name)
     if isinstance(func, cst.Attribute) and not name:
-        method = func.attr.value
-        return not method.endswith("_") and method not in _CHANGES
+        return func.attr.value in PURE_METHODS
     return only_computes(site, func, depth - 1)

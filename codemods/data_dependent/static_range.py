@@ -306,9 +306,10 @@ def _is_rank(site: Site, node: cst.BaseExpression) -> bool:
             pass
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("dim")), args=[]):
             pass
-        case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=owner)]):
+        case cst.Call(func=func, args=[cst.Arg(value=owner)]):
             fact = infer(owner, site.fact)
-            return fact is not None and fact.type == "torch.Size"
+            known = resolve(site.module, func) == "builtins.len"
+            return known and fact is not None and fact.type == "torch.Size"
         case _:
             return False
     fact = infer(owner, site.fact)

@@ -250,6 +250,8 @@ class _Parts:
     attributes: dict[str, None] = dataclasses.field(default_factory=dict)
     functions: dict[str, cst.BaseExpression] = dataclasses.field(default_factory=dict)
     calls: int = 0
+    #: Whether all attributes are numbers: texts may be no numbers at all.
+    of_numbers: bool = True
 
     def take(self, node: cst.CSTNode) -> bool:
         match node:
@@ -261,7 +263,9 @@ class _Parts:
                 return self._is_constant(name)
             case cst.Attribute(value=cst.Name(value=me), attr=attr) if self._is_self(me):
                 self.attributes[attr.value] = None
-                return _is_number_or_text(self.site.fact(node))
+                fact = self.site.fact(node)
+                self.of_numbers &= fact is not None and fact.kind != "str"
+                return _is_number_or_text(fact)
             case cst.Attribute(value=value, attr=attr):
                 return attr.value in _ATTRIBUTES and self.take(value)
             case cst.Call(func=func, args=args):
@@ -289,7 +293,7 @@ class _Parts:
 
     @property
     def is_arithmetic(self) -> bool:
-        return set(self.functions) <= _NUMERIC and len(self.functions) > 0
+        return self.of_numbers and len(self.functions) > 0 and set(self.functions) <= _NUMERIC
 
     def mean_the_same(self, at: cst.CSTNode) -> bool:
         """Whether the names stand for the same things at another place of the file."""

@@ -153,6 +153,7 @@ class NumpyConstant(Codemod):
 def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
     """Numbers of numpy's that are made at import, in ``__init__``, or of a literal."""
     ran = {site.span(view.function) for view in views if view.function is not None}
+    found: list[cst.BaseExpression] = []
     for node in walk(site.module):
         if not isinstance(node, cst.Call) or not _is_number(site, node):
             continue
@@ -160,15 +161,12 @@ def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
         if _is_literal(site, node) and function is not None and _takes_math(site, node):
             if site.span(function) in ran:
                 yield node
-        elif _is_literal(site, node) and function is None and _is_outermost(site, node):
-            whole: cst.BaseExpression = node
-            while isinstance(
-                holder := site.parent(whole), cst.BinaryOperation | cst.UnaryOperation
-            ):
-                if not _is_literal(site, holder):
-                    break
-                whole = holder
-            yield whole
+        elif _is_literal(site, node) and function is None:
+            whole = _outermost(site, node)
+            # The outer one of two comes first in the walk.
+            if whole is not None and whole not in found:
+                found.append(whole)
+                yield whole
         elif function is not None and function.name.value == "__init__":
             match site.statement_of(node):
                 case cst.SimpleStatementLine(
@@ -177,13 +175,18 @@ def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
                     yield value
 
 
-def _is_outermost(site: Site, node: cst.Call) -> bool:
-    """Whether it stands in no other call of its kind, and in no conversion."""
-    arg = site.parent(node)
-    holder = site.parent(arg) if isinstance(arg, cst.Arg) else None
-    if not isinstance(holder, cst.Call) or arg not in holder.args:
-        return True
-    return not (_is_number(site, holder) or dotted(holder.func) == "float")
+def _outermost(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The largest arithmetic of literals around it; None where a conversion takes that."""
+    whole = node
+    for holder in site.ancestors(node):
+        if isinstance(holder, cst.Arg):
+            continue
+        if isinstance(holder, cst.Call) and dotted(holder.func) in ("float", "int", "bool"):
+            return None
+        if not isinstance(holder, cst.BaseExpression) or not _is_literal(site, holder):
+            break
+        whole = holder
+    return whole
 
 
 def _is_float(node: cst.BaseExpression) -> bool:

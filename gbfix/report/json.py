@@ -61,6 +61,8 @@ def _region(region: Region) -> dict[str, Any]:
         "path": region.path,
         "line": region.line,
         "status": region.status,
+        "calls": region.calls,
+        "calls_made": region.calls_made,
         "breaks_before": region.breaks_before,
         "breaks_after": region.breaks_after,
         "graphs_before": region.graphs_before,

@@ -75,11 +75,29 @@ def next_steps(report: Report, mode: Mode) -> list[tuple[str, str]]:
         number = sum(max(len(patch.titles), 1) for patch in report.unsafe_patches)
         which = "the unsafe fix" if number == 1 else f"the {number} unsafe fixes"
         steps.append((f"gbfix --unsafe-fixes{target}", f"shows {which}, too"))
+    unseen = _calls_not_seen(report)
+    if unseen:
+        steps.append((f"gbfix --calls {min(unseen[1], _MANY)}{target}", _about_calls(*unseen)))
     codes = list(dict.fromkeys(found.graph_break.code for found in left))
     if codes and mode is not Mode.CHECK:
         more = "" if len(codes) <= 3 else " and so on"
         steps.append((f"gbfix explain {' '.join(codes[:3])}", f"what to do by hand{more}"))
     return steps
+
+
+#: How many calls of a region are worth recording: each takes a second or so.
+_MANY = 8
+
+
+def _calls_not_seen(report: Report) -> tuple[int, int] | None:
+    """Recorded calls, and all, of the region that has the most which nobody looked at."""
+    found = [(it.calls, it.calls_made) for it in report.regions if it.calls_made is not None]
+    seen, made = max(found, key=lambda pair: pair[1] - pair[0], default=(0, 0))
+    return (seen, made) if made > seen else None
+
+
+def _about_calls(seen: int, made: int) -> str:
+    return f"looks at more calls; {seen} of {made} were recorded: the first ones and new kinds"
 
 
 def _count(number: int, noun: str, plural: str = "") -> str:

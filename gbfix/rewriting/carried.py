@@ -19,10 +19,16 @@ from gbfix.schema import Span
 #: Names the sort of an expression that was seen: "tensor", "number", another word, or None.
 KindOf = Callable[[str, ast.expr], str | None]
 
-_ENDS = words("float int bool round")
-_KEEPS = words("abs min max")
-_TAKES_DTYPE = words("tensor as_tensor scalar_tensor asarray from_numpy")
-_ROOTS = words("torch F nn math cmath")
+_ENDS = words("float int bool")
+_KEEPS = words("abs min max round")
+#: Functions of torch that look at the type of what they get, or keep the object.
+_LOOKS = words(
+    "tensor as_tensor scalar_tensor asarray from_numpy save is_tensor is_storage typename"
+    " result_type can_cast promote_types jit compile"
+)
+_ROOTS = words("torch math cmath")
+#: Calls whose keywords become keys, or somebody else's keywords.
+_COLLECTS = words("dict partial")
 #: Methods of tensors that arrays do not have.
 _TENSORS_ALONE = words(
     "clamp clamp_ clamp_min clamp_max mul mul_ add add_ sub sub_ div div_ lerp lerp_ pow pow_"
@@ -30,6 +36,8 @@ _TENSORS_ALONE = words(
     " softmax detach to float half numel dim new_zeros new_ones requires_grad is_cuda matmul"
 )
 _BOUND = 60
+#: Functions, and their names with their classes'.
+Callees = list[tuple[ast.FunctionDef, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +145,7 @@ class _Follower:
                     return word == name
                 place, _, local = name.partition(":")
                 if sort == "parameter":
-                    if function is None or place not in ("*", function.name):
+                    if function is None or place not in ("*", _tree(text).label(function)):
                         return False
                     return word == local and local in _parameters(function)
                 return (
@@ -174,10 +182,11 @@ class _Follower:
                 yield from self._named(file, tree.parents[holder], keyword)
             case ast.arguments():
                 owner = tree.parents[holder]
+                label = tree.label(owner) if isinstance(owner, ast.FunctionDef) else "*"
                 for name in _with_default(holder, child):
-                    yield "parameter", file, f"{getattr(owner, 'name', '*')}:{name}"
+                    yield "parameter", file, f"{label}:{name}"
             case ast.Call(func=func, args=args) if child in args:
-                if not (_takes_numbers(holder) or self._is_method_of_tensor(file, func)):
+                if not (self._takes_numbers(file, holder) or self._is_method_of_tensor(file, func)):
                     yield from self._passed(file, holder, args.index(child))
             case _:
                 self._told = self._told or _place(file, holder or node)
@@ -192,31 +201,56 @@ class _Follower:
             case ast.BinOp():
                 return not self._ends_in(file, holder, child)
             case ast.Call(func=ast.Name(id=name), args=args):
-                return name in _KEEPS and child in args
+                return name in _KEEPS and child in args and not self._is_own(name)
         return False
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a file of the project binds the name of a builtin."""
+        return any(name in _tree(text).bound for text in self._texts.values())
 
     def _kept(self, file: str, table: ast.Dict, value: ast.AST) -> Iterator[tuple[str, str, str]]:
         """A dict keeps it: by a key, and under whatever name the dict has."""
         key = next(k for k, v in zip(table.keys, table.values, strict=True) if v is value)
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield "key", file, key.value
-        bound = _tree(self._texts[file]).parents[table]
-        names = bound.targets if isinstance(bound, ast.Assign) else []
-        for one in names:
-            yield "table", file, getattr(one, "id", getattr(one, "attr", ""))
-        if not (names or isinstance(key, ast.Constant)):
-            self._told = self._told or _place(file, table)
+        known = str(key.value) if isinstance(key, ast.Constant) else ""
+        if known:
+            yield "key", file, known
+        tree = _tree(self._texts[file])
+        match tree.parents[table]:
+            case ast.Assign(targets=targets):
+                for one in targets:
+                    yield "table", file, getattr(one, "id", getattr(one, "attr", ""))
+            case ast.Dict() as outer:
+                yield from self._kept(file, outer, table)
+            case ast.keyword(arg=None) as spread if known:
+                yield from self._named(file, tree.parents[spread], known)
+            case _:
+                self._told = self._told or _place(file, table)
 
     def _named(self, file: str, call: ast.AST, keyword: str) -> Iterator[tuple[str, str, str]]:
         """A call gets it by keyword."""
-        if _takes_numbers(call):
+        func = getattr(call, "func", None)
+        if isinstance(func, ast.Name) and func.id in _COLLECTS and not self._is_own(func.id):
+            callees: Callees | None = []
+        elif self._takes_numbers(file, call) or self._is_method_of_tensor(file, func):
             return
-        callees = self._callees(call)
-        for function, _ in callees:
-            yield "parameter", file, f"{function.name}:{keyword}"
+        else:
+            callees = self._callees(file, call)
+        if callees is None or any(keyword in _tree(t).of_lambdas for t in self._texts.values()):
+            self._told = self._told or _place(file, call)
+            return
+        for _, label in callees:
+            yield "parameter", file, f"{label}:{keyword}"
         if not callees or any(function.args.kwarg is not None for function, _ in callees):
             yield "key", file, keyword
             yield "parameter", file, f"*:{keyword}"
+
+    def _takes_numbers(self, file: str, call: ast.AST) -> bool:
+        """Whether torch, ``math`` or a conversion gets the number, whatever its type."""
+        func = getattr(call, "func", None)
+        if isinstance(func, ast.Name) and func.id in _ENDS:
+            return not self._is_own(func.id)
+        home, _, last = _tree(self._texts[file]).meaning(func).partition(".")
+        return home in _ROOTS and bool(last) and last.rpartition(".")[2] not in _LOOKS
 
     def _ends_in(self, file: str, holder: ast.BinOp, child: ast.AST) -> bool:
         """Whether the number ends in a tensor here; what divides numbers may tell it apart."""
@@ -251,32 +285,48 @@ class _Follower:
     def _passed(self, file: str, call: ast.Call, position: int) -> Iterator[tuple[str, str, str]]:
         """The parameters that an argument without a keyword may become."""
         found = False
-        for function, bound in self._callees(call):
+        for function, label in self._callees(file, call) or ():
+            bound = int(any(tree.is_method(function) for tree in self._trees()))
             names = [*function.args.posonlyargs, *function.args.args][bound:]
             if position < len(names):
                 found = True
-                yield "parameter", file, f"{function.name}:{names[position].arg}"
+                yield "parameter", file, f"{label}:{names[position].arg}"
         if not found:
             self._told = self._told or _place(file, call)
 
-    def _callees(self, call: ast.AST) -> list[tuple[ast.FunctionDef, int]]:
-        """The project's functions that a call may reach, by their names, and what is bound already.
+    def _trees(self) -> list[_Tree]:
+        return [_tree(text) for text in self._texts.values()]
 
-        What is called as an attribute, and is no method of that name, is taken for a module.
+    def _callees(self, file: str, call: ast.AST) -> Callees | None:
+        """The project's functions that a call may reach, by their names.
+
+        A name or an attribute that the project binds to objects is taken for a module.  None:
+        what is called is somebody else's, or anything.
         """
         func = getattr(call, "func", None)
         name = getattr(func, "id", getattr(func, "attr", ""))
-        trees = [_tree(text) for text in self._texts.values()]
-        names = {name}
+        trees = self._trees()
+        if any(name in tree.lambdas for tree in trees):
+            return None
         if any(tree.is_class(name) for tree in trees):
             names = {"__init__", "__new__"}
-        elif isinstance(func, ast.Attribute) and not any(tree.functions(name) for tree in trees):
+        elif any(tree.functions(name) for tree in trees):
+            names = {name}
+        elif isinstance(func, ast.Attribute):
+            if not any(name in tree.stored for tree in trees):
+                return None
+            names = {"forward", "__call__"}
+        else:
+            made = _tree(self._texts[file]).made.get(name, [])
+            if not made or not all(any(t.is_class(one) for t in trees) for one in made):
+                return None
             names = {"forward", "__call__"}
         return [
-            (function, int(tree.is_method(function)))
+            (function, tree.label(function))
             for tree in trees
             for one in names
             for function in tree.functions(one)
+            if "__init__" not in names or tree.label(function).startswith(f"{name}.")
         ]
 
     def _is_tensor_by_text(self, file: str, node: ast.expr) -> bool:
@@ -293,23 +343,11 @@ class _Follower:
             for part in ast.walk(function)
         )
 
-    def _is_method_of_tensor(self, file: str, func: ast.expr) -> bool:
-        if not isinstance(func, ast.Attribute):
+    def _is_method_of_tensor(self, file: str, func: ast.expr | None) -> bool:
+        if not isinstance(func, ast.Attribute) or func.attr in ("new_tensor", "apply_"):
             return False
         kind = self._kind_of(file, func.value)
         return kind == "tensor" or (kind is None and func.attr in _TENSORS_ALONE)
-
-
-def _takes_numbers(call: ast.AST) -> bool:
-    """Whether torch, ``math`` or a conversion gets the number, and does not look at its type."""
-    func = getattr(call, "func", None)
-    if isinstance(func, ast.Name):
-        return func.id in _ENDS
-    root = func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    known = isinstance(root, ast.Name) and root.id in _ROOTS
-    return known and isinstance(func, ast.Attribute) and func.attr not in _TAKES_DTYPE
 
 
 def _parameters(function: ast.FunctionDef) -> set[str]:
@@ -345,6 +383,63 @@ class _Tree:
         for node in self.nodes:
             if isinstance(node, ast.FunctionDef):
                 self._functions.setdefault(node.name, []).append(node)
+        #: Names of functions, classes and parameters, and those that are assigned or imported.
+        self.bound = {*self._functions, *self._classes}
+        #: Attributes that are assigned; names that have a lambda; parameters of lambdas.
+        self.stored: set[str] = set()
+        self.lambdas: set[str] = set()
+        self.of_lambdas: set[str] = set()
+        #: The classes whose objects a name is assigned, "" for what is no such call.
+        self.made: dict[str, list[str]] = {}
+        self._imports: dict[str, str] = {}
+        for node in self.nodes:
+            self._note(node)
+
+    def _note(self, node: ast.AST) -> None:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                self.bound.add(name)
+                self.made.setdefault(name, []).append(self._made_for(node))
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                self.stored.add(name)
+            case ast.Lambda(args=given):
+                everyone = (*given.posonlyargs, *given.args, *given.kwonlyargs)
+                self.of_lambdas.update(arg.arg for arg in everyone)
+                match self.parents.get(node):
+                    case ast.Assign(targets=targets):
+                        last = (getattr(t, "id", getattr(t, "attr", "")) for t in targets)
+                        self.lambdas.update(last)
+            case ast.Import(names=names):
+                for one in names:
+                    root = one.name if one.asname else one.name.partition(".")[0]
+                    self._imports[one.asname or root] = root
+            case ast.ImportFrom(module=str(home), names=names, level=0):
+                for one in names:
+                    self._imports[one.asname or one.name] = f"{home}.{one.name}"
+                    self.bound.add(one.asname or one.name)
+
+    def _made_for(self, name: ast.AST) -> str:
+        match self.parents.get(name):
+            case ast.Assign(value=ast.Call(func=func)):
+                return str(getattr(func, "id", getattr(func, "attr", "")))
+        return ""
+
+    def meaning(self, func: ast.AST | None) -> str:
+        """The dotted name of an imported function, or ""."""
+        parts: list[str] = []
+        while isinstance(func, ast.Attribute):
+            parts.insert(0, func.attr)
+            func = func.value
+        if not isinstance(func, ast.Name) or func.id in self.made or func.id not in self._imports:
+            return ""
+        return ".".join([self._imports[func.id], *parts])
+
+    def label(self, function: ast.FunctionDef) -> str:
+        """``Net.forward`` of a method, ``f`` of a function."""
+        holder = self.parents.get(function)
+        return (
+            f"{holder.name}.{function.name}" if isinstance(holder, ast.ClassDef) else function.name
+        )
 
     def at(self, span: Span) -> ast.expr | None:
         """The largest expression inside the span (which may have parentheses of its own)."""

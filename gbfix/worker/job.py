@@ -50,6 +50,7 @@ from gbfix.worker.protocol import (
     IN_VAIN,
     VAIN,
     CallKind,
+    CallsMade,
     Compared,
     EventWriter,
     Failed,
@@ -113,6 +114,7 @@ class Worker:
             handlers[job.mode],
             self.writer.write,
             self._satisfied,
+            others=_NEW_KINDS if job.mode in _ALL_CALLS else 0,
         )
         self._started = time.monotonic()
         self._recorded = 0
@@ -186,6 +188,8 @@ class Worker:
                     self.writer.write(self.facts.seen(item.path, item.line))
         if self.job.mode == "golden":
             self.writer.write(self.afterlife.seen())
+            for region in self.recorder.regions.values():
+                self.writer.write(CallsMade(region.key, region.made))
         self.writer.write(Finished(tuple(sorted(set(files))), stopped, status))
 
     def _failure(self, error: BaseException) -> Failed:
@@ -634,7 +638,8 @@ class Worker:
             return (*perturb.VALUES[:1], *others)
         chosen = perturb.variations(mode)
         if index > 0:
-            return tuple(item for item in chosen if item.label in ("base", "negated"))
+            labels = _LATER_IN_EAGER if mode == "eager" else _LATER_CALLS
+            return tuple(item for item in chosen if item.label in labels)
         if self.job.constant_state:
             return tuple(item for item in chosen if item.kind != "state")
         return chosen
@@ -666,6 +671,12 @@ class Worker:
         return found.code == self.job.avoid_code or not found.code.startswith("GB")
 
 
+#: Later calls of new kinds that are recorded, too, and the jobs that go by all calls.
+_NEW_KINDS = 2
+_ALL_CALLS = frozenset({"golden", "facts", "candidate", "user"})
+#: What later calls are varied in, which bring inputs of their own.
+_LATER_CALLS = frozenset({"base", "negated"})
+_LATER_IN_EAGER = _LATER_CALLS | {"single"}
 #: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
 _SHOT_SECONDS = 3.0
 #: Seconds that the first backend has to meet the break again before others share the processor.

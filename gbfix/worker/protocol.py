@@ -192,6 +192,14 @@ class CallKind:
 
 
 @dataclasses.dataclass(frozen=True)
+class CallsMade:
+    """How many calls of a region the program made while it ran, recorded or not."""
+
+    key: str
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Afterwards:
     """What the program did with what its regions gave it.
 
@@ -272,6 +280,7 @@ Event = (
     | Traced
     | Compared
     | CallKind
+    | CallsMade
     | Afterwards
     | Nondeterministic
     | Timed

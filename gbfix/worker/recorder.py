@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from gbfix.worker import children
+from gbfix.worker import children, kinds
 from gbfix.worker.protocol import Failed, RegionSeen
 from gbfix.worker.values import Project
 
@@ -33,7 +33,11 @@ class Region:
     def __init__(self, key: str, options: dict[str, Any]) -> None:
         self.key = key
         self.options = options
+        #: Calls that were recorded; all that were made; and the kinds of those (see `kinds`).
         self.calls = 0
+        self.made = 0
+        self.kinds: set[object] = set()
+        self.others = 0
         self.observed_only = False
 
     @property
@@ -104,9 +108,12 @@ class Recorder:
         handler: Handler,
         announce: Callable[[RegionSeen | Failed], None],
         changed: Callable[[bool], None],
+        others: int = 0,
     ) -> None:
+        """Record the first ``limit`` calls of a region, and ``others`` later ones of new kinds."""
         self._project = project
         self._limit = limit
+        self._others = others
         self._enough = enough
         self._handler = handler
         self._announce = announce
@@ -289,11 +296,30 @@ class Recorder:
             return function(*args, **kwargs)
         # One call at a time, in the order in which they came: they fork, and are counted.
         with self._turns.mine() as is_mine:
-            if is_mine and region.calls < self._limit:
+            index = region.made
+            region.made += 1
+            if is_mine and self._is_wanted(region, target, args, kwargs):
                 region.calls += 1
-                return self._record(region, region.calls - 1, target, args, kwargs)
+                return self._record(region, index, target, args, kwargs)
         self._changed(self._satisfied())
         return function(*args, **kwargs)
+
+    def _is_wanted(
+        self, region: Region, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        """Whether a call is one of the first, or of a kind that was not seen yet."""
+        first = region.calls - region.others < self._limit
+        if not self._others or region.others >= self._others:
+            return first
+        try:
+            kind = kinds.kind_of(target, args, kwargs)
+            is_new = kind not in region.kinds
+            region.kinds.add(kind)
+        except Exception:  # whatever the program's objects raise when they are looked at
+            return first
+        if is_new and not first:
+            region.others += 1
+        return first or is_new
 
     def _tell_of_child(self, region: Region, target: Any) -> None:
         """A process that the program forked calls a region: said once, not recorded."""

@@ -13,7 +13,12 @@ from gbfix.schema import Span
 HEAD = """
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch.nn.functional import leaky_relu as leaky
 
+class Net(torch.nn.Module):
+    def forward(self, x, by): return x * by
+net = Net()
 GAINS = {"relu": np.sqrt(2)}
 """
 
@@ -48,12 +53,16 @@ def follow(*bodies: str) -> Carried:
         "return x.clamp(-GAINS['relu'], max=GAINS['relu'])",
         "x *= GAINS['relu']\n    return x",
         "return x * GAINS[n]",
+        "return F.leaky_relu(x, GAINS['relu'])",
+        "return leaky(x, GAINS['relu'])",
+        "return net(x, GAINS['relu'])",
+        "return x * round(GAINS['relu'], 2)",
         "return x * GAINS.get(n, 1) if n in GAINS else x",
     ],
 )
 def test_tensors_and_sums_of_numbers_do_not_tell(use: str) -> None:
     found = follow(f"def f(x, n, a):\n    {use}\n")
-    assert found == Carried(frozenset({("file0.py", "f")}))
+    assert ("file0.py", "f") in found.functions and not found.told
 
 
 @pytest.mark.parametrize(
@@ -75,10 +84,21 @@ def test_tensors_and_sums_of_numbers_do_not_tell(use: str) -> None:
         "return x * sum(GAINS[k] / n for k in GAINS)",
         "return dict(**GAINS)",
         "return getattr(n, 'relu')",
+        "torch.save(GAINS['relu'], n)",
+        "return torch.is_tensor(GAINS['relu'])",
+        "return x.new_tensor(GAINS['relu'])",
+        "logger.info('gain', extra=GAINS['relu'])",
+        "return json.dumps(obj=GAINS['relu'])",
+        "writer.add_scalar('gain', GAINS['relu'])",
+        "return round(GAINS['relu'], 2).dtype",
+        "return {'gain': GAINS['relu']}",
+        "n.send({'gain': GAINS['relu']})",
+        "return n(x, GAINS['relu'])",
+        "return (lambda gain: str(gain))(gain=GAINS['relu'])",
     ],
 )
 def test_texts_types_arrays_and_divisions_tell(use: str) -> None:
-    assert follow(f"def f(x, n, a):\n    {use}\n").told == "file0.py:7"
+    assert follow(f"def f(x, n, a):\n    {use}\n").told == "file0.py:12"
 
 
 def test_it_is_followed_through_attributes_and_parameters_of_other_files() -> None:
@@ -127,3 +147,42 @@ def test_a_default_is_followed_into_its_function() -> None:
     text = "import numpy as np\n\ndef f(x, scale=np.sqrt(2)):\n    return repr(scale)\n"
     span = Span(3, 15, 3, 25)
     assert carried({"a.py": text}, "a.py", span, lambda *_: None).told == "a.py:4"
+
+
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        # A function of the project's that has the name of a builtin.
+        ("def f(x):\n    return float(GAINS['relu'])\n\ndef float(v):\n    return str(v)", True),
+        ("from helpers import abs\n\ndef f(x):\n    return x * abs(GAINS['relu'])", True),
+        # F is not torch's here.
+        ("import helpers as F\n\ndef f(x):\n    return F.scale(x, GAINS['relu'])", True),
+        # A class has the parameters of its own __init__, or takes what its base takes.
+        (
+            "class A:\n    def __init__(self, gain):\n        print(gain)\n\n"
+            "class B:\n    def __init__(self, gain):\n        self.b = float(gain)\n\n"
+            "def f(x):\n    return B(GAINS['relu'])",
+            False,
+        ),
+        (
+            "class A:\n    def __init__(self, gain):\n        print(gain)\n\nclass B(A):\n"
+            "    pass\n\ndef f(x):\n    return B(gain=GAINS['relu'])",
+            True,
+        ),
+        ("def f(x):\n    return dict(gain=GAINS['relu'])\n\ndef g(d):\n    print(d['gain'])", True),
+        (
+            "def f(x):\n    return g(x, **{'gain': GAINS['relu']})\n\n"
+            "def g(x, gain):\n    return str(gain)",
+            True,
+        ),
+        ("g = lambda x, gain: str(gain)\n\ndef f(x):\n    return g(x, GAINS['relu'])", True),
+        (
+            "class A:\n    def __init__(self, act):\n        self.act = act\n\n"
+            "    def forward(self, x):\n        return self.act(x, GAINS['relu'])\n\n"
+            "class B:\n    def forward(self, x, by):\n        return x + repr(by)",
+            True,
+        ),
+    ],
+)
+def test_who_is_called(rest: str, told: bool) -> None:
+    assert bool(follow(rest + "\n").told) == told

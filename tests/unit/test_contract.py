@@ -232,7 +232,7 @@ def test_nothing_stands_too_far_back_to_be_judged() -> None:
         Rung("source", True),
         Outcome([event]),
         Outcome([]),
-        ladder.Baseline({KEY: 1}, {}, {}, b"", False, True, {}),
+        ladder.Baseline({KEY: (0,)}, {}, {}, b"", False, True, {}),
         (),
         target=KEY,
         avoid=frozenset(),
