@@ -339,7 +339,7 @@ def test_one_recompile_that_makes_a_number_dynamic_passes(
     """Once more in the second call is right where a third call shows that it was the last."""
     key = "program.py::f"
     original = {(key, index): int(index == 0) for index in range(3)}
-    baseline = ladder.Baseline({key: 2}, original, {}, b"", True, True, {})
+    baseline = ladder.Baseline({key: (0, 1)}, original, {}, b"", True, True, {})
     events = [Traced(key, index, "user", (), graphs=n) for index, n in enumerate(graphs)]
     rung = ladder._recompiles(Outcome(list(events)), baseline)
     assert rung.passed is passes, rung
