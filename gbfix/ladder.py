@@ -309,7 +309,7 @@ class _Sum:
             not differences,
             differences[0] if differences else detail,
             tuple(self._texts[Weight.CAVEAT]),
-            tuple(dict.fromkeys(map(wording.limit, self._limits.values()))),
+            wording.limits(self._limits.values()),
         )
 
 

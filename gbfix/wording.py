@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gbfix.evidence import Finding, Kind, Part
+
+#: How many places of a limit are named each.
+_NAMED = 3
 
 _BACKWARD = "of the backward pass "
 _ABOUT = {
@@ -64,6 +69,34 @@ def limit(finding: Finding) -> str:
     text = _plain(finding)
     about = _ABOUT.get(finding.label)
     return f"{about}, {text}." if about else f"{text[0].upper()}{text[1:]}."
+
+
+def limits(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """A sentence for each kind of limit; of many places, the first is named and the rest counted.
+
+    An object that is reached by two ways (``self.a`` and ``global.model.a``) counts once.
+    """
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        text = limit(finding)
+        place = _thing(finding)
+        parts = tuple(text.split(place, 1)) if place and place in text else (text,)
+        groups.setdefault(parts, []).append(finding)
+    found: dict[str, None] = {}
+    for parts, group in groups.items():
+        group = sorted(group, key=lambda one: one.place.startswith("global."))
+        seen: list[Finding] = []
+        for one in group:
+            tails = (known.place.partition(".")[2] for known in seen)
+            again = any(tail and one.place.endswith(f".{tail}") for tail in tails)
+            if not (one.place.startswith("global.") and again):
+                seen.append(one)
+        if len(seen) <= _NAMED or len(parts) == 1:
+            found.update(dict.fromkeys(map(limit, seen)))
+        else:
+            first = f"{_thing(seen[0])} (and {len(seen) - 1} others)"
+            found[first.join(parts)] = None
+    return tuple(found)
 
 
 def _plain(finding: Finding) -> str:

@@ -15,6 +15,7 @@ from typing import cast
 import libcst as cst
 
 from gbfix.analysis.activity import activity
+from gbfix.analysis.binding import states
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after, maybe_bound_before
 from gbfix.analysis.names import telling_name
@@ -411,6 +412,8 @@ class Converter:
         if "return" in (yes.ends, no.ends):
             if yes.ends != no.ends:
                 raise Declined("one branch returns where the other does not")
+            if states(self.ctx.function).declared_outside & {*yes.values, *no.values}:
+                raise Declined("a branch that returns binds a name of a function further out")
             none = cst.Name("None")
             selects.dtype = dtype_for(self.ctx, node)
             whole.result = selects.select(test, yes.result or none, no.result or none, local)

@@ -50,7 +50,8 @@ class LoopToBound(Codemod):
     *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
     number of ``break`` and ``continue`` in its own block, with or without ``else``; what is used
     afterwards is tensors of one shape and dtype.  Rows of a tensor may be written
-    (``out[i] = ...``).
+    (``out[i] = ...``).  A round may return a tensor (the first row that fits), where the ``return``
+    of one like it comes next behind the loop.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in rounds that
     count no longer.
@@ -94,13 +95,13 @@ def _loop_at(site: Site) -> cst.For | None:
 
 def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
     found = exits(statements)
-    return found.breaks + found.continues
+    return found.breaks + found.continues + found.returns
 
 
 def _rewrite(site: Site, loop: cst.For, function: cst.FunctionDef) -> Rewrite:
     values = Values(site)
     found = exits([loop.body])
-    if found.returns or found.yields or found.awaits or found.raises or loop.asynchronous:
+    if found.yields or found.awaits or found.raises or loop.asynchronous:
         raise Refusal("")
     if not is_bounded(loop.iter, values):
         raise Refusal(f"it is not known how often it runs over `{code(loop.iter)}`")
@@ -109,7 +110,24 @@ def _rewrite(site: Site, loop: cst.For, function: cst.FunctionDef) -> Rewrite:
     if targets & used:
         raise Refusal(f"`{min(targets & used)}` is used after it, and is no tensor")
     engine = _Engine(site, loop, function, values)
+    if found.returns:
+        engine.otherwise = _return_behind(site, loop)
     return engine.rewrite(used)
+
+
+def _return_behind(site: Site, loop: cst.For) -> cst.Return:
+    """The ``return`` behind the loop, whose value can be made before it."""
+    block = site.block_of(loop)
+    place = next((n for n, it in enumerate(block) if it is loop), len(block))
+    match block[place + 1 :]:
+        case [cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression()) as last])]:
+            pass
+        case _:
+            raise Refusal("it returns, and no `return` of a value comes next")
+    made = activity(loop).bound & activity(last).reads
+    if loop.orelse is not None or (made and not isinstance(last.value, cst.Name)):
+        raise Refusal("what is returned behind it is made in it")
+    return last
 
 
 class _Engine:
@@ -126,6 +144,9 @@ class _Engine:
         self.vain = Vain(site, values, gradients=self.gradients)
         self.breaks = False
         self.done = ""
+        #: What is returned where no round returns, and the name of what will be returned.
+        self.otherwise: cst.Return | None = None
+        self.found = ""
         self.frozen: list[str] = []
         self.unbound: set[str] = set()
 
@@ -144,6 +165,7 @@ class _Engine:
         stored = self._check(statements)
         self._carry(used, stored)
         self.done = self.name("done")
+        given = self._given()
         ends = self._ends(statements)
         mask = Mask(self.done) if ends else None
         body, _ = self.block(statements, mask)
@@ -154,6 +176,7 @@ class _Engine:
         first: list[cst.BaseStatement] = []
         for name in sorted(self.unbound):
             first.append(cst.parse_statement(f"{name} = None"))
+        first += given
         if ends:
             device = self._device()
             flag = f"{self.done} = {self.torch}.tensor(False{device})"
@@ -167,6 +190,8 @@ class _Engine:
             orelse=None,
         )
         edit.replace(loop, *first, new, *self._else())
+        if self.otherwise is not None and self.otherwise.value is not None:
+            edit.replace(self.otherwise.value, cst.Name(self.found))
         if values.torch_missing:
             edit.add_import("torch")
         notes = ["All rounds of the loop are run; those after the end compute in vain."]
@@ -187,6 +212,31 @@ class _Engine:
         title = "let the loop run to its bound, and keep what it had with torch.where"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
+    def _given(self) -> list[cst.BaseStatement]:
+        """``found = y[0]``: what is returned where no round returns; rounds put theirs over it."""
+        last = self.otherwise
+        if last is None or last.value is None:
+            return []
+        self.vain.check(cst.SimpleStatementLine([cst.Expr(last.value)]))
+        fact = self.values.fact(last.value)
+        if isinstance(last.value, cst.Name):
+            fact = fact or self.values.outside(last.value.value)
+        for node in walk(self.loop.body):
+            if isinstance(node, cst.Return):
+                other = self.values.fact(node.value) if node.value is not None else None
+                if fact is None or other is None or not fact.is_tensor or not other.is_tensor:
+                    raise Refusal("it returns what is not known to be a tensor")
+                # Of what did not run, the shape is not known; the ladder forces it to run.
+                unlike = None not in (fact.shape, other.shape) and fact.shape != other.shape
+                if unlike or fact.dtype != other.dtype:
+                    raise Refusal("it returns tensors of several shapes or dtypes")
+        if isinstance(last.value, cst.Name) and last.value.value in self.frozen:
+            self.found = last.value.value  # a round that returns gives it its value
+            return []
+        self.found = self.name("found")
+        self.frozen.append(self.found)
+        return [cst.parse_statement(f"{self.found} = {code(last.value)}")]
+
     def _rounds(self) -> int:
         match self.loop.iter:
             case cst.Call(func=cst.Name(value="range"), args=[*_, last]):
@@ -196,7 +246,10 @@ class _Engine:
         return 1
 
     def _device(self) -> str:
-        for name in [*self.frozen, *sorted(activity(self.loop).reads)]:
+        if self.found and self.found not in self.unbound:
+            return f", device={self.found}.device"
+        does = activity(self.loop)
+        for name in [*self.frozen, *sorted(does.reads - does.bound)]:
             fact = self.values.outside(name)
             if fact is not None and fact.is_tensor and name not in self.unbound:
                 return f", device={name}.device"
@@ -205,7 +258,8 @@ class _Engine:
     def _ends(self, statements: Sequence[cst.BaseStatement]) -> bool:
         """Whether data may end the loop (and not a round of it alone)."""
         for statement in statements:
-            if isinstance(statement, cst.If) and exits([statement]).breaks:
+            left = exits([statement])
+            if isinstance(statement, cst.If) and (left.breaks or left.returns):
                 for inner in walk(statement):
                     if isinstance(inner, cst.If) and is_data_dependent(inner.test, self.values):
                         return True
@@ -262,7 +316,7 @@ class _Engine:
                     f"`{name}` is {kind}, and its value after the loop depends on the data; count"
                     " with a tensor"
                 )
-        if not self.frozen and not stored:
+        if not self.frozen and not stored and self.otherwise is None:
             raise Refusal("it binds no name that is used again")
 
     # -- statements --------------------------------------------------------------------------
@@ -285,6 +339,8 @@ class _Engine:
                     raise Refusal("a jump on data stands below a test that Python decides")
                 if self.loop.orelse is not None:
                     raise Refusal("Python may end it, too, and it has an `else`")
+                if exits([statement]).returns:
+                    raise Refusal("Python may return from it, too")
                 done.append(statement)
                 continue
             new, mask, rest = self.jump(statement, mask, last=not queue)
@@ -315,6 +371,10 @@ class _Engine:
                 breaks = True
             case cst.SimpleStatementLine(body=[cst.Continue()]):
                 breaks = False
+            case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
+                breaks = True
+                put = cst.Assign([cst.AssignTarget(cst.Name(self.found))], value)
+                before = [*before, cst.SimpleStatementLine([put])]
             case _:
                 raise Refusal("a jump stands deeper in it")
         condition = split(node.test, self.values)
@@ -347,7 +407,8 @@ class _Engine:
         if breaks:
             new.append(line_of(f"{self.done} = {self.done} | {stops}"))
             after = Mask(self.done)
-        if mask is not None and (not breaks or mask.flag != self.done):
+        follows = rest or not last
+        if follows and mask is not None and (not breaks or mask.flag != self.done):
             flag = self.name("idle")
             new.append(line_of(f"{flag} = {mask.flag} | {stops}"))
             after = Mask(flag)

@@ -86,6 +86,30 @@ EXAMPLES = (
         "out[i].sum() < 0",
         "out",
     ),
+    _example(
+        "the first row that fits is returned",
+        "if out[i].sum() < 0:\n    return out[i] * 2",
+        _whole(
+            "found = y\n" + _FLAG.format("found"),
+            "stops = torch.logical_not(done) & (out[i].sum() < 0)\n"
+            "found = torch.where(stops, out[i] * 2, found)\ndone = done | stops",
+            "found",
+        ),
+        "out[i].sum() < 0",
+        "y",
+    ),
+    _example(
+        "a round that converges is returned",
+        "step = y - x\nif step.sum() < 1:\n    return step\nx = x + step * 0.5",
+        _whole(
+            _FLAG.format("x"),
+            "step = y - x\nstops = torch.logical_not(done) & (step.sum() < 1)\n"
+            "x = torch.where(stops, step, x)\ndone = done | stops\n"
+            "x = torch.where(done, x, x + step * 0.5)",
+            "x",
+        ),
+        "step.sum() < 1",
+    ),
 )
 
 
@@ -107,6 +131,15 @@ NEAR_MISSES = (
     _near_miss("another dtype", "x = x.double()" + _ENDS),
     _near_miss("an attribute", "y.grad = x\nx = x * 2" + _ENDS),
     _near_miss("nothing may be selected", "if x.sum() < 1: continue\nx = x[x > 0].max() * x"),
+    _near_miss("a round returns a number", "x = x * 2\nif x.sum() < 1: return scale"),
+    _near_miss("a round returns where it stands", "if x.sum() < 1: return i", "y"),
+    _near_miss("another dtype is returned", "x = x * 2\nif x.sum() < 1: return best"),
+    _near_miss("Python may return, too",
+               "x = x * 2\nif i == 2: return y\nif x.sum() < 1: return x"),
+    _near_miss("nothing is returned", "x = x * 2\nif x.sum() < 1: return"),
+    _near_miss("rounds make what is returned behind them",
+               "x = x * 2\nif x.sum() < 1: return y", "x * 2"),
+    _near_miss("several are returned", "x = x * 2\nif x.sum() < 1: return y, x", "x, y"),
     _near_miss("a number that skipped rounds do not count",
                "if x.sum() < 1: continue\nscale = scale * 2\nx = x * scale"),
 )  # fmt: skip

@@ -40,6 +40,10 @@ _OF_SOME = words("max min amax amin argmax argmin median mode aminmax")
 _COUNTING = words("BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d")
 
 
+def _reads_item(node: cst.Call) -> bool:
+    return isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args
+
+
 class Vain:
     """Checks what runs in vain, and gives risky operands a safe value there."""
 
@@ -64,9 +68,14 @@ class Vain:
         for node in nodes:
             if self._selects(node):
                 raise Refusal("it takes the largest of what a mask selects, which may be nothing")
+            tests = {
+                id(part) for it in walk(node) if isinstance(it, cst.If) for part in walk(it.test)
+            }
             for inner in walk(node):
                 if isinstance(inner, cst.Call):
-                    self._call(inner)
+                    # A number that a test reads stays in its tensor there.
+                    if not (id(inner) in tests and _reads_item(inner)):
+                        self._call(inner)
                 elif isinstance(inner, cst.Raise | cst.Assert | cst.Del | cst.Global | cst.Try):
                     raise Refusal("a round does more than to compute")
 

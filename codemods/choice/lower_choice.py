@@ -141,7 +141,7 @@ def choice_at(site: Site, ctx: Context) -> cst.CSTNode | None:
         child = parent
     if isinstance(site.node, cst.BooleanOperation):
         found = site.node
-    return found or _asking(site, ctx)
+    return found or _asking(site, ctx) or _generated(site, ctx)
 
 
 def _asking(site: Site, ctx: Context) -> cst.CSTNode | None:
@@ -152,6 +152,16 @@ def _asking(site: Site, ctx: Context) -> cst.CSTNode | None:
         ) if name in ctx.reads:
             for node in walk(ctx.scope):
                 if isinstance(node, cst.If | cst.IfExp) and _mentions(node.test, name):
+                    return node
+    return None
+
+
+def _generated(site: Site, ctx: Context) -> cst.CSTNode | None:
+    """The choice within a generator: the break stands at the call that takes its values."""
+    for maker in walk(site.node):
+        if isinstance(maker, cst.GeneratorExp):
+            for node in walk(maker):
+                if isinstance(node, cst.IfExp) and _is_choice(node, ctx):
                     return node
     return None
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import Activity, activity, params_of
+from gbfix.analysis.binding import states
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
@@ -382,6 +383,9 @@ def _run(
     facts: Mapping[str, Fact] = site.locals_before(run[0])
     live_in = _live_in(level, run, facts)
     if ends:
+        # The declaration stands before the run, and its names are no results of it.
+        if does.bound & states(function).declared_outside:
+            raise Refused("it binds names further out")
         results = returned_results(site, returns, numbers)
     else:
         out = frozenset(does.bound & live_after(function, last))

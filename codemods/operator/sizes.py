@@ -593,6 +593,8 @@ _LEAVES = cst.Break | cst.Continue | cst.Return
 def _raises(body: cst.CSTNode) -> bool:
     """Whether a block ends in a ``raise``."""
     lines = getattr(body, "body", ())
+    if not isinstance(lines, Sequence):
+        return False  # an ``elif``, which has a block of its own
     small = getattr(lines[-1], "body", ()) if lines else ()
     last = small[-1] if isinstance(small, Sequence) and small else None
     return isinstance(last, cst.Raise) or isinstance(lines[-1] if lines else None, cst.Raise)

@@ -220,6 +220,23 @@ def test_a_text_may_tell_a_zero_gradient_from_none(text: str, steps: bool) -> No
     assert usage.usage(golden, [text], "program").steps is steps
 
 
+def test_limits_of_many_places_are_one_sentence() -> None:
+    places = [f"self.layers.{n}.weight" for n in range(5)]
+    places += [place.replace("self.", "global.net.") for place in places]
+    found = [Finding(Kind.ZERO, Part.GRADIENT, place, "base", "values") for place in places]
+    assert wording.limits(found) == (
+        "`self.layers.0.weight` (and 4 others) gets a zero gradient instead of none.",
+    )
+    assert wording.limits(found[:2]) == (
+        "`self.layers.0.weight` gets a zero gradient instead of none.",
+        "`self.layers.1.weight` gets a zero gradient instead of none.",
+    )
+    assert wording.limits(found[5:7]) == (
+        "`global.net.layers.0.weight` gets a zero gradient instead of none.",
+        "`global.net.layers.1.weight` gets a zero gradient instead of none.",
+    )
+
+
 def test_nothing_stands_too_far_back_to_be_judged() -> None:
     """Differences that a proof forgives hide none behind them."""
     place = "input after the call[0]"

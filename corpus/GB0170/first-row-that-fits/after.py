@@ -1,0 +1,29 @@
+import torch
+
+
+class Picker(torch.nn.Module):
+    """Gives the first candidate that scores above the limit."""
+
+    def __init__(self):
+        super().__init__()
+        self.score = torch.nn.Linear(4, 1)
+        self.default = torch.nn.Parameter(torch.zeros(4))
+
+    @torch.compile
+    def forward(self, candidates):
+        found = self.default.clone()
+        done = torch.tensor(False, device=found.device)
+        for row in candidates:
+            skips = done | (row.abs().max() > 9)
+            stops = torch.logical_not(skips) & (self.score(row) > 0.5)
+            found = torch.where(stops, row * 2 + self.default, found)
+            done = done | stops
+        return found
+
+
+torch.manual_seed(0)
+picker = Picker()
+for scale in (1.0, 3.0, 0.01):
+    best = picker(torch.randn(3, 4) * scale)
+    best.sum().backward()
+    print(best.tolist())
