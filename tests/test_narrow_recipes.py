@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
-from codemods.api.tensor_names import OF_TENSORS
 from codemods.recipes.call_form import CallForm
 from codemods.recipes.detached_input import DetachedInput
 from codemods.recipes.legacy_tensor import LegacyTensor
+from gbfix.analysis.tensor_names import OF_TENSORS
 from gbfix.codemod import Codemod, NearMiss, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact, Safety
 

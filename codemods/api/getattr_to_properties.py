@@ -11,12 +11,12 @@ import libcst as cst
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tensor_names import OF_TENSORS
 from gbfix.analysis.tree import code, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.project import writers
 
 from .splice import Splice
-from .tensor_names import OF_TENSORS
 
 _BASES = ("torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter")
 _CLASS = """
