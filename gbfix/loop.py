@@ -727,6 +727,8 @@ class Loop:
     def _say_late(self) -> None:
         """Name what was not tried, or not to the end."""
         text = f"gbfix had {self._options.budget:g} s (--budget) and did not come to the end here."
+        for still in [found for items in self._open.values() for found in items]:
+            self._shown(still)  # one that a patch has uncovered, and that nobody came to
         left = [item for item in self._report.breaks if item.status == "unfixed"]
         for shown in left:
             self._advise(shown, text)
