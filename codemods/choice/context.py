@@ -45,7 +45,9 @@ class Context:
 
     def original(self, node: cst.CSTNode) -> cst.CSTNode:
         """The statement of the file that a statement was made of."""
-        return self.origins.get(node, node)
+        while node in self.origins:
+            node = self.origins[node]
+        return node
 
     def _scope(self) -> cst.CSTNode:
         if self.function is not None:

@@ -26,10 +26,11 @@ from .aliases import check_alias
 from .context import Context, Declined
 from .expressions import Expressions
 from .inline import finish
+from .matching import as_ifs
 from .numbers import dtype_for
 from .pushing import Pushed, Pushing
 from .selects import Selects
-from .tests import Test, lower, primary, split
+from .tests import Test, decided_by_tensor, lower, primary, split
 from .vain import Vain
 
 _DUPLICATED = 8  # statements that may stand twice rather than not be converted
@@ -77,6 +78,8 @@ class Converter:
         """The statements with every chosen choice converted; the same nodes where none is."""
         result: list[cst.BaseStatement] = []
         for at, statement in enumerate(statements):
+            if isinstance(statement, cst.Match) and self.chosen(statement):
+                statement = self._as_ifs(statement)
             if isinstance(statement, cst.If) and self._is_choice(statement):
                 leaves = _leaves(statement)
                 rest = list(statements[at + 1 :]) if leaves else []
@@ -86,6 +89,21 @@ class Converter:
             else:
                 result += self._statement(statement)
         return result
+
+    def _as_ifs(self, node: cst.Match) -> cst.BaseStatement:
+        """A ``match`` in which data decides, as the chain of ``if`` that it stands for."""
+        whole = link = as_ifs(node)
+        chosen, made = self.chosen, set()
+        while isinstance(link, cst.If):
+            made.add(link)
+            self.ctx.origins[link] = node
+            link = link.orelse if isinstance(link.orelse, cst.If) else None
+        self.chosen = lambda it: (
+            decided_by_tensor(it.test, self.ctx)
+            if isinstance(it, cst.If) and it in made
+            else chosen(it)
+        )
+        return whole or node
 
     def _is_choice(self, node: cst.If) -> bool:
         """Whether the ``if``, or one in its arms that leaves the block, is to be converted."""

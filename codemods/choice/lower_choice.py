@@ -14,6 +14,7 @@ from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined
 from .convert import Converter
 from .layout import laid_out
+from .matching import decides_by_tensor
 from .tests import decided_by_tensor
 
 _NOTE = "Both branches are evaluated, and one of them is taken."
@@ -128,11 +129,15 @@ def choice_at(site: Site, ctx: Context) -> cst.CSTNode | None:
     child: cst.CSTNode = site.node
     if isinstance(child, cst.If | cst.IfExp):
         return child
+    if isinstance(child, cst.Match):
+        return child if decides_by_tensor(child, ctx) else None
     found: cst.CSTNode | None = None
     for parent in site.ancestors(child):
         if isinstance(parent, cst.If | cst.IfExp | cst.CompIf) and child is parent.test:
             if isinstance(parent, cst.CompIf):
                 return _filtered(site, parent)
+            return parent
+        if isinstance(parent, cst.Match) and decides_by_tensor(parent, ctx):
             return parent
         if isinstance(parent, cst.BooleanOperation):
             found = parent
@@ -218,6 +223,8 @@ def _is_choice(node: cst.CSTNode, ctx: Context) -> bool:
     match node:
         case cst.If(test=test) | cst.IfExp(test=test):
             return decided_by_tensor(test, ctx)
+        case cst.Match():
+            return decides_by_tensor(node, ctx)
         case cst.BooleanOperation(left=left):
             parent = ctx.site.parent(node)
             value = cst.Assign | cst.Return | cst.Arg | cst.BinaryOperation

@@ -376,6 +376,9 @@ class Recorder:
             self._codes[identity] = key
         region = self.regions.get(key)
         if region is None:
+            # The first `torch.compile` of a process does this, for eager code, too: what is never
+            # compiled here is to raise the same errors as what is.
+            torch.distributions.Distribution.set_default_validate_args(False)
             region = Region(key, dict(kwargs))
             self.regions[key] = region
             line = code.co_firstlineno if code is not None else place[1]

@@ -65,6 +65,7 @@ def finding(kind: Kind, label: str = "base", variation: str = "values", **more: 
         (finding(Kind.RAISES, "numbers", "numbers"), NOBODY, Weight.DIFFERENCE),
         (finding(Kind.RAISES, "defaults", "defaults"), NOBODY, Weight.DIFFERENCE),
         (finding(Kind.LOST), NOBODY, Weight.DIFFERENCE),
+        (finding(Kind.RAISES, "empty", "shape"), NOBODY, Weight.LIMIT),
         (finding(Kind.DIFFERENTIABLE, before="True", after="False"), NOBODY, Weight.DIFFERENCE),
         (Finding(Kind.DIFFERS, Part.EFFECT, "stdout"), NOBODY, Weight.DIFFERENCE),
         # What comes with every choice is judged by what the program does with it.
@@ -134,6 +135,13 @@ def test_a_gradient_of_nan_is_a_difference_only_where_both_are_compiled() -> Non
     found = value("nan", part=Part.GRADIENT)
     assert weigh(found, KEY, Kinds(), NOBODY, eager=True) is Weight.CAVEAT
     assert weigh(found, KEY, Kinds(), NOBODY, eager=False) is Weight.DIFFERENCE
+
+
+def test_an_error_for_no_rows_is_no_wrong_result() -> None:
+    asks = Kinds(asks_empty=True)
+    fails, differs = (finding(kind, "empty", "shape") for kind in (Kind.RAISES, Kind.VALUE))
+    assert weigh(fails, KEY, asks, NOBODY, eager=True) is Weight.CAVEAT
+    assert weigh(differs, KEY, asks, NOBODY, eager=True) is Weight.DIFFERENCE
 
 
 def test_an_iterator_that_became_a_list_is_forgiven_and_what_comes_with_it_is_not() -> None:
