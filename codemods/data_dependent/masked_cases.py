@@ -60,6 +60,17 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a number for each row",
+            ("x[m] = x[m] * 0.9 + y[m] / labels[m].unsqueeze(1)", "return x"),
+            (
+                "x.copy_(torch.where(m[..., None], torch.where(m[..., None], x, 1) * 0.9"
+                " + torch.where(m[..., None], y, 1) / torch.where(m, labels, 1).unsqueeze(1), x))",
+                "return x",
+            ),
+            "y[m]",
+            {**_ROWS, "labels": tensor(4)},
+        ),
+        (
             "a test that only saves work",
             ("if m.any():", "    x = x.clone()", "    x[m] = y[m]", "return x * 2"),
             ("x = torch.where(m, y, x).to(x.dtype)", "return x * 2"),
@@ -146,6 +157,24 @@ NEAR_MISSES = tuple(
             "y[m]",
             "a product of matrices",
             _ROWS,
+        ),
+        (
+            ("x[m] = y[m] * labels[m].unsqueeze(1)", "return x"),
+            "y[m]",
+            "a mask of two dimensions flattens what it selects",
+            {"labels": tensor(4, 3)},
+        ),
+        (
+            ("x[m] = y[m] * labels[m]", "return x"),
+            "y[m]",
+            "a number for each row is broadcast along the other dimension",
+            {**_ROWS, "labels": tensor(4)},
+        ),
+        (
+            ("x[m] = y[m] * labels[m].unsqueeze(0)", "return x"),
+            "y[m]",
+            "rows become columns",
+            {**_ROWS, "labels": tensor(4)},
         ),
         (("x[m] = 1 / (y[m] - 1)", "return x"), "y[m]", "infinite where 1 stands in", {}),
         (("return x[labels].mean()",), "x[labels]", "positions, no mask", {}),

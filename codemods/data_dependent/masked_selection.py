@@ -141,7 +141,11 @@ def _fits(site: Site, held: Fact, mask: Fact, what: Elementwise) -> bool:
         return False
     for node in what.selections:
         fact = tensor_fact(site, node.value)
-        if fact is None or fact.shape != held.shape:
+        # Only where a mask has one dimension, rows stay rows.
+        row = node in what.of_rows
+        if row and (len(mask.shape) != 1 or len(held.shape) != 2):
+            return False
+        if fact is None or fact.shape != (mask.shape if row else held.shape):
             return False
     return held.shape[: len(mask.shape)] == mask.shape
 

@@ -36,6 +36,8 @@ class Elementwise:
     """What an expression of selections is made of."""
 
     selections: list[cst.Subscript] = dataclasses.field(default_factory=list)
+    #: Those of them that get a last dimension of one: a number for each row.
+    of_rows: list[cst.Subscript] = dataclasses.field(default_factory=list)
     steep: bool = False
     #: Dividing by something that may be zero at 1, or other things that nothing is known of there.
     unknown: bool = False
@@ -126,6 +128,12 @@ def _follow(
             return False
         found.selections.append(node)
         return True
+    row = widened(node)
+    if row is not None and mask is not None:
+        before = len(found.selections)
+        fits = go(row)
+        found.of_rows += found.selections[before:]
+        return fits and len(found.selections) > before
     match node:
         case cst.Integer() | cst.Float():
             return True
@@ -152,6 +160,19 @@ def _follow(
     return False
 
 
+def widened(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What gets one dimension more at its end: ``x.unsqueeze(-1)``, ``x[:, None]``."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=args):
+            given = ", ".join(code(arg.value) for arg in args if arg.keyword is None)
+            known = {"unsqueeze": ("1", "-1"), "view": ("-1, 1",), "reshape": ("-1, 1",)}
+            return inner if given in known.get(name, ()) and len(args) < 3 else None
+        case cst.Subscript(value=inner, slice=[first, second]):
+            wide = code(first).strip(" ,") in (":", "...") and code(second).strip(" ,") == "None"
+            return inner if wide else None
+    return None
+
+
 def _note_division(
     site: Site, right: cst.BaseExpression, found: Elementwise, bound: Mapping[str, bool]
 ) -> None:
@@ -162,6 +183,7 @@ def _note_division(
     if isinstance(right, cst.Name | cst.Attribute) and not bound and _is_single(site, right):
         return
     found.steep = True
+    right = widened(right) or right
     simple = isinstance(right, cst.Subscript | cst.Name) or (
         isinstance(right, cst.BinaryOperation)
         and isinstance(right.operator, cst.Add)
