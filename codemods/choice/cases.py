@@ -326,6 +326,65 @@ EXAMPLES = (
         at="mask.any()",
         facts={"mask": tensor(2, dtype="torch.bool")},
     ),
+    Example(
+        """
+        import torch
+
+        def f(x, kind):
+            match kind:
+                case "relu" if x.sum() > 0:
+                    x = x.relu()
+                # Whatever its sum is.
+                case "relu" | "leaky":
+                    x = x * 0.1
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, kind):
+            if kind == "relu":
+                x_sum_above_0 = x.sum() > 0
+                x_else = x
+                # Whatever its sum is.
+                if kind == "relu" or kind == "leaky":
+                    x_else = x_else * 0.1
+                x = torch.where(x_sum_above_0, x.relu(), x_else)
+            else:
+                # Whatever its sum is.
+                if kind == "relu" or kind == "leaky":
+                    x = x * 0.1
+            return x
+        """,
+        at="x.sum() > 0",
+        facts={"x": tensor(3), "kind": scalar("relu", constant=False)},
+        title="a guard of a `case`",
+    ),
+    Example(
+        """
+        import torch
+
+        def f(x, y):
+            count = (x > 0).sum()
+            match count:
+                case 0:
+                    x = y
+                case _:
+                    x = x * 2
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, y):
+            count = (x > 0).sum()
+            x = torch.where(count == 0, y, x * 2)
+            return x
+        """,
+        at="match count:",
+        facts={"x": tensor(3), "y": tensor(3), "count": tensor(dtype="torch.int64")},
+        title="a `match` of a number in a tensor",
+    ),
 )
 
 NEAR_MISSES = (
@@ -474,6 +533,34 @@ NEAR_MISSES = (
         """,
         at="x.sum() > 0",
         why="how long the list is depends on data",
+        facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, pair):
+            match pair:
+                case (first, second) if x.sum() > 0:
+                    x = x + first
+                case _:
+                    x = x * 2
+            return x
+        """,
+        at="x.sum() > 0",
+        why="a pattern binds names",
+        facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, kind):
+            match kind():
+                case "relu" if x.sum() > 0:
+                    x = x.relu()
+                case _:
+                    x = x * 2
+            return x
+        """,
+        at="x.sum() > 0",
+        why="what is matched would be called several times",
         facts={"x": tensor(3)},
     ),
     NearMiss(

@@ -541,7 +541,7 @@ def beside(
     """The choice of a tensor that is left where Python has had its part in the test."""
     orelse = _else_of(node)
     # A test that does more than to compute may change what Python is asked behind it.
-    if effects_of(tensor, ctx.site.fact).pure:
+    if effects_of(tensor, ctx.fact).pure:
         orelse = _decided(orelse, python, joint == "and")
     return node.with_changes(
         test=tensor, leading_lines=(), orelse=_else(orelse) if orelse else None
@@ -551,11 +551,22 @@ def beside(
 def _decided(lines: Block, python: cst.BaseExpression, truth: bool) -> list[cst.BaseStatement]:
     """What is left of ``if P: ... else: ...`` where P was just asked."""
     match lines:
-        case [cst.If(test=test, body=body) as again] if dotted(python) == dotted(
-            test
-        ) is not None and not _commented(_leading(again)):
-            return _statements(body) if truth else _else_of(again)
+        case [cst.If(test=test, body=body) as again] if _asks_again(python, test):
+            if not _commented(_leading(again)):
+                return _statements(body) if truth else _else_of(again)
     return list(lines)
+
+
+def _asks_again(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two tests are the same question about names, attributes and literals."""
+    for node in (one, other):
+        parts = [node]
+        if isinstance(node, cst.Comparison):
+            parts = [node.left, *(target.comparator for target in node.comparisons)]
+        plain = (cst.BaseNumber, cst.SimpleString)
+        if not all(isinstance(part, plain) or dotted(part) is not None for part in parts):
+            return False
+    return code(one) == code(other)
 
 
 def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:

@@ -35,6 +35,7 @@ class LowerChoice(Codemod):
 
     **When it applies**
 
+    A ``match`` of plain values counts as the chain of ``if`` that it stands for.
     Branches that compute: assignments, returns, ``continue``, changes of attributes, buffers and
     elements in place, and blocks of Python's.  What Python decides (``is None``,
     ``self.training``, sizes) stays with Python.
