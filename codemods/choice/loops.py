@@ -366,17 +366,8 @@ class _Engine:
         *before, ending = body.statements
         if _own_jumps(before) or _own_jumps(rest):
             raise Refusal("a jump stands deeper in it")
-        match ending:
-            case cst.SimpleStatementLine(body=[cst.Break()]):
-                breaks = True
-            case cst.SimpleStatementLine(body=[cst.Continue()]):
-                breaks = False
-            case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
-                breaks = True
-                put = cst.Assign([cst.AssignTarget(cst.Name(self.found))], value)
-                before = [*before, cst.SimpleStatementLine([put])]
-            case _:
-                raise Refusal("a jump stands deeper in it")
+        breaks, kept = self._ending(ending)
+        before = [*before, *kept]
         condition = split(node.test, self.values)
         if condition.node is None or not self._is_point(condition.node):
             raise Refusal(f"`{code(node.test)}` may have dimensions")
@@ -413,6 +404,18 @@ class _Engine:
             new.append(line_of(f"{flag} = {mask.flag} | {stops}"))
             after = Mask(flag)
         return new, after, rest
+
+    def _ending(self, line: cst.BaseStatement) -> tuple[bool, list[cst.BaseStatement]]:
+        """Whether a jump ends the loop, and what a returned value is kept under."""
+        match line:
+            case cst.SimpleStatementLine(body=[cst.Break()]):
+                return True, []
+            case cst.SimpleStatementLine(body=[cst.Continue()]):
+                return False, []
+            case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
+                put = cst.Assign([cst.AssignTarget(cst.Name(self.found))], value)
+                return True, [cst.SimpleStatementLine([put])]
+        raise Refusal("a jump stands deeper in it")
 
     def _is_point(self, node: cst.BaseExpression) -> bool:
         """Whether the test has no dimensions; ``torch.allclose`` gives a bool, made of a tensor."""

@@ -22,8 +22,9 @@ from in_process import Lab
 
 from gbfix.codemod import Codemod, discover
 
+_FOLDERS = ("gbfix_codemods.control_flow", "gbfix_codemods.choice", "gbfix_codemods.data_dependent")
 CODEMODS: list[Codemod] = [
-    item for item in discover() if type(item).__module__.startswith("gbfix_codemods.control_flow")
+    item for item in discover() if type(item).__module__.startswith(_FOLDERS)
 ]
 #: No shrinking: every step of it would compile; the program is in the message as it is.
 SETTINGS = settings(
