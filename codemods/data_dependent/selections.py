@@ -128,12 +128,26 @@ def _follow(
             return False
         found.selections.append(node)
         return True
-    row = widened(node)
-    if row is not None and mask is not None:
+    row = widened(node) if mask is not None else None
+    if row is not None:
         before = len(found.selections)
         fits = go(row)
         found.of_rows += found.selections[before:]
         return fits and len(found.selections) > before
+    return _is_elementwise(site, node, mask, found, bound, helpers)
+
+
+def _is_elementwise(
+    site: Site,
+    node: cst.BaseExpression,
+    mask: cst.BaseExpression | None,
+    found: Elementwise,
+    bound: Mapping[str, bool],
+    helpers: int,
+) -> bool:
+    def go(inner: cst.BaseExpression) -> bool:
+        return _follow(site, inner, mask, found, bound, helpers)
+
     match node:
         case cst.Integer() | cst.Float():
             return True
