@@ -72,6 +72,7 @@ STILL_HINTED = {
     "GB0124/length-of-the-longest",
     "GB0124/losses-of-all-rounds",
     "GB0036/where-the-mask-holds",
+    "GB0124/rows-pooled-in-a-way",
     "GB0124/running-total",
     "GB0124/sizes-made-of-a-list",
     "GB0170/churn-of-a-sampler",
