@@ -22,6 +22,7 @@ NOT_SEEN = {
     "GB0170/ternary-in-a-dict",
     "GB4841/names-of-a-parameter",
     "GB0124/flag-in-an-entry",
+    "GB0124/penalty-for-each-time",
     "GB0007/config-read-in-each-call",
     "GB0007/graph-components",
     "GB0007/import-by-name",
