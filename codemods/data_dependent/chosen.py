@@ -194,13 +194,15 @@ class Chosen:
     def _known_call(self, last: str, args: list[cst.Arg], uses: list[cst.CSTNode]) -> bool:
         keywords = {arg.keyword.value: code(arg.value) for arg in args if arg.keyword is not None}
         values = [arg.value for arg in args if arg.keyword is None]
-        if not values:
-            return False
+        if not values or any(code(value) in ("True", "False") for value in values):
+            return False  # `F.relu(p, True)` changes `p`
         if last in ("to", "type"):
             plain = len(values) == 2 and not keywords and _DTYPE.fullmatch(code(values[1]))
             return bool(plain) and self._follow(values[0], uses)
         if last == "one_hot":
-            return len(values) == 2 and not keywords and self._follow(values[0], uses)
+            # Zero is a class; a number less is none.
+            direct = len(values) == 2 and not keywords and self.is_direct(values[0])
+            return direct and self._follow(values[0], uses)
         if last == "unsqueeze":
             return [code(v) for v in values[1:]] == ["-1"] and self._follow(values[0], uses)
         if last in _LAST:

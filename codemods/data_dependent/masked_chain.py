@@ -351,7 +351,7 @@ class _Chain:
                 self.edits[node] = (count,)
             case cst.Comparison(
                 left=left, comparisons=[cst.ComparisonTarget(comparator=cst.Integer())]
-            ) if left is node:
+            ) if left is node and self._is_asked(holder):
                 self.edits[node] = (count,)
             case cst.Arg():
                 call = self.site.parent(holder)
@@ -370,6 +370,25 @@ class _Chain:
                 return
         self.covered.add(name)
 
+    def _is_compared_with_none(self, node: cst.CSTNode) -> bool:
+        match self.site.parent(node):
+            case cst.Comparison(
+                comparisons=[cst.ComparisonTarget(comparator=cst.Integer(value="0"))]
+            ):
+                return True
+        return False
+
+    def _is_asked(self, node: cst.CSTNode) -> bool:
+        """Whether only a test asks for the truth of it, which may be a tensor's as well."""
+        child = node
+        for parent in self.site.ancestors(node):
+            if isinstance(parent, cst.If | cst.IfExp):
+                return parent.test is child
+            if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation):
+                return False
+            child = parent
+        return False
+
     def _counted(self, node: cst.CSTNode) -> cst.Name | None:
         """The name of which the node asks how many rows it has."""
         match node:
@@ -382,7 +401,7 @@ class _Chain:
                 pass
             case cst.Call(
                 func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("numel")), args=[]
-            ) if self.chosen.rank(name) == 1:
+            ) if self.chosen.rank(name) == 1 or self._is_compared_with_none(node):
                 pass
             case cst.Subscript(
                 value=cst.Attribute(value=cst.Name() as name, attr=cst.Name("shape")),
