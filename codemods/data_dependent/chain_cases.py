@@ -144,6 +144,7 @@ NEAR_MISSES = (
     _near_miss("the least of an empty batch", _A, "return a.min()"),
     _near_miss("a variance", _A, "return a.var()"),
     _near_miss("a loss by hand over rows", "r = x[rows]", "return F.kl_div(r, r)"),
+    _near_miss("others see the name", _A, "return a.sum()", first="global a"),
     _near_miss("a class less than none", "k = labels[m]", "c = F.one_hot(k - 1, 5)",
                "return c.sum(0)"),
     _near_miss("whether there are any is a result", _A, "return a.sum(), len(a) > 0"),

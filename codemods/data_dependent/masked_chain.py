@@ -134,15 +134,17 @@ class _Chain:
 
     def _names(self, function: cst.FunctionDef) -> None:
         """Finds the names that hold selections, in the order of the text."""
+        does = activity(function.body)
+        shared = {*does.globals, *does.nonlocals, *parameters_of(function.params), self.mask}
         for node in walk(function.body):
             if not isinstance(node, cst.Assign) or len(node.targets) != 1:
                 continue
             for target, value in _pairs(node.targets[0].target, node.value):
-                if not isinstance(target, cst.Name) or target.value == self.mask:
+                if not isinstance(target, cst.Name) or target.value in shared:
                     continue
                 uses = self.chosen.uses_of(value)
                 bound = _times_bound(self.site, target.value)
-                if uses is None or bound != 1 or target.value in parameters_of(function.params):
+                if uses is None or bound != 1:
                     continue
                 self.chosen.bind(target.value, value)
                 self._take(uses)
