@@ -29,6 +29,8 @@ from ..control_flow.values import Values
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
 from .loops_vain import Vain
+from .loops_while import Bound, bound_of
+from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
 
 #: Statements in all rounds together that a graph may hold, before it is too long to compile.
 _MANY = 2000
@@ -48,10 +50,11 @@ class LoopToBound(Codemod):
     `done = done | (...)`; an operand with no finite derivative where the loop has ended is 1 there.
 
     *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
-    number of ``break`` and ``continue`` in its own block, with or without ``else``; what is used
-    afterwards is tensors of one shape and dtype.  Rows of a tensor may be written
-    (``out[i] = ...``).  A round may return a tensor (the first row that fits), where the ``return``
-    of one like it comes next behind the loop.
+    number of ``break`` and ``continue`` in its own block, with or without ``else``; or a ``while``
+    whose rounds Python counts (``while error > tolerance and n < limit``).  What is used afterwards
+    is tensors of one shape and dtype.  Rows of a tensor may be written (``out[i] = ...``).  A round
+    of a ``for`` may return a tensor (the first row that fits), where the ``return`` of one like it
+    comes next behind the loop.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in rounds that
     count no longer.
@@ -62,8 +65,8 @@ class LoopToBound(Codemod):
 
     name = "loop-to-bound"
     codes = ("GB0170", "GB0088", "GB0033", "GB0124", "GB7000", "data-dependent-guard")
-    examples = EXAMPLES
-    near_misses = NEAR_MISSES
+    examples = (*EXAMPLES, *WHILE_EXAMPLES)
+    near_misses = (*NEAR_MISSES, *WHILE_NEAR_MISSES)
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         loop = _loop_at(site)
@@ -77,17 +80,20 @@ class LoopToBound(Codemod):
                 yield Advice(f"the loop on line {line} cannot run to its bound: {reason.args[0]}.")
 
 
-def _loop_at(site: Site) -> cst.For | None:
-    """The loop that an ``if`` leaves in whose test the site stands."""
+def _loop_at(site: Site) -> cst.For | cst.While | None:
+    """The loop that an ``if`` leaves in whose test the site stands, or a ``while`` by its test."""
     child: cst.CSTNode = site.node
+    if isinstance(child, cst.While):
+        return child
     tested: cst.If | None = child if isinstance(child, cst.If) else None
     for parent in site.ancestors(site.node):
         if isinstance(parent, cst.If) and child is parent.test and tested is None:
             tested = parent
-        if isinstance(parent, cst.For):
+        if isinstance(parent, cst.For | cst.While):
             jumps = tested is not None and _own_jumps([tested])
-            return parent if jumps and parent.body is child else None
-        if isinstance(parent, cst.While | cst.FunctionDef | cst.Lambda):
+            asks = isinstance(parent, cst.While) and parent.test is child
+            return parent if asks or (jumps and parent.body is child) else None
+        if isinstance(parent, cst.FunctionDef | cst.Lambda):
             return None
         child = parent
     return None
@@ -98,15 +104,21 @@ def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
     return found.breaks + found.continues + found.returns
 
 
-def _rewrite(site: Site, loop: cst.For, function: cst.FunctionDef) -> Rewrite:
+def _rewrite(site: Site, loop: cst.For | cst.While, function: cst.FunctionDef) -> Rewrite:
     values = Values(site)
     found = exits([loop.body])
-    if found.yields or found.awaits or found.raises or loop.asynchronous:
+    if found.yields or found.awaits or found.raises:
+        raise Refusal("")
+    used = live_after(function, loop)
+    if isinstance(loop, cst.While):
+        if found.returns:
+            raise Refusal("")
+        return _Engine(site, loop, function, values, bound_of(loop, values)).rewrite(used)
+    if loop.asynchronous:
         raise Refusal("")
     if not is_bounded(loop.iter, values):
         raise Refusal(f"it is not known how often it runs over `{code(loop.iter)}`")
     targets = {n.value for n in walk(loop.target) if isinstance(n, cst.Name)}
-    used = live_after(function, loop)
     if targets & used:
         raise Refusal(f"`{min(targets & used)}` is used after it, and is no tensor")
     engine = _Engine(site, loop, function, values)
@@ -132,12 +144,18 @@ def _return_behind(site: Site, loop: cst.For) -> cst.Return:
 
 class _Engine:
     def __init__(
-        self, site: Site, loop: cst.For, function: cst.FunctionDef, values: Values
+        self,
+        site: Site,
+        loop: cst.For | cst.While,
+        function: cst.FunctionDef,
+        values: Values,
+        bound: Bound | None = None,
     ) -> None:
         self.site = site
         self.loop = loop
         self.function = function
         self.values = values
+        self.bound = bound
         self.torch = values.torch
         self.taken = names_in(site.module)
         self.gradients = not surely_without_gradients(site, loop)
@@ -169,6 +187,7 @@ class _Engine:
         ends = self._ends(statements)
         mask = Mask(self.done) if ends else None
         body, _ = self.block(statements, mask)
+        body = [*self._asks(), *body]
         check_later_changes(self.site, loop, values, set(self.frozen))
         edit = self.site.edit()
         above = leading(loop)
@@ -184,12 +203,14 @@ class _Engine:
         if first:
             blank = above[: len(above) - len(comments)]
             first[0] = first[0].with_changes(leading_lines=blank)
+        if isinstance(loop, cst.While) and self.bound is not None:
+            loop = loop.with_changes(test=self.bound.python)
         new = loop.with_changes(
             body=loop.body.with_changes(body=body),
             leading_lines=comments if first else above,
             orelse=None,
         )
-        edit.replace(loop, *first, new, *self._else())
+        edit.replace(self.loop, *first, new, *self._else())
         if self.otherwise is not None and self.otherwise.value is not None:
             edit.replace(self.otherwise.value, cst.Name(self.found))
         if values.torch_missing:
@@ -237,7 +258,15 @@ class _Engine:
         self.frozen.append(self.found)
         return [cst.parse_statement(f"{self.found} = {code(last.value)}")]
 
+    def _asks(self) -> list[cst.BaseStatement]:
+        """The first line of each round, for what the test of a ``while`` asked of data."""
+        if self.bound is None or not self.bound.ends:
+            return []
+        return [line_of(f"{self.done} = {self.done} | {operand(self.bound.ends)}")]
+
     def _rounds(self) -> int:
+        if not isinstance(self.loop, cst.For):
+            return self.bound.rounds if self.bound is not None else 1
         match self.loop.iter:
             case cst.Call(func=cst.Name(value="range"), args=[*_, last]):
                 fact = self.values.fact(last.value)
@@ -257,6 +286,8 @@ class _Engine:
 
     def _ends(self, statements: Sequence[cst.BaseStatement]) -> bool:
         """Whether data may end the loop (and not a round of it alone)."""
+        if self.bound is not None and self.bound.ends:
+            return True
         for statement in statements:
             left = exits([statement])
             if isinstance(statement, cst.If) and (left.breaks or left.returns):
@@ -267,7 +298,8 @@ class _Engine:
 
     def _check(self, statements: Sequence[cst.BaseStatement]) -> set[str]:
         """Refuse what a round must not do in vain; the names whose rows it writes."""
-        self.vain.check(*statements, *self._else_statements())
+        tests = () if self.bound is None else self.bound.asked
+        self.vain.check(*tests, *statements, *self._else_statements())
         stored: set[str] = set()
         for node in (part for s in statements for part in walk(s)):
             target: cst.BaseExpression | None = None

@@ -29,6 +29,7 @@ _FACTS = {
     "x": tensor(3, 5, 2),
     "lens": tensor(3, dtype="torch.int64"),
     "x[i, :n]": tensor(None, 2),
+    "mode": Fact("str", "str"),
     "x[b, lens[b]:]": tensor(None, 2),
 }
 _LOOP = """rows = []
@@ -70,6 +71,24 @@ _LIST_AFTER = """lens = (x != 0).sum(1)
     for i, n in enumerate(lens):
         rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))
     return torch.stack(rows)"""
+_NAMED = """rows = []
+    for i in range(x.shape[0]):
+        n = lens[i].item()
+        row = x[i, :n]
+        if mode == "mean":
+            rows.append(row.mean(0))
+        else:
+            rows.append(row[-1] * row.sum(0))
+    return torch.stack(rows)"""
+_NAMED_AFTER = f"""rows = []
+    {_FIRST}    for i in range(x.shape[0]):
+        n = stops[i]
+        row = torch.where((steps < n)[:, None], x[i], 0)
+        if mode == "mean":
+            rows.append(row.sum(0) / (steps < n).sum())
+        else:
+            rows.append(x[i, :int(lens[i])][-1] * row.sum(0))
+    return torch.stack(rows)"""
 _COUNTED = """if lens is None:
         lens = (x != 0).sum(1)
     return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
@@ -95,7 +114,8 @@ class RowsToMask(Codemod):
 
     *When it applies.*  In a loop or comprehension over rows, every use of the number is the bound
     of such a slice, of which there is a sum, mean, product, ``any`` or ``all`` over the cut
-    dimension (or into which a number is written).
+    dimension (or into which a number is written).  The slice may have a name; where a branch that
+    the program did not take uses it in other ways, it is cut there, as before.
 
     *Fix safety.*  Safe: the same elements, in the same order, and zeros between them.  Negative
     lengths count from the end, as Python counts them; that part is left out where the length
@@ -149,6 +169,13 @@ class RowsToMask(Codemod):
             title="what counts, in a loop",
         ),
         Example(
+            _SOURCE.format(_NAMED),
+            _SOURCE.format(_NAMED_AFTER),
+            at="lens[i].item()",
+            facts=_FACTS,
+            title="a row with a name, and a branch that did not run",
+        ),
+        Example(
             _SOURCE.format(_COUNTED),
             _SOURCE.format(_COUNTED_AFTER),
             at="lens.tolist()",
@@ -186,6 +213,22 @@ class RowsToMask(Codemod):
             (_LOOP.replace("rows = []", "rows, n = [], -1").replace(
                 "n = lens[i].item()  # valid", "if i < 8: n = lens[i].item()"),
              "the number is one of Python's in the first rows", "lens[i].item()", {}),
+            (_NAMED, "the last of the row is used where the program came by", "lens[i].item()",
+             {"row[-1]": tensor(2)}),
+            (_NAMED.replace("n = lens", "i, n = 0, lens"), "another row by then",
+             "lens[i].item()", {}),
+            (_NAMED.replace("return torch.stack(rows)", "return row"), "the row is a result",
+             "lens[i].item()", {}),
+            (_NAMED.replace("row.mean(0)", "row.prod(0)"), "zeros for one, ones for the other",
+             "lens[i].item()", {}),
+            (_NAMED.replace("        if mode", "        row += 1\n        if mode"),
+             "changed in place", "lens[i].item()", {}),
+            (_NAMED.replace("row[-1] *", "row.clamp_(0)[-1] *"),
+             "changed in place on another way", "lens[i].item()", {}),
+            (_NAMED.replace("        if mode", "        x[i] = 0\n        if mode"),
+             "what it is a part of is changed", "lens[i].item()", {}),
+            (_NAMED.replace("        if mode", "        row.clamp_(0)\n        if mode"),
+             "changed in place by a method", "lens[i].item()", {"row.clamp_(0)": tensor(None, 2)}),
             (_LOOP.replace(".sum(0)", ".mean(0)"), "sums of half precision may be too large",
              "lens[i].item()", {"x[i, :n]": tensor(None, 2, dtype="torch.float16")}),
             (_STORE, "the lengths may be a view of what is written", "lens[b]",
@@ -631,9 +674,97 @@ class _Rows:
             if not called.startswith("torch.") or outer.args[0] is not parent:
                 raise _NotSo
             self._reduce(outer, called.rpartition(".")[2], outer.args[1:], cut, node)
+        elif isinstance(parent, cst.Assign) and isinstance(self.loop, cst.For):
+            self._named(parent, cut, node, self.loop)
         else:
             raise _NotSo
         self.sized.add(size)
+
+    def _named(self, line: cst.Assign, cut: _Cut, node: cst.Subscript, loop: cst.For) -> None:
+        """``row = x[i, :n]`` of which only sums and the like follow, where the program came by.
+
+        In other ways than that of the program the row is cut as before.
+        """
+        function, target = self.site.function, line.targets[0].target
+        assert function is not None
+        if len(line.targets) != 1 or not isinstance(target, cst.Name) or line.value is not node:
+            raise _NotSo
+        name = target.value
+        around = live_after(function, loop) | live_before(function, loop)
+        if name in around | activity(loop.body).captures | _without(loop.body, {line}):
+            raise _NotSo
+        if not any(self.site.statement_of(line) is own for own in loop.body.body):
+            raise _NotSo
+        # What is cut is a view: what changes the tensor would show in it.
+        for changed in self.values.effects(loop).mutates:
+            places = self.site.places_of(changed, loop)
+            if changed == cut.base or not all(map(self._is_container_change, places)):
+                raise _NotSo
+        neutrals: set[str] = set()
+        for use in self.site.places_of(name, loop.body):
+            if use is target:
+                continue
+            found = self._reduction_of(use, cut, node)
+            if found is None:
+                self._cut_as_before(use, cut, node)
+                continue
+            call, method, given = found
+            neutrals.add(_NEUTRAL[method])
+            if method == "mean":
+                _, flat = self._mask(cut)
+                text = f"{name}.sum({', '.join(given)}) / {flat}.sum()"
+                self.replaced[call] = cst.parse_expression(text)
+        if len(neutrals) != 1:
+            raise _NotSo
+        mask, _ = self._mask(cut)
+        text = f"{self.torch}.where({mask}, {cut.row}, {neutrals.pop()})"
+        self.replaced[node] = cst.parse_expression(text)
+
+    def _reduction_of(
+        self, use: cst.Name, cut: _Cut, node: cst.Subscript
+    ) -> tuple[cst.Call, str, list[str]] | None:
+        """The call that reduces what the name holds, how, and the arguments given."""
+        parent = self.site.parent(use)
+        call = self.site.parent(parent) if parent is not None else None
+        if not isinstance(call, cst.Call):
+            return None
+        if isinstance(parent, cst.Attribute) and call.func is parent:
+            method, args = parent.attr.value, call.args
+        elif call.args and call.args[0] is parent:
+            called = resolve(self.site.module, call.func) or ""
+            if not called.startswith("torch."):
+                return None
+            method, args = called.rpartition(".")[2], call.args[1:]
+        else:
+            return None
+        try:
+            self._check_reduction(method, args, cut, node)
+        except _NotSo:
+            return None
+        return call, method, [code(arg) for arg in args]
+
+    def _cut_as_before(self, use: cst.Name, cut: _Cut, node: cst.Subscript) -> None:
+        """Cuts the row where it is used, on a way that the program did not take."""
+        upper = node.slice[-1].slice
+        assert isinstance(upper, cst.Slice)
+        holder = self.site.parent(use)
+        ran = [self.site.fact(use)]
+        while isinstance(holder, cst.BaseExpression):
+            ran.append(self.site.fact(holder))
+            holder = self.site.parent(holder)
+        end, place = upper.upper, None
+        if end is not None:
+            found = self._read(end)
+            place = self.places.get(code(end)) if found is None else code(found)
+        if any(fact is not None for fact in ran) or place is None or cut.lower is not None:
+            raise _NotSo
+        if (_names(cst.parse_expression(place)) | _names(node)) & activity(
+            self.loop.body if isinstance(self.loop, cst.For) else self.loop.elt
+        ).bound - set(self.numbers):
+            raise _NotSo  # by then, it may be another row
+        cut_at = upper.with_changes(upper=cst.parse_expression(f"int({place})"))
+        last = node.slice[-1].with_changes(slice=cut_at)
+        self.replaced[use] = node.with_changes(slice=[*node.slice[:-1], last])
 
     def _store(self, line: cst.Assign, cut: _Cut) -> None:
         fact = self.values.fact(line.value)
@@ -658,21 +789,27 @@ class _Rows:
         cut: _Cut,
         node: cst.Subscript,
     ) -> None:
-        neutral = _NEUTRAL.get(method)
-        if method == "mean" and self._is_half(node):
-            raise _NotSo  # the sum may be too large where the mean is not
-        given = [code(arg) for arg in args]
-        over_rows = given in (["0"], ["dim=0"])
-        if neutral is None or not (over_rows or (not given and cut.dims == 1) or (
-            not given and method in ("sum", "any", "all")
-        )):  # fmt: skip
-            raise _NotSo
+        self._check_reduction(method, args, cut, node)
+        neutral, given = _NEUTRAL[method], [code(arg) for arg in args]
         mask, flat = self._mask(cut)
         name = "sum" if method == "mean" else method
         text = f"{self.torch}.where({mask}, {cut.row}, {neutral}).{name}({', '.join(given)})"
         if method == "mean":
             text += f" / {flat}.sum()"
         self.replaced[call] = cst.parse_expression(text)
+
+    def _check_reduction(
+        self, method: str, args: Sequence[cst.Arg], cut: _Cut, node: cst.Subscript
+    ) -> None:
+        """Refuse what is no sum (or the like) over the dimension that is cut."""
+        if method == "mean" and self._is_half(node):
+            raise _NotSo  # the sum may be too large where the mean is not
+        given = [code(arg) for arg in args]
+        over_rows = given in (["0"], ["dim=0"])
+        if method not in _NEUTRAL or not (over_rows or (not given and cut.dims == 1) or (
+            not given and method in ("sum", "any", "all")
+        )):  # fmt: skip
+            raise _NotSo
 
 
 def _names(node: cst.CSTNode) -> set[str]:

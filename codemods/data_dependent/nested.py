@@ -21,6 +21,10 @@ class Atom:
         self.node = node
 
 
+class Bare(Atom):
+    """A node rendered without the parentheses around it, where a comma or a bracket follows."""
+
+
 Parts = Sequence["str | cst.CSTNode | Atom"]
 
 _TIGHT = (
@@ -68,6 +72,9 @@ class Nested:
             return part
         node = part.node if isinstance(part, Atom) else part
         text = self._below(node) if node is owner else self.render(node)
+        if isinstance(part, Bare):
+            wrapped = len(getattr(node, "lpar", ())) == 1 and node not in self._edits
+            return text[1:-1].strip() if wrapped and "\n" not in text else text
         if not isinstance(part, Atom) or self._is_tight(owner, node):
             return text
         return f"({text})"

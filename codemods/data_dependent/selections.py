@@ -15,20 +15,20 @@ from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 #: Element-wise, and with finite gradients for every finite input.
-_SMOOTH = words(
+SMOOTH = words(
     """abs absolute atan arctan cos sin sigmoid tanh relu relu6 leaky_relu softplus silu gelu elu
     selu mish hardtanh hardsigmoid hardswish logsigmoid softsign neg negative sign sgn round floor
     ceil trunc erf square asinh arcsinh float double half bfloat16 clone detach"""
 )
 #: Element-wise, but infinite somewhere, or with infinite gradients; finite at 1.
-_STEEP = words(
+STEEP = words(
     """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sinh cosh pow tan lgamma digamma"""
 )
-_TWO = words(
+TWO = words(
     """add sub mul subtract multiply div divide true_divide pow maximum minimum where clamp
     clamp_min clamp_max lerp fmin fmax atan2 hypot eq ne lt le gt ge logical_and logical_or"""
 )
-_HOMES = ("torch.", "torch.nn.functional.", "torch.special.")
+HOMES = ("torch.", "torch.nn.functional.", "torch.special.")
 
 
 @dataclasses.dataclass
@@ -227,7 +227,7 @@ def _call(
     name = resolve(site.module, node.func) or ""
     home, _, last = name.rpartition(".")
     values = [arg.value for arg in node.args]
-    if f"{home}." in _HOMES:
+    if f"{home}." in HOMES:
         pass
     elif isinstance(node.func, cst.Attribute) and not name.startswith("torch"):
         last = node.func.attr.value
@@ -236,11 +236,11 @@ def _call(
         return _helper(site, node, mask, found, bound, helpers)
     else:
         return False
-    if last in _STEEP:
+    if last in STEEP:
         found.steep = True
     elif last in ("div", "divide", "true_divide") and len(values) > 1:
         _note_division(site, values[1], found, bound)
-    elif last not in _SMOOTH | _TWO:
+    elif last not in SMOOTH | TWO:
         return False
     if any(
         arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args

@@ -320,6 +320,8 @@ def _build(
     assert isinstance(statement, cst.SimpleStatementLine | cst.If | cst.For)
     kept = statement.visit(_Replace(lifter.replace))
     assert isinstance(kept, cst.SimpleStatementLine | cst.If | cst.For)
+    if not lifter.statements:
+        raise CannotSplit("nothing in the statement stands before it")
     first, *others = lifter.statements
     first = first.with_changes(leading_lines=statement.leading_lines)
     edit = site.edit()

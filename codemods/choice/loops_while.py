@@ -1,0 +1,237 @@
+"""A ``while`` that Python ends at the latest: what bounds it, and what data has to say before."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.exits import constant_test, exits
+from gbfix.analysis.tree import code, walk
+
+from ..control_flow.branches import branch_of
+from ..control_flow.if_to_where import is_point
+from ..control_flow.predicates import is_data_dependent, predicate, scalar_read, split
+from ..control_flow.refusal import Refusal
+from ..control_flow.texts import number_of
+from ..control_flow.values import Values
+
+_BELOW = cst.LessThan | cst.LessThanEqual
+_ABOVE = cst.GreaterThan | cst.GreaterThanEqual
+_AND_THEN = "a `while` needs a count of its rounds that Python ends (`while test and n < limit`)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """A ``while`` as one that Python alone ends.
+
+    ``python`` is its new test, ``ends`` the text of a tensor that says that data has ended the loop
+    ("" where the test leaves data out), ``asked`` what it is made of, and ``rounds`` how many
+    rounds there were (1: unknown).
+    """
+
+    python: cst.BaseExpression
+    ends: str
+    rounds: int
+    asked: tuple[cst.BaseExpression, ...] = ()
+
+
+def bound_of(loop: cst.While, values: Values) -> Bound:
+    """What ends the loop, or `Refusal` where it is not sure that Python does."""
+    if loop.orelse is not None:
+        raise Refusal("a `while` with an `else`")
+    statements = branch_of(loop.body).statements
+    if exits([loop.body]).continues:
+        raise Refusal("a `continue` may pass over what counts its rounds")
+    python: cst.BaseExpression = cst.Name("True")
+    ends = ""
+    if constant_test(loop.test) is not True:
+        python, ends = _parts(loop, values)
+    parts = _conjuncts(loop.test)
+    asked = [part for part in parts if is_data_dependent(part, values)]
+    tests = [part for part in parts if part not in asked]
+    for statement in statements:
+        match statement:
+            case cst.If(test=test, body=body, orelse=None) if _only_breaks(body):
+                tests += [_denied(part) for part in _alternatives(test)]
+    counts = [rounds for test in tests if (rounds := _rounds(test, loop, values))]
+    if not counts:
+        raise Refusal(_AND_THEN)
+    return Bound(python, ends, min(counts), tuple(_computed(asked, values)))
+
+
+def _parts(loop: cst.While, values: Values) -> tuple[cst.BaseExpression, str]:
+    """What Python decides of the test, and when data ends the loop."""
+    test = loop.test
+    if not is_data_dependent(test, values):
+        return test, ""
+    if comments_in(test) or any(isinstance(node, cst.NamedExpr) for node in walk(test)):
+        raise Refusal("its condition binds a name, or holds a comment")
+    asked = [part for part in _conjuncts(test) if is_data_dependent(part, values)]
+    if not all(_is_point(part, values) for part in asked):
+        raise Refusal(f"`{code(test)}` may have dimensions")
+    counts = [part for part in _conjuncts(test) if part not in asked]
+    if len(asked) == 1 and all(_rounds(part, loop, values) for part in counts):
+        # To compare two whole numbers cannot fail, so that nothing tells which is asked first.
+        return _all(counts), _ended(asked[0], values)
+    condition = split(test, values)
+    if condition.python and condition.joint != "and":
+        raise Refusal(_AND_THEN)
+    ends = f"{values.torch}.logical_not({condition.tensor})"
+    return cst.parse_expression(condition.python or "True"), ends
+
+
+def _all(tests: list[cst.BaseExpression]) -> cst.BaseExpression:
+    return cst.parse_expression(" and ".join(code(test) for test in tests) or "True")
+
+
+def _ended(test: cst.BaseExpression, values: Values) -> str:
+    """The text of a tensor that says that ``while test`` is over."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return predicate(inner, values)
+    return f"{values.torch}.logical_not({predicate(test, values)})"
+
+
+def _is_point(node: cst.BaseExpression, values: Values) -> bool:
+    """Whether the test has no dimensions (a bool was made of one number)."""
+    fact = values.fact(node)
+    return is_point(node, values) or (fact is not None and fact.kind == "bool")
+
+
+def _computed(tests: list[cst.BaseExpression], values: Values) -> Iterator[cst.BaseExpression]:
+    """What the tests compute, less the way in which Python reads a number."""
+    for test in tests:
+        sides: list[cst.BaseExpression] = [test]
+        if isinstance(test, cst.Comparison):
+            sides = [test.left, *(target.comparator for target in test.comparisons)]
+        elif isinstance(test, cst.UnaryOperation):
+            sides = [test.expression]
+        for side in sides:
+            read = scalar_read(side, values)
+            yield side if read is None else read.tensor
+
+
+def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    match test:
+        case cst.BooleanOperation(operator=cst.And()):
+            return [*_conjuncts(test.left), *_conjuncts(test.right)]
+    return [test]
+
+
+def _alternatives(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    match test:
+        case cst.BooleanOperation(operator=cst.Or()):
+            return [*_alternatives(test.left), *_alternatives(test.right)]
+    return [test]
+
+
+def _only_breaks(body: cst.BaseSuite) -> bool:
+    match branch_of(body).statements[-1]:
+        case cst.SimpleStatementLine(body=[cst.Break()]):
+            return True
+    return False
+
+
+def _denied(test: cst.BaseExpression) -> cst.BaseExpression:
+    """What holds as long as ``if test: break`` does not end the loop (known for orders alone)."""
+    opposite: dict[type[cst.BaseCompOp], cst.BaseCompOp] = {
+        cst.GreaterThanEqual: cst.LessThan(),
+        cst.GreaterThan: cst.LessThanEqual(),
+        cst.LessThanEqual: cst.GreaterThan(),
+        cst.LessThan: cst.GreaterThanEqual(),
+    }
+    match test:
+        case cst.Comparison(comparisons=[target]) if type(target.operator) in opposite:
+            new = target.with_changes(operator=opposite[type(target.operator)])
+            return test.with_changes(comparisons=[new])
+    return cst.Name("True")
+
+
+def _rounds(test: cst.BaseExpression, loop: cst.While, values: Values) -> int:
+    """How many rounds ``n < limit`` allows (at least 1), or 0 where it does not bound the loop."""
+    match test:
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+            pass
+        case _:
+            return 0
+    up = isinstance(operator, _BELOW)
+    if not up and not isinstance(operator, _ABOVE):
+        return 0
+    sides = ((left, right, up), (right, left, not up))
+    return next((n for one, other, u in sides if (n := _counted(one, other, u, loop, values))), 0)
+
+
+def _counted(
+    counter: cst.BaseExpression,
+    limit: cst.BaseExpression,
+    up: bool,
+    loop: cst.While,
+    values: Values,
+) -> int:
+    """How many rounds it takes a name that every round moves by a whole number to the limit."""
+    if not isinstance(counter, cst.Name):
+        return 0
+    facts = [values.outside(counter.value), values.fact(limit)]
+    if any(fact is None or fact.kind != "int" for fact in facts):
+        return 0
+    step = _step(counter.value, loop)
+    does = activity(loop.body)
+    fixed = all(
+        isinstance(node, cst.Name | cst.Attribute | cst.Integer | cst.BinaryOperation)
+        or not isinstance(node, cst.BaseExpression)
+        for node in walk(limit)
+    )
+    if not fixed or activity(limit).reads & does.bound or does.attribute_writes:
+        return 0
+    if step == 0 or (step > 0) is not up:
+        return 0
+    starts, ends = (fact.value if fact is not None else None for fact in facts)
+    if isinstance(starts, int) and isinstance(ends, int):
+        return max(abs(ends - starts) // abs(step), 1)
+    return 1
+
+
+def _step(name: str, loop: cst.While) -> int:
+    """By how much each round changes the name, once, in the loop's own block; else 0."""
+    steps: list[int] = []
+    for statement in branch_of(loop.body).statements:
+        if name not in activity(statement).bound:
+            continue
+        step: float | None = None
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.AugAssign(
+                        target=cst.Name(),
+                        operator=cst.AddAssign() | cst.SubtractAssign() as operator,
+                        value=value,
+                    )
+                ]
+            ):
+                step = _signed(value, isinstance(operator, cst.AddAssign))
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name())],
+                        value=cst.BinaryOperation(
+                            left=cst.Name(value=old),
+                            operator=cst.Add() | cst.Subtract() as sign,
+                            right=value,
+                        ),
+                    )
+                ]
+            ) if old == name:
+                step = _signed(value, isinstance(sign, cst.Add))
+        steps.append(int(step) if step is not None and step == int(step) else 0)
+    return steps[0] if len(steps) == 1 else 0
+
+
+def _signed(value: cst.BaseExpression, adds: bool) -> float | None:
+    number = number_of(value)
+    if number is None or isinstance(number, complex):
+        return None
+    return number if adds else -number

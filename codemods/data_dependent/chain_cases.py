@@ -1,0 +1,160 @@
+"""Examples and near misses of `masked-chain`."""
+
+from __future__ import annotations
+
+from gbfix.codemod import Example, NearMiss, scalar, tensor
+from gbfix.schema import Fact
+
+
+def _source(*lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return (
+        "import torch\nimport torch.nn.functional as F\n\n\n"
+        f"def f(x, y, labels, logits, one, eps, head):\n{body}"
+    )
+
+
+_FACTS: dict[str, Fact] = {
+    "x": tensor(4, 3),
+    "y": tensor(4, 3),
+    "m": tensor(4, 3, dtype="torch.bool"),
+    "rows": tensor(4, dtype="torch.bool"),
+    "labels": tensor(4, 3, dtype="torch.int64"),
+    "logits": tensor(4, 3, 5),
+    "one": tensor(),
+    "eps": scalar(0.1, constant=False),
+    "head": Fact("module", "torch.nn.modules.linear.Linear"),
+    "a": tensor(7),
+    "b": tensor(7),
+    "(a - b) ** 2": tensor(7),
+    "(a - b).abs()": tensor(7),
+    "a * b": tensor(7),
+    "a / one": tensor(7),
+    "a + eps": tensor(7),
+    "c": tensor(7, 5),
+    "c.argmax(-1)": tensor(7, dtype="torch.int64"),
+    "k": tensor(7, dtype="torch.int64"),
+    "(c.argmax(-1) == k).float()": tensor(7),
+    "r": tensor(2, 3),
+    "s": tensor(2, 3),
+    "r * s": tensor(2, 3),
+    "r.exp()": tensor(2, 3),
+    "head(r)": tensor(2, 5),
+    "z": tensor(2, 5),
+    "z.sqrt()": tensor(2, 5),
+    "a.log()": tensor(7),
+    "w": tensor(4, 3, dtype="torch.bool"),
+    "head(r) / one": tensor(2, 5),
+}
+
+
+def _example(title: str, before: tuple[str, ...], after: tuple[str, ...]) -> Example:
+    mask = ("rows = y[:, 0] > 0",) if "rows" in before[0] else ("m = y > 0",)
+    return Example(
+        _source(*mask, *before), _source(*mask, *after), at=_at(before), facts=_FACTS, title=title
+    )
+
+
+def _at(lines: tuple[str, ...]) -> str:
+    return lines[0].partition("= ")[2].partition(", ")[0]
+
+
+EXAMPLES = (
+    _example(
+        "a mean of differences",
+        ("a = x[m]", "b = y[m]", "return ((a - b) ** 2).mean()"),
+        (
+            "a = torch.where(m, x, 0)",
+            "b = torch.where(m, y, 0)",
+            "return (torch.where(m, (a - b) ** 2, 0) / m.sum()).sum()",
+        ),
+    ),
+    _example(
+        "a loss",
+        ("a = x[m]", "b = y[m]  # what is known", "return F.smooth_l1_loss(a, b, beta=0.5)"),
+        (
+            "a = torch.where(m, x, 0)",
+            "b = torch.where(m, y, 0)  # what is known",
+            "return (torch.where(m, F.smooth_l1_loss(a, b, beta=0.5"
+            ', reduction="none"), 0) / m.sum()).sum()',
+        ),
+    ),
+    _example(
+        "labels",
+        (
+            "c, k = logits[m], labels[m]",
+            "right = (c.argmax(-1) == k).float().mean()",
+            "return F.cross_entropy(c, k), right",
+        ),
+        (
+            "c, k = torch.where(m[..., None], logits, 0), torch.where(m, labels, 0)",
+            "right = (torch.where(m, (c.argmax(-1) == k).float(), 0) / m.sum()).sum()",
+            "return F.cross_entropy(c.flatten(0, 1), torch.where(m, k, -100).flatten()), right",
+        ),
+    ),
+    _example(
+        "rows, and how many there are",
+        (
+            "r = x[rows]",
+            "s = y[rows]",
+            "return (r * s).sum(0) / max(len(r), 1), r.sum(dim=0), (r * s).mean()",
+        ),
+        (
+            "r = torch.where(rows[..., None], x, 0)",
+            "s = torch.where(rows[..., None], y, 0)",
+            "return torch.where(rows[..., None], r * s, 0).sum(0) / rows.sum().clamp(min=1), "
+            "r.sum(0), (torch.where(rows[..., None], r * s, 0) / (rows.sum() * r.shape[-1])).sum()",
+        ),
+    ),
+    _example(
+        "a layer",
+        ("r = x[rows]", "return head(r).sum()"),
+        (
+            "r = torch.where(rows[..., None], x, 0)",
+            "return torch.where(rows[..., None], head(r), 0).sum()",
+        ),
+    ),
+)
+
+
+def _near_miss(why: str, *lines: str, first: str = "") -> NearMiss:
+    mask = "rows = y[:, 0] > 0" if "rows" in lines[0] else "m = y > 0"
+    body = [mask, *([first] if first else []), *lines]
+    return NearMiss(_source(*body), at=_at(lines), why=why, facts=_FACTS)
+
+
+_A, _B = "a = x[m]", "b = y[m]"
+NEAR_MISSES = (
+    _near_miss("what is selected is a result", _A, "return a.sum(), a"),
+    _near_miss("compared among its rows", _A, "return (a - a.max()).sum()"),
+    _near_miss("a softmax of what is selected", _A, "return (a.softmax(0) * a).sum()"),
+    _near_miss("the last dimension is the mask's", _A, "return (a.softmax(-1) * a).sum()"),
+    _near_miss("changed in place", _A, "a += 1", "return a.sum()"),
+    _near_miss("changed in place by a method", _A, "a.clamp_(0)", "return a.sum()"),
+    _near_miss("bound again", _A, "a = a * 2", "return a.sum()"),
+    _near_miss("the mask is bound again", _A, "m = ~m", _B, "return (a * b).sum()"),
+    _near_miss("the mask is changed", _A, "m[0] = False", _B, "return (a * b).sum()"),
+    _near_miss("other masks", _A, "b = y[~m]", "return (a * b).sum()"),
+    _near_miss("a closure", _A, "later = lambda: a", "return a.sum(), later()"),
+    _near_miss("random numbers", _A, "return (a * torch.rand_like(a)).sum()"),
+    _near_miss("a divisor that learns", _A, "return (a / one).sum()"),
+    _near_miss("products of matrices", "r = x[rows]", "return (r @ r.T).sum()"),
+    _near_miss("columns", "r = x[rows]", "s = labels[rows]", "return (r * s[:, None]).sum()"),
+    _near_miss("the number of rows", _A, "return torch.zeros(len(a)), a.sum()"),
+    _near_miss("the least of an empty batch", _A, "return a.min()"),
+    _near_miss("a variance", _A, "return a.var()"),
+    _near_miss("a loss by hand over rows", "r = x[rows]", "return F.kl_div(r, r)"),
+    _near_miss("others see the name", _A, "return a.sum()", first="global a"),
+    _near_miss("a class less than none", "k = labels[m]", "c = F.one_hot(k - 1, 5)",
+               "return c.sum(0)"),
+    _near_miss("whether there are any is a result", _A, "return a.sum(), len(a) > 0"),
+    _near_miss("changed in place by a flag", _A, "b = F.hardtanh(a, 1.0, 2.0, True)",
+               "return a.sum() + b.sum()"),
+    _near_miss("a loop", _A, "for i in range(2):", "    b = y[m]", "return (a * b).sum()"),
+    _near_miss("a layer by name, and its square root", "r = x[rows]", "z = head(r)",
+               "return z.sqrt().sum()"),
+    _near_miss("a logarithm by name, and what learns", _A, "c = a.log()", "return (c * one).sum()"),
+    _near_miss("the mask by another name", _A, "w[0] = False", "return a.mean()", first="w = m"),
+    _near_miss("what the layer makes of zeros is divided", "r = x[rows]",
+               "return (head(r) / one).sum()"),
+)  # fmt: skip

@@ -1,0 +1,244 @@
+"""Which expressions hold, row by row, what a mask selects, so that they may be computed whole."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from gbfix.analysis.kinds import infer
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, words
+from gbfix.codemod import Site
+
+from .selections import HOMES, SMOOTH, STEEP, TWO, mask_of, tensor_fact
+
+#: Compute along a dimension: the last one of a row is whole, whatever the mask selects.
+_LAST = words(
+    """softmax log_softmax sum mean norm vector_norm argmax argmin amax amin logsumexp cumsum
+    normalize cosine_similarity any all"""
+)
+#: Of these, what has no finite derivative where all are zero.
+_AT_ZERO = words("norm vector_norm normalize cosine_similarity")
+_LAYERS = words("Linear LayerNorm ReLU GELU SiLU Tanh Sigmoid LeakyReLU ELU Softplus Identity")
+_DTYPE = re.compile(r"torch\.(float|bfloat|int|long|half|double|bool)\w*|[\w.]+\.dtype")
+_FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
+_INTS = words("torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64 torch.bool")
+#: May be without bounds, or jump, beside what is differentiable in its own right.
+_RISKY = STEEP | _AT_ZERO | words("div divide true_divide atan2 hypot")
+
+
+class Chosen:
+    """Expressions of selections by one mask."""
+
+    def __init__(self, site: Site, mask: str) -> None:
+        self.site = site
+        self.mask = mask
+        #: Names that hold such expressions, and how: with a risky function, with what learns.
+        self.names: dict[str, cst.BaseExpression] = {}
+        self._marks: dict[str, tuple[bool, bool]] = {}
+        fact = next(
+            (
+                fact
+                for place in site.places_of(mask, site.module)
+                if (fact := tensor_fact(site, place)) is not None and fact.dtype == "torch.bool"
+            ),
+            None,
+        )
+        #: How many dimensions the mask has.
+        self.dims = len((fact.shape or ()) if fact is not None else ())
+        self._risky = self._learns = False
+
+    def uses_of(self, node: cst.BaseExpression) -> list[cst.CSTNode] | None:
+        """The selections and names that it is computed from row by row; None if it is not so."""
+        self._risky = self._learns = False
+        uses: list[cst.CSTNode] = []
+        if self.dims == 0 or not self._follow(node, uses) or not uses:
+            return None
+        # What is zero where it does not count has no gradient of its own; a parameter may have.
+        return None if self._risky and self._learns else uses
+
+    def bind(self, name: str, value: cst.BaseExpression) -> None:
+        """Lets a name stand for the expression that `uses_of` was asked for last."""
+        self.names[name] = value
+        self._marks[name] = (self._risky, self._learns)
+
+    def rank(self, node: cst.BaseExpression) -> int:
+        """How many dimensions a selection or an expression of it has; 0 where it is not known."""
+        if isinstance(node, cst.Subscript) and self._is_selection(node):
+            held = tensor_fact(self.site, node.value)
+            if held is None or held.shape is None:
+                return 0
+            return len(held.shape) - self.dims + 1
+        if isinstance(node, cst.Name) and node.value in self.names:
+            return self.rank(self.names[node.value])
+        fact = tensor_fact(self.site, node)
+        return 0 if fact is None or fact.shape is None else len(fact.shape)
+
+    def wide(self, rank: int) -> str:
+        """The mask with a dimension for each that what it selects has more."""
+        more = rank - 1
+        return f"{self.mask}[..., {', '.join(['None'] * more)}]" if more > 0 else self.mask
+
+    def is_direct(self, node: cst.BaseExpression) -> bool:
+        """Whether it is zero where it does not count, without any more ado."""
+        if isinstance(node, cst.Name) and node.value in self.names:
+            return self.is_direct(self.names[node.value])
+        return isinstance(node, cst.Subscript) and self._is_selection(node)
+
+    def _is_selection(self, node: cst.Subscript) -> bool:
+        mask = mask_of(self.site, node)
+        return isinstance(mask, cst.Name) and mask.value == self.mask
+
+    def _follow(self, node: cst.BaseExpression, uses: list[cst.CSTNode]) -> bool:
+        match node:
+            case cst.Name(value=name) if name in self.names:
+                uses.append(node)
+                risky, learns = self._marks[name]
+                self._risky, self._learns = self._risky or risky, self._learns or learns
+                return True
+            case cst.Subscript() if self._is_selection(node):
+                held = tensor_fact(self.site, node.value)
+                known = held is not None and (held.dtype or "") in _FLOATS | _INTS
+                uses.append(node)
+                return known and self.rank(node) > 0
+            case cst.Subscript():
+                return self._part(node, uses)
+            case cst.UnaryOperation(operator=operator, expression=inner):
+                return not isinstance(operator, cst.Not) and self._follow(inner, uses)
+            case cst.BinaryOperation(left=left, operator=operator, right=right):
+                return self._operator(left, operator, right) and self._all([left, right], uses)
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+                if isinstance(operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
+                    return False
+                return self._all([left, right], uses)
+            case cst.Call():
+                return self._call(node, uses)
+        return False
+
+    def _all(self, nodes: list[cst.BaseExpression], uses: list[cst.CSTNode]) -> bool:
+        """Whether all are of this kind, with as many dimensions, or one number for all rows."""
+        ranks: set[int] = set()
+        for node in nodes:
+            if self._is_single(node):
+                continue
+            if not self._follow(node, uses):
+                return False
+            ranks.add(self.rank(node))
+        return len(ranks) == 1 and 0 not in ranks
+
+    def _is_single(self, node: cst.BaseExpression) -> bool:
+        """A Python number, or a tensor without dimensions that is no selection."""
+        if isinstance(node, cst.Integer | cst.Float):
+            return True
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+            return self._is_single(node.expression)
+        if not isinstance(node, cst.Name | cst.Attribute):
+            return False
+        fact = infer(node, self.site.fact)
+        if fact is None:
+            return False
+        if fact.is_tensor and fact.shape == ():
+            self._learns = True
+            return True
+        return fact.kind in ("int", "float", "bool")
+
+    def _operator(
+        self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
+    ) -> bool:
+        """Whether the operator works on elements and cannot fail for zero."""
+        if isinstance(operator, cst.MatrixMultiply | cst.LeftShift | cst.RightShift):
+            return False
+        if isinstance(operator, cst.FloorDivide | cst.Modulo):
+            facts = [tensor_fact(self.site, side) for side in (left, right)]
+            if not any(fact is not None and fact.dtype in _FLOATS for fact in facts):
+                return False
+        whole = isinstance(right, cst.Integer)
+        if isinstance(operator, cst.Power) and not whole:
+            # A negative power of a whole number fails, and who knows what a name holds.
+            fact = tensor_fact(self.site, left)
+            if fact is None or fact.dtype not in _FLOATS:
+                return False
+        risky = isinstance(operator, cst.Divide | cst.FloorDivide | cst.Modulo | cst.Power)
+        self._risky = self._risky or (risky and not (whole and code(right) != "0"))
+        return True
+
+    def _part(self, node: cst.Subscript, uses: list[cst.CSTNode]) -> bool:
+        """``p[..., 0]``, and ``p[:, 1:]`` where each row of the tensor is one of the mask."""
+        first, *others = [element.slice for element in node.slice]
+        whole = code(first) == "..." or (code(first) == ":" and self.dims == 1)
+        plain = all(re.fullmatch(r"-?\d+|-?\d*:(-?\d+)?", code(part)) for part in others)
+        if not whole or not plain or not others or not self._follow(node.value, uses):
+            return False
+        return self.rank(node.value) > len(others)
+
+    def _call(self, node: cst.Call, uses: list[cst.CSTNode]) -> bool:
+        if any(arg.star for arg in node.args):
+            return False
+        name = resolve(self.site.module, node.func) or ""
+        home, _, last = name.rpartition(".")
+        values = list(node.args)
+        if f"{home}." in HOMES or home == "torch.linalg":
+            pass
+        elif self._is_layer(node):
+            self._learns = True
+            return len(values) == 1 and self._follow(values[0].value, uses)
+        elif isinstance(node.func, cst.Attribute) and not name.startswith("torch"):
+            last = node.func.attr.value
+            values = [cst.Arg(node.func.value), *values]
+        else:
+            return False
+        self._risky = self._risky or last in _RISKY
+        return self._known_call(last, values, uses)
+
+    def _known_call(self, last: str, args: list[cst.Arg], uses: list[cst.CSTNode]) -> bool:
+        keywords = {arg.keyword.value: code(arg.value) for arg in args if arg.keyword is not None}
+        values = [arg.value for arg in args if arg.keyword is None]
+        if not values or any(code(value) in ("True", "False") for value in values):
+            return False  # `F.relu(p, True)` changes `p`
+        if last in ("to", "type"):
+            plain = len(values) == 2 and not keywords and _DTYPE.fullmatch(code(values[1]))
+            return bool(plain) and self._follow(values[0], uses)
+        if last == "one_hot":
+            # Zero is a class; a number less is none.
+            direct = len(values) == 2 and not keywords and self.is_direct(values[0])
+            return direct and self._follow(values[0], uses)
+        if last == "unsqueeze":
+            return [code(v) for v in values[1:]] == ["-1"] and self._follow(values[0], uses)
+        if last in _LAST:
+            return self._along(last, values, keywords, uses)
+        if last not in SMOOTH | STEEP | TWO or not set(keywords) <= {"min", "max", "alpha"}:
+            return False
+        more = [arg.value for arg in args if arg.keyword is not None]
+        if last == "pow" and not self._operator(values[0], cst.Power(), values[-1]):
+            return False
+        return self._all([*values, *more], uses)
+
+    def _along(
+        self,
+        last: str,
+        values: list[cst.BaseExpression],
+        keywords: dict[str, str],
+        uses: list[cst.CSTNode],
+    ) -> bool:
+        """Whether it works along the last dimension, which is not the mask's."""
+        count = 2 if last == "cosine_similarity" else 1
+        told = [code(value) for value in values[count:]]
+        if set(keywords) - {"dim", "keepdim"} or len(values) < count:
+            return False
+        dims = [*told, *([keywords["dim"]] if "dim" in keywords else [])]
+        if last == "norm" and told:
+            return False  # its second argument is the order of the norm
+        if dims != ["-1"] or not self._all(values[:count], uses):
+            return False
+        return self.rank(values[0]) > 1
+
+    def _is_layer(self, node: cst.Call) -> bool:
+        """A layer of torch that treats each row by itself."""
+        fact = self.site.fact(node.func)
+        if fact is None or fact.kind != "module" or not fact.type.startswith("torch.nn."):
+            return False
+        kind = fact.type.rpartition(".")[2]
+        if kind not in _LAYERS or len(node.args) != 1:
+            return False
+        return kind not in ("Linear", "LayerNorm") or self.rank(node.args[0].value) > 1

@@ -1,0 +1,441 @@
+"""What a mask selects is bound to names, computed with element by element, and reduced then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Codemod, Rewrite, Site
+
+from ..api.splice import Splice
+from .chain_cases import EXAMPLES, NEAR_MISSES
+from .chosen import Chosen
+from .flow import torch_name
+from .nested import Atom, Bare, Nested, Parts
+from .selections import mask_of, tensor_fact
+
+_FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
+_LOSSES = words(
+    """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
+    binary_cross_entropy_with_logits"""
+)
+#: What a tensor has whatever is selected from it.
+_SAME = words("dtype device requires_grad")
+_OPTIONS = words("beta delta weight ignore_index label_smoothing")
+
+
+class MaskedChain(Codemod):
+    """*What it does.*  Keeps what a mask selects at full size, with zeros where it does not count:
+
+    ```python
+    p = pred[mask]
+    t = target[mask]
+    return ((p - t) ** 2).mean()
+    ```
+    becomes `p = torch.where(mask, pred, 0)`, `t = torch.where(mask, target, 0)` and
+    `(torch.where(mask, (p - t) ** 2, 0) / mask.sum()).sum()`.
+
+    *When it applies.*  The mask is a name that is bound once and covers the first dimensions.  All
+    that follows is computed row by row (element-wise functions, the last dimension, ``nn.Linear``),
+    and ends in ``sum``, ``mean``, a loss of ``torch.nn.functional``, or in how many there are.
+
+    *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
+    gets no gradient; the mean of nothing is nan as before.
+
+    *Refuses.*  What is selected is a result, is changed in place, or is compared among its rows
+    (``max``, ``sort``, products of matrices, statistics of a batch); functions that may have no
+    finite derivative at zero beside parameters, whose gradient would be lost.
+    """
+
+    name = "masked-chain"
+    codes = ("GB0036", "GB0170", "data-dependent-guard", "data-dependent-other")
+    examples = EXAMPLES
+    near_misses = NEAR_MISSES
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        if site.function is None:
+            return
+        for mask in _masks(site):
+            rewrite = _Chain(site, mask).rewrite()
+            if rewrite is not None:
+                yield rewrite
+                return
+
+
+def _masks(site: Site) -> list[str]:
+    """The names of masks by which the function selects, that nothing binds or changes again."""
+    assert site.function is not None
+    does = activity(site.function.body)
+    params = set(parameters_of(site.function.params))
+    for name in does.mutates:
+        places = site.places_of(name, site.function.body)
+        facts = [tensor_fact(site, place) for place in places]
+        if any(fact is not None and fact.dtype == "torch.bool" for fact in facts):
+            return []  # it may be the mask by another name
+    found: dict[str, None] = {}
+    for node in walk(site.function.body):
+        mask = mask_of(site, node) if isinstance(node, cst.Subscript) else None
+        if not isinstance(mask, cst.Name) or mask.value in does.mutates | does.captures:
+            continue
+        times = _times_bound(site, mask.value) + (mask.value in params)
+        if times == 1:
+            found[mask.value] = None
+    return list(found)
+
+
+def _times_bound(site: Site, name: str) -> int:
+    """How often the function binds the name (a loop counts twice)."""
+    assert site.function is not None
+    times = 0
+    for node in walk(site.function.body):
+        if isinstance(node, cst.For):
+            binds = any(isinstance(n, cst.Name) and n.value == name for n in walk(node.target))
+        elif isinstance(node, cst.With):
+            binds = any(name in activity(item).bound for item in node.items)
+        elif isinstance(node, cst.BaseSmallStatement):
+            binds = name in activity(node).bound
+        else:
+            continue
+        inside = any(isinstance(p, cst.For | cst.While) for p in site.ancestors(node))
+        times += (2 if inside else 1) if binds else 0
+    return times
+
+
+class _Chain:
+    def __init__(self, site: Site, mask: str) -> None:
+        self.site = site
+        self.torch = torch_name(site)
+        self.mask = mask
+        self.chosen = Chosen(site, mask)
+        self.edits: dict[cst.CSTNode, Parts] = {}
+        self.covered: set[cst.CSTNode] = set()
+
+    def rewrite(self) -> Rewrite | None:
+        function = self.site.function
+        assert function is not None
+        self._names(function)
+        for node in walk(function.body):
+            if isinstance(node, cst.Call):
+                self._sink(node)
+            self._count(node)
+        if not self._is_covered(function) or not self._is_here():
+            return None
+        nested, splice = Nested(self.site, self.edits), Splice(self.site)
+        for node in nested.outermost(function):
+            splice.replace(node, nested.render(node))
+        notes = ["Whole tensors are computed with, whatever the mask selects."]
+        return splice.rewrite("compute with zeros where nothing is selected", notes=notes, rank=13)
+
+    # -- names -------------------------------------------------------------------------------
+
+    def _names(self, function: cst.FunctionDef) -> None:
+        """Finds the names that hold selections, in the order of the text."""
+        does = activity(function.body)
+        shared = {*does.globals, *does.nonlocals, *parameters_of(function.params), self.mask}
+        for node in walk(function.body):
+            if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+                continue
+            for target, value in _pairs(node.targets[0].target, node.value):
+                if not isinstance(target, cst.Name) or target.value in shared:
+                    continue
+                uses = self.chosen.uses_of(value)
+                bound = _times_bound(self.site, target.value)
+                if uses is None or bound != 1:
+                    continue
+                self.chosen.bind(target.value, value)
+                self._take(uses)
+                self.covered.add(target)
+
+    def _take(self, uses: list[cst.CSTNode]) -> None:
+        """Counts the uses as known, and puts zeros into the selections among them."""
+        self.covered.update(uses)
+        for node in uses:
+            if isinstance(node, cst.Subscript):
+                fact = tensor_fact(self.site, node.value)
+                none = "False" if fact is not None and fact.dtype == "torch.bool" else "0"
+                wide = self.chosen.wide(self.chosen.rank(node))
+                self.edits[node] = (f"{self.torch}.where({wide}, ", node.value, f", {none})")
+
+    def _is_covered(self, function: cst.FunctionDef) -> bool:
+        """Whether the names are used for nothing else, and no function inside sees them."""
+        if not self.edits:
+            return False
+        for name in self.chosen.names:
+            for place in self.site.places_of(name, function):
+                inside = any(
+                    isinstance(parent, cst.FunctionDef | cst.Lambda) and parent is not function
+                    for parent in self._around(place)
+                )
+                holder = self.site.parent(place)
+                asks = isinstance(holder, cst.Attribute) and holder.attr.value in _SAME
+                if inside or not (asks or place in self.covered):
+                    return False
+        return True
+
+    def _around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        for parent in self.site.ancestors(node):
+            if parent is self.site.function:
+                return
+            yield parent
+
+    def _is_here(self) -> bool:
+        """Whether the break is one of these selections, or stands in what is made of them."""
+        return any(node in self.covered or node in self.edits for node in walk(self.site.statement))
+
+    # -- ends --------------------------------------------------------------------------------
+
+    def _sink(self, node: cst.Call) -> None:
+        kind: str
+        match node:
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum" | "mean" as kind))):
+                args = list(node.args)
+            case cst.Call(args=[cst.Arg(keyword=None, star="", value=value), *others]):
+                name = resolve(self.site.module, node.func) or ""
+                home, _, kind = name.rpartition(".")
+                if home == "torch.nn.functional":
+                    self._loss(node, kind)
+                    return
+                if name not in ("torch.sum", "torch.mean"):
+                    return
+                args = list(others)
+            case _:
+                return
+        uses = self.chosen.uses_of(value)
+        if not uses:
+            return
+        match [(arg.keyword and arg.keyword.value, code(arg.value)) for arg in args]:
+            case []:
+                along = False
+            case [(None | "dim" | "axis", "0")]:
+                along = True
+            case _:
+                return
+        self._reduce(node, value, uses, kind, along)
+
+    def _reduce(
+        self,
+        node: cst.Call,
+        value: cst.BaseExpression,
+        uses: list[cst.CSTNode],
+        kind: str,
+        along: bool,
+    ) -> None:
+        rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
+        if fact is None or (kind == "mean" and fact.dtype not in _FLOATS):
+            return
+        count = f"{self.mask}.sum()"
+        if kind == "mean" and not along and rank > 1:
+            size = self._last_size(value, uses) if rank == 2 else ""
+            if not size:
+                return
+            count = f"({count} * {size})"
+        dims = ", ".join(str(n) for n in range(self.chosen.dims))
+        over = "" if rank == 1 or not along else f"({dims})" if self.chosen.dims > 1 else dims
+        none = "False" if fact.dtype == "torch.bool" else "0"
+        dense: Parts = (f"{self.torch}.where({self.chosen.wide(rank)}, ", Bare(value), f", {none})")
+        if self.chosen.is_direct(value):
+            dense = (value,)
+        self._take(uses)
+        if kind == "sum":
+            self.edits[node] = (*dense, f".sum({over})")
+        else:
+            self.edits[node] = ("(", *dense, f" / {count}).sum({over})")
+
+    def _last_size(self, value: cst.BaseExpression, uses: list[cst.CSTNode]) -> str:
+        """The text of the size of the last dimension."""
+        whole = tensor_fact(self.site, value)
+        for use in uses:
+            fact = tensor_fact(self.site, use) if isinstance(use, cst.BaseExpression) else None
+            if fact is None or whole is None or fact.shape is None or whole.shape is None:
+                continue
+            if fact.shape[1:] != whole.shape[1:] or len(fact.shape) != len(whole.shape):
+                continue
+            if isinstance(use, cst.Name):
+                return f"{use.value}.shape[-1]"
+            if isinstance(use, cst.Subscript) and isinstance(use.value, cst.Name):
+                return f"{use.value.value}.shape[-1]"
+        return ""
+
+    def _loss(self, node: cst.Call, kind: str) -> None:
+        match node.args:
+            case [
+                cst.Arg(keyword=None, star="", value=first),
+                cst.Arg(keyword=None, star="", value=second),
+                *options,
+            ]:
+                pass
+            case _:
+                return
+        uses, others = self.chosen.uses_of(first), self.chosen.uses_of(second)
+        reduction = _reduction(options)
+        if not uses or not others or reduction not in ("mean", "sum"):
+            return
+        if kind == "cross_entropy":
+            self._cross_entropy(node, first, second, [*uses, *others], options)
+            return
+        one, other = tensor_fact(self.site, first), tensor_fact(self.site, second)
+        if kind not in _LOSSES or one is None or other is None or one.dtype not in _FLOATS:
+            return
+        names = [option.keyword.value for option in options if option.keyword is not None]
+        if one.shape != other.shape or one.dtype != other.dtype or not {*names} <= {
+            "reduction", "beta", "delta"
+        }:  # fmt: skip
+            return
+        rank, count = self.chosen.rank(first), f"{self.mask}.sum()"
+        size = self._last_size(first, uses) if rank == 2 else ""
+        if rank > 1 and not size and reduction == "mean":
+            return
+        count = f"({count} * {size})" if rank > 1 else count
+        kept = [f", {code(o).rstrip(', ')}" for o in options if _name(o) != "reduction"]
+        dense: Parts = (
+            f"{self.torch}.where({self.chosen.wide(rank)}, ",
+            node.func,
+            "(",
+            first,
+            ", ",
+            second,
+            f'{"".join(kept)}, reduction="none"), 0)',
+        )
+        self._take([*uses, *others])
+        if reduction == "sum":
+            self.edits[node] = (*dense, ".sum()")
+        else:
+            self.edits[node] = ("(", *dense, f" / {count}).sum()")
+
+    def _cross_entropy(
+        self,
+        node: cst.Call,
+        logits: cst.BaseExpression,
+        labels: cst.BaseExpression,
+        uses: list[cst.CSTNode],
+        options: list[cst.Arg],
+    ) -> None:
+        """What is not selected is ignored, by the number that is ignored anyway."""
+        held, fact = tensor_fact(self.site, logits), tensor_fact(self.site, labels)
+        if held is None or fact is None or fact.dtype != "torch.int64":
+            return
+        if self.chosen.rank(logits) != 2 or self.chosen.rank(labels) != 1:
+            return
+        ignored = next((code(o.value) for o in options if _name(o) == "ignore_index"), "-100")
+        if not ignored.lstrip("-").isdigit() and not ignored.isidentifier():
+            return
+        dims = self.chosen.dims
+        kept = [f", {code(o).rstrip(', ')}" for o in options]
+        self._take(uses)
+        self.edits[node] = (
+            node.func,
+            "(",
+            Atom(logits),
+            f".flatten(0, {dims - 1})" if dims > 1 else "",
+            f", {self.torch}.where({self.mask}, ",
+            labels,
+            f", {ignored})" + (".flatten()" if dims > 1 else ""),
+            f"{''.join(kept)})",
+        )
+
+    # -- how many ----------------------------------------------------------------------------
+
+    def _count(self, node: cst.CSTNode) -> None:
+        """``p.shape[0]``, ``len(p)``: as a divisor, and in a comparison with a literal."""
+        name = self._counted(node)
+        if name is None or not isinstance(node, cst.BaseExpression):
+            return
+        count = f"{self.mask}.sum()"
+        holder = self.site.parent(node)
+        match holder:
+            case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right) if (
+                right is node and tensor_fact(self.site, left) is not None
+            ):
+                self.edits[node] = (count,)
+            case cst.Comparison(
+                left=left, comparisons=[cst.ComparisonTarget(comparator=cst.Integer())]
+            ) if left is node and self._is_asked(holder):
+                self.edits[node] = (count,)
+            case cst.Arg():
+                call = self.site.parent(holder)
+                above = self.site.parent(call) if call is not None else None
+                match call:
+                    case cst.Call(
+                        func=cst.Name("max"), args=[_, cst.Arg(value=cst.Integer(value=least))]
+                    ) if isinstance(above, cst.BinaryOperation) and above.right is call:
+                        divides = isinstance(above.operator, cst.Divide)
+                        if not divides or tensor_fact(self.site, above.left) is None:
+                            return
+                        self.edits[call] = (f"{count}.clamp(min={least})",)
+                    case _:
+                        return
+            case _:
+                return
+        self.covered.add(name)
+
+    def _is_compared_with_none(self, node: cst.CSTNode) -> bool:
+        match self.site.parent(node):
+            case cst.Comparison(
+                comparisons=[cst.ComparisonTarget(comparator=cst.Integer(value="0"))]
+            ):
+                return True
+        return False
+
+    def _is_asked(self, node: cst.CSTNode) -> bool:
+        """Whether only a test asks for the truth of it, which may be a tensor's as well."""
+        child = node
+        for parent in self.site.ancestors(node):
+            if isinstance(parent, cst.If | cst.IfExp):
+                return parent.test is child
+            if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation):
+                return False
+            child = parent
+        return False
+
+    def _counted(self, node: cst.CSTNode) -> cst.Name | None:
+        """The name of which the node asks how many rows it has."""
+        match node:
+            case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=cst.Name() as name)]):
+                pass
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("size")),
+                args=[cst.Arg(value=cst.Integer("0"))],
+            ):
+                pass
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("numel")), args=[]
+            ) if self.chosen.rank(name) == 1 or self._is_compared_with_none(node):
+                pass
+            case cst.Subscript(
+                value=cst.Attribute(value=cst.Name() as name, attr=cst.Name("shape")),
+                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer("0")))],
+            ):
+                pass
+            case _:
+                return None
+        return name if name.value in self.chosen.names else None
+
+
+def _pairs(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """``a, b = x, y`` as two assignments."""
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+        pairs = list(zip(target.elements, value.elements, strict=False))
+        plain = all(isinstance(part, cst.Element) for pair in pairs for part in pair)
+        if plain and len(target.elements) == len(value.elements):
+            return [(one.value, other.value) for one, other in pairs]
+        return []
+    return [(target, value)]
+
+
+def _name(option: cst.Arg) -> str:
+    return option.keyword.value if option.keyword is not None else ""
+
+
+def _reduction(options: list[cst.Arg]) -> str:
+    """The reduction of a loss; "" where its options are not all known."""
+    for option in options:
+        if option.star or _name(option) not in {*_OPTIONS, "reduction"}:
+            return ""
+    told = [code(option.value).strip("\"'") for option in options if _name(option) == "reduction"]
+    return told[0] if told else "mean"

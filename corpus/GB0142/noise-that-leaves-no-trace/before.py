@@ -1,0 +1,16 @@
+"""Noise without a seed shows where the stream stands: another operator might have drawn first."""
+
+import torch
+
+
+@torch.compile(backend="aot_eager")
+def blur(x):
+    y = x * 2
+    with torch.random.fork_rng(devices=[]):
+        noise = torch.rand_like(x)
+    return y + noise
+
+
+torch.manual_seed(0)
+for _ in range(2):
+    print("%.3f" % blur(torch.ones(2, 3)).sum().item())
