@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -26,11 +27,14 @@ from ..control_flow.surroundings import check_later_changes
 from ..control_flow.texts import operand
 from ..control_flow.uses import is_private
 from ..control_flow.values import Values
+from .context import Context, Declined
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
 from .loops_vain import Vain
 from .loops_while import Bound, bound_of
 from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
+from .tests import decided_by_tensor, lower
+from .tests import split as parts_of
 
 #: Statements in all rounds together that a graph may hold, before it is too long to compile.
 _MANY = 2000
@@ -157,6 +161,7 @@ class _Engine:
         self.values = values
         self.bound = bound
         self.torch = values.torch
+        self.ctx = Context(site)
         self.taken = names_in(site.module)
         self.gradients = not surely_without_gradients(site, loop)
         self.vain = Vain(site, values, gradients=self.gradients)
@@ -292,7 +297,7 @@ class _Engine:
             left = exits([statement])
             if isinstance(statement, cst.If) and (left.breaks or left.returns):
                 for inner in walk(statement):
-                    if isinstance(inner, cst.If) and is_data_dependent(inner.test, self.values):
+                    if isinstance(inner, cst.If) and self._by_data(inner.test):
                         return True
         return False
 
@@ -381,7 +386,7 @@ class _Engine:
         return done, mask
 
     def _by_data(self, test: cst.BaseExpression) -> bool:
-        return is_data_dependent(test, self.values)
+        return is_data_dependent(test, self.values) or decided_by_tensor(test, self.ctx)
 
     def jump(
         self, node: cst.If, mask: Mask | None, *, last: bool
@@ -400,8 +405,8 @@ class _Engine:
             raise Refusal("a jump stands deeper in it")
         breaks, kept = self._ending(ending)
         before = [*before, *kept]
-        condition = split(node.test, self.values)
-        if condition.node is None or not self._is_point(condition.node):
+        condition = self._condition(node.test)
+        if condition.node is None:
             raise Refusal(f"`{code(node.test)}` may have dimensions")
         if condition.python and (before or not breaks or self.loop.orelse is not None):
             raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
@@ -448,6 +453,22 @@ class _Engine:
                 put = cst.Assign([cst.AssignTarget(cst.Name(self.found))], value)
                 return True, [cst.SimpleStatementLine([put])]
         raise Refusal("a jump stands deeper in it")
+
+    def _condition(self, test: cst.BaseExpression) -> Condition:
+        """A test as a tensor without dimensions, and what Python decides in it."""
+        with contextlib.suppress(Refusal):
+            found = split(test, self.values)
+            if found.node is not None and self._is_point(found.node):
+                return found
+        try:
+            parts = parts_of(test, self.ctx)
+            if parts.tensor is None:
+                return Condition("")
+            tensor = lower(parts.tensor, self.ctx).positive(self.torch)
+        except Declined:
+            return Condition("")
+        python = "" if parts.python is None else code(parts.python)
+        return Condition(tensor, python, parts.joint, parts.tensor)
 
     def _is_point(self, node: cst.BaseExpression) -> bool:
         """Whether the test has no dimensions; ``torch.allclose`` gives a bool, made of a tensor."""
