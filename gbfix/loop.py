@@ -655,13 +655,16 @@ class Loop:
             shown.advice = (*shown.advice, text)
 
     def _withhold(self, item: Accepted) -> None:
-        """Keep an unsafe patch for the report: shown as available, never applied by default."""
-        known = {(patch.path, patch.after) for patch in self._report.unsafe_patches}
+        """Keep an unsafe patch for the report: shown as available, never applied by default.
+
+        One that was kept before, on top of fewer patches, gives way to what says the same.
+        """
         for path, text in item.rewrite.edits.items():
-            if text != self._text(path) and (path, text) not in known:
-                self._report.unsafe_patches.append(
-                    self._patch(path, self._text(path), text, [item], item.verdict)
-                )
+            if text == self._text(path):
+                continue
+            patch = self._patch(path, self._text(path), text, [item], item.verdict)
+            kept = self._report.unsafe_patches
+            kept[:] = [*(old for old in kept if _change(old) != _change(patch)), patch]
 
     def _patch(
         self, path: str, before: str, after: str, accepted: Sequence[Accepted], verdict: Verdict
@@ -812,6 +815,12 @@ def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
     """What was not tried to the end for some rewrite, nor for all of them together since."""
     rungs = {r.name: r for item in accepted for r in item.verdict.rungs if r.passed is None}
     return tuple(rung for name, rung in rungs.items() if last.rung(name) is None)
+
+
+def _change(patch: Patch) -> tuple[object, ...]:
+    """What a patch does, wherever in the file that is by now."""
+    lines = [line for line in patch.diff.splitlines()[2:] if line[:1] in ("+", "-")]
+    return (patch.path, patch.titles, lines)
 
 
 def _advice(shown: BreakReport) -> tuple[str, ...]:

@@ -10,7 +10,10 @@ from gbfix.analysis.tree import words
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: What makes a number, or a text, of numbers.
-_COUNTS = words("print round str float abs repr sum len max min sorted list isinstance")
+_COUNTS = words(
+    """print round str float abs repr sum len max min sorted list isinstance enumerate zip reversed
+    tuple set iter next"""
+)
 _FILLS = words("append extend update insert add setdefault appendleft")
 _Uses = Iterable[ast.AST]
 #: A text, a line in it from 1 and a column from 0.

@@ -17,6 +17,7 @@ HEAD = "@torch.compile\ndef f(self, x, d):\n"
         "logs = {}\n    logs['n'] = x.item()\n    print(logs['n'], f'{logs}')",
         "logs = {'n': x.item(), 'm': 3}\n    y = x[: logs['m']]",
         "self.a, self.b = x.item(), 3",
+        "for i, v in enumerate(x.tolist()):\n        y = x > v",
     ],
 )
 def test_kept_numbers_are_no_sizes(lines: str) -> None:
@@ -36,6 +37,7 @@ def test_kept_numbers_are_no_sizes(lines: str) -> None:
         "for n in x.tolist():\n        y = x[n]",
         "if (n := x.item()) > 2:\n        y = x[n]",
         "yield x.item()",
+        "for i, v in enumerate(x.tolist()):\n        y = x[:v]",
         "global n\n    n = x.item()\n    return g(x)\n\ndef g(x):\n    return x[:n]",
         "return g(x)\n\ndef g(x):\n    return x.item()",
         "d = g(x)\n    return x[: d['n']]\n\ndef g(x):\n    return {'n': x.item()}",
