@@ -50,6 +50,27 @@ CASES = [
         "values differ",
     ),
     Wrong(
+        "a threshold a little off",
+        """
+        @torch.compile
+        def f(x):
+            if x.sum() > 0:
+                return x.softmax(0) * x
+            return (-x).softmax(0) * x
+
+        torch.manual_seed(0)
+        f(torch.randn(4, 3).abs())
+        """,
+        """    if x.sum() > 0:
+        return x.softmax(0) * x
+    return (-x).softmax(0) * x
+""",
+        """    return torch.where(x.sum() > 0.5, x.softmax(0) * x, (-x).softmax(0) * x)
+""",
+        "outputs",
+        "(inputs: edge",
+    ),
+    Wrong(
         "lost print under aot_eager",
         """
         @torch.library.custom_op("planted::say", mutates_args=())
