@@ -9,7 +9,8 @@ uncompiled, on the program's own calls and on forty redrawn ones, and says wheth
 `gbfix verify` says what it says of any change.  Printed: the share of right after-files that are
 called safe, the share of wrong mutants that are not, and every survivor.  A case whose right file
 the independent judge takes for another program (it draws calls that no contract covers, and
-compares all that is printed) says nothing and is left out.
+compares all that is printed) says nothing and is left out.  So is one whose right file the corpus
+itself marks as unsafe: there is no mutant that could be called safe by mistake.
 """
 
 from __future__ import annotations
@@ -246,6 +247,7 @@ def main() -> int:
             if (
                 about["outcome"] != "fixed"
                 or about.get("slow")
+                or about.get("unsafe")
                 or about.get("target", ["before.py"]) != ["before.py"]
             ):
                 continue
