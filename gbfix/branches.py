@@ -159,7 +159,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) ->
     before = {
         _ast_span(old, node.test): node.test
         for node in ast.walk(ast.parse(old))
-        if isinstance(node, ast.If)
+        if isinstance(node, ast.If | ast.IfExp)
     }
     if not all(span in before for span in tests):
         return []
@@ -182,7 +182,7 @@ def _the_same_test(test: ast.expr, old: str, new: str) -> ast.expr | None:
         [
             node.test
             for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.If) and ast.unparse(node.test) == written
+            if isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == written
         ]
         for text in (old, new)
     ]

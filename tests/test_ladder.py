@@ -642,6 +642,17 @@ def test_a_test_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     assert plan == [branches.Forced(test, Span(5, 7, 5, 36), True, moved=True)]
 
 
+def test_a_test_in_one_line_that_stays_as_it_is_is_forced_where_it_stands() -> None:
+    old = "def f(batch):\n    kind = torch.tensor(1 if batch.ndim == 2 else 2)\n    return kind\n"
+    new = old.replace("torch.tensor(1 if batch.ndim == 2 else 2)", "1 if batch.ndim == 2 else 2")
+    test = Span(2, 29, 2, 44)
+    seen, total, plan = branches.plan_branches(
+        old, new, [Span(2, 0, 2, 60)], {(2, 29): (0, 1)}, [test], None
+    )
+    assert (seen, total) == (1, 2)
+    assert plan == [branches.Forced(test, Span(2, 16, 2, 31), False, moved=True)]
+
+
 def test_a_test_without_a_place_in_the_patch_stays_unseen() -> None:
     test = Span(3, 7, 3, 36)
     twice = _CHECKING + _CHECKING.split("\n\n\n")[0].replace("check", "check_again")
