@@ -642,6 +642,37 @@ def test_a_test_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     assert plan == [branches.Forced(test, Span(5, 7, 5, 36), True, moved=True)]
 
 
+def test_the_part_that_a_tensor_decides_is_forced() -> None:
+    old = "def f(x):\n    if x is not None and x.any():\n        raise ValueError\n"
+    new = """
+@torch.library.custom_op("a::check", mutates_args=())
+def check(x):
+    if x.any():
+        raise ValueError
+
+def f(x):
+    if x is not None:
+        check(x)
+"""
+    test, part = Span(2, 7, 2, 32), Span(2, 25, 2, 32)
+    deciding = branches.deciding_parts(old, [test], {part, Span(2, 7, 2, 8)})
+    assert deciding == {test: part}
+    _, _, plan = branches.plan_branches(
+        old, new, [Span(2, 0, 3, 40)], {(2, 7): (2, 0)}, [test], None, deciding
+    )
+    assert plan == [branches.Forced(part, Span(4, 7, 4, 14), True, moved=True)]
+
+
+def test_what_one_call_joins_is_forced_as_a_whole() -> None:
+    old = "def f(x):\n    if on and x.any():\n        x = -x\n    return x\n"
+    new = "def f(x):\n    return torch.where(on & x.any(), -x, x)\n"
+    test, part = Span(2, 7, 2, 21), Span(2, 14, 2, 21)
+    _, _, plan = branches.plan_branches(
+        old, new, [Span(2, 0, 3, 40)], {(2, 7): (2, 0)}, [test], None, {test: part}
+    )
+    assert [item.test for item in plan] == [test]
+
+
 def test_a_test_in_one_line_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     old = "def f(batch):\n    kind = torch.tensor(1 if batch.ndim == 2 else 2)\n    return kind\n"
     new = old.replace("torch.tensor(1 if batch.ndim == 2 else 2)", "1 if batch.ndim == 2 else 2")
