@@ -219,7 +219,9 @@ def judged(folder: Path, name: str, before: bytes, after: str, runner: Runner) -
     """What `gbfix verify` says of a change of one file, and why."""
     path = str(folder / name)
     change = changes.Change("before", (changes.ChangedFile(path, before, after.encode()),))
-    result = verify(Target("script", path, cwd=str(folder)), Options(), change, runner=runner)
+    # A mutant may loop for ever: no right file takes that long.
+    options = Options(timeout=90.0)
+    result = verify(Target("script", path, cwd=str(folder)), options, change, runner=runner)
     reasons = [text for part in result.parts for text in part.reasons]
     return result.status, "; ".join(reasons)[:200]
 
