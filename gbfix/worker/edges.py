@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
+import signal
 import sys
 import types
 from collections.abc import Callable
@@ -35,6 +37,9 @@ _WALKS = {
 _NEAR = 2.0**-10
 #: Edges of one walk, and all together: each is two more comparisons for every rewrite.
 _EACH, _ALL = 2, 4
+
+#: Seconds that the search may take to end after its time is over.
+_GRACE = 1.0
 
 #: Runs a variation and says which way it went; None where the variation means nothing.
 Way = Callable[[Variation], "int | None"]
@@ -62,10 +67,14 @@ def find(camera: Camera, target: Any, project: Project, seconds: float) -> list[
             finally:
                 os._exit(0)
     os.close(ours)
-    with os.fdopen(end) as file:
-        labels = file.read()
+    # No end is waited for: what stays in a library does not hear the alarm, and processes that the
+    # program started may hold the pipe open.
+    ready = select.select([end], [], [], seconds + _GRACE)[0]
+    labels = os.read(end, 1 << 16) if ready else b""
+    os.close(end)
+    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return [toward(label) for label in json.loads(labels or "[]")]
+    return [toward(label) for label in json.loads(labels or b"[]")]
 
 
 def search(go: Way, found: list[Variation]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,16 @@ def f(x):
 """
 
 
-def found(text: str, folder: Path, x: torch.Tensor) -> tuple[list[Variation], Camera, Call]:
+def found(
+    text: str, folder: Path, x: torch.Tensor, seconds: float = 60.0
+) -> tuple[list[Variation], Camera, Call]:
     path = folder / "program.py"
     names: dict[str, object] = {}
     exec(compile(text, str(path), "exec"), names)
     project = Project(str(folder))
     call = Call(names["f"], (x,), {}, project)
     camera = Camera(call, EffectRecorder((str(folder / "jobs"),)))
-    return edges.find(camera, call.target, project, 60.0), camera, call
+    return edges.find(camera, call.target, project, seconds), camera, call
 
 
 def test_both_sides_of_a_threshold_are_found(tmp_path: Path) -> None:
@@ -67,6 +70,24 @@ def test_the_search_leaves_the_program_as_it_was(tmp_path: Path) -> None:
     text = "calls = []\ndef f(x):\n    calls.append(1)\n    return x if x.sum() > 0 else -x\n"
     _, _, call = found(text, tmp_path, torch.ones(3))
     assert call.target.__globals__["calls"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time\ndef f(x):\n    time.sleep(60)\n    return x\n",
+        # A process that lives on holds the pipe open.
+        "import subprocess\ndef f(x):\n"
+        "    subprocess.Popen(['sleep', '30'], close_fds=False)\n    return x\n",
+        "import signal, time\ndef f(x):\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
+        "    time.sleep(60)\n",
+    ],
+)
+def test_the_search_is_given_up_in_time(text: str, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    assert found(text, tmp_path, torch.ones(3), 0.5)[0] == []
+    assert time.monotonic() - begun < 20
 
 
 def test_integers_become_another_call_s_one_by_one() -> None:
