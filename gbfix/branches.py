@@ -7,7 +7,8 @@ import collections
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+import types
+from collections.abc import Mapping, Sequence, Set
 
 from gbfix.evidence import Kind
 from gbfix.schema import Span
@@ -140,8 +141,22 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) -> list[Span]:
-    """Where the tests (or the ``site`` in them) stand in operators that the patch brought.
+def deciding_parts(old: str, tests: Sequence[Span], tensors: Set[Span]) -> dict[Span, Span]:
+    """By test, where ``and`` or ``or`` joins several: the one of them that gave a tensor.
+
+    Forced as a whole, ``mask is not None and mask.any()`` would be true where there is no mask.
+    """
+    result: dict[Span, Span] = {}
+    for node in ast.walk(ast.parse(old)):
+        if isinstance(node, ast.BoolOp) and (span := _ast_span(old, node)) in tests:
+            found = [place for part in node.values if (place := _ast_span(old, part)) in tensors]
+            if len(found) == 1:
+                result[span] = found[0]
+    return result
+
+
+def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]) -> list[Span]:
+    """Where the tests (or the parts of them) stand in operators that the patch brought.
 
     Else where they stand word for word, as in a function that was cut.  Empty where they do not
     correspond one to one.  A test that moved reads parameters of its operator: the shape of the
@@ -159,7 +174,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) ->
     before = {
         _ast_span(old, node.test): node.test
         for node in ast.walk(ast.parse(old))
-        if isinstance(node, ast.If)
+        if isinstance(node, ast.If | ast.IfExp)
     }
     if not all(span in before for span in tests):
         return []
@@ -169,8 +184,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], site: Span | None) ->
     if len(moved) != len(tests):
         return []
     result = []
-    for span, test in zip(tests, moved, strict=True):
-        part = site if site is not None and span.contains(site) else span
+    for span, test, part in zip(tests, moved, parts, strict=True):
         result.append(_ast_span(new, _same_part(old, before[span], test, part)))
     return result
 
@@ -182,7 +196,7 @@ def _the_same_test(test: ast.expr, old: str, new: str) -> ast.expr | None:
         [
             node.test
             for node in ast.walk(ast.parse(text))
-            if isinstance(node, ast.If) and ast.unparse(node.test) == written
+            if isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == written
         ]
         for text in (old, new)
     ]
@@ -250,28 +264,34 @@ def plan_branches(
     outcomes: Mapping[tuple[int, int], tuple[int, int]],
     tensor_tests: Sequence[Span],
     site: Span | None,
+    deciding: Mapping[Span, Span] = types.MappingProxyType({}),
 ) -> tuple[int, int, list[Forced]]:
     """Which sides of the rewritten conditions ran: seen, all, and what is to be forced.
 
     Only conditions that a tensor decides count.  What cannot be forced in both texts (their
     conditions do not correspond one to one) is left out of the plan, and so stays unseen.  Where
-    the ``site`` is a part of a test (``self.training and mask.any()``), that part is forced.
+    the ``site`` is a part of a test (``self.training and mask.any()``), that part is forced; else
+    the one that is ``deciding``, if there is one and the patch did not join them all in one call.
     """
     tests = [span for span in rewritten_tests(old, spans) if span in tensor_tests]
     if not tests:
         return 0, 0, []
     calls = new_conditionals(old, new)
     moved = not calls
+    known = deciding if moved else {}
+    parts = [
+        site if site is not None and span.contains(site) else known.get(span, span)
+        for span in tests
+    ]
     if moved:
-        calls = moved_tests(old, new, tests, site)
+        calls = moved_tests(old, new, tests, parts)
     places = [(call, moved) for call in calls]
     if len(calls) != len(tests):
         places = _named_tests(new, calls)
     seen = 0
     plan: list[Forced] = []
-    for index, span in enumerate(tests):
+    for index, (span, part) in enumerate(zip(tests, parts, strict=True)):
         counts = outcomes.get((span.line, span.column), (0, 0))
-        part = site if site is not None and span.contains(site) else span
         for value in (False, True):
             if counts[1 if value else 0]:
                 seen += 1

@@ -484,8 +484,10 @@ class Trials:
             for span in branches.rewritten_tests(site.source, spans)
             if _decided_by_tensor(span, observed.facts, site)
         ]
+        tensors = {span for span, fact in observed.facts.expressions.items() if fact.is_tensor}
+        deciding = branches.deciding_parts(site.source, tests, tensors)
         seen, total, plan = branches.plan_branches(
-            site.source, new, spans, observed.outcomes, tests, site.span(site.node)
+            site.source, new, spans, observed.outcomes, tests, site.span(site.node), deciding
         )
         if not total:
             return

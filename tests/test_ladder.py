@@ -50,6 +50,27 @@ CASES = [
         "values differ",
     ),
     Wrong(
+        "a threshold a little off",
+        """
+        @torch.compile
+        def f(x):
+            if x.sum() > 0:
+                return x.softmax(0) * x
+            return (-x).softmax(0) * x
+
+        torch.manual_seed(0)
+        f(torch.randn(4, 3).abs())
+        """,
+        """    if x.sum() > 0:
+        return x.softmax(0) * x
+    return (-x).softmax(0) * x
+""",
+        """    return torch.where(x.sum() > 0.5, x.softmax(0) * x, (-x).softmax(0) * x)
+""",
+        "outputs",
+        "(inputs: edge",
+    ),
+    Wrong(
         "lost print under aot_eager",
         """
         @torch.library.custom_op("planted::say", mutates_args=())
@@ -619,6 +640,48 @@ def test_a_test_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     )
     assert (seen, total) == (1, 2)
     assert plan == [branches.Forced(test, Span(5, 7, 5, 36), True, moved=True)]
+
+
+def test_the_part_that_a_tensor_decides_is_forced() -> None:
+    old = "def f(x):\n    if x is not None and x.any():\n        raise ValueError\n"
+    new = """
+@torch.library.custom_op("a::check", mutates_args=())
+def check(x):
+    if x.any():
+        raise ValueError
+
+def f(x):
+    if x is not None:
+        check(x)
+"""
+    test, part = Span(2, 7, 2, 32), Span(2, 25, 2, 32)
+    deciding = branches.deciding_parts(old, [test], {part, Span(2, 7, 2, 8)})
+    assert deciding == {test: part}
+    _, _, plan = branches.plan_branches(
+        old, new, [Span(2, 0, 3, 40)], {(2, 7): (2, 0)}, [test], None, deciding
+    )
+    assert plan == [branches.Forced(part, Span(4, 7, 4, 14), True, moved=True)]
+
+
+def test_what_one_call_joins_is_forced_as_a_whole() -> None:
+    old = "def f(x):\n    if on and x.any():\n        x = -x\n    return x\n"
+    new = "def f(x):\n    return torch.where(on & x.any(), -x, x)\n"
+    test, part = Span(2, 7, 2, 21), Span(2, 14, 2, 21)
+    _, _, plan = branches.plan_branches(
+        old, new, [Span(2, 0, 3, 40)], {(2, 7): (2, 0)}, [test], None, {test: part}
+    )
+    assert [item.test for item in plan] == [test]
+
+
+def test_a_test_in_one_line_that_stays_as_it_is_is_forced_where_it_stands() -> None:
+    old = "def f(batch):\n    kind = torch.tensor(1 if batch.ndim == 2 else 2)\n    return kind\n"
+    new = old.replace("torch.tensor(1 if batch.ndim == 2 else 2)", "1 if batch.ndim == 2 else 2")
+    test = Span(2, 29, 2, 44)
+    seen, total, plan = branches.plan_branches(
+        old, new, [Span(2, 0, 2, 60)], {(2, 29): (0, 1)}, [test], None
+    )
+    assert (seen, total) == (1, 2)
+    assert plan == [branches.Forced(test, Span(2, 16, 2, 31), False, moved=True)]
 
 
 def test_a_test_without_a_place_in_the_patch_stays_unseen() -> None:

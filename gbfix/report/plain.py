@@ -81,6 +81,8 @@ _LABEL = re.compile(r" \(inputs: ([^()]*)\)$")
 
 def inputs(label: str) -> str:
     """What a variation of the inputs is."""
+    if label.startswith("edge "):
+        return "inputs close to where the program goes another way"
     return _INPUTS.get(label, f"the inputs {label!r}" if label else "the program's own inputs")
 
 

@@ -15,7 +15,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from gbfix.registry import Registry
 from gbfix.schema import GraphBreak
 from gbfix.worker import (
     children,
+    edges,
     factlog,
     fakecheck,
     fileguard,
@@ -419,7 +420,7 @@ class Worker:
         self.writer.write(CallKind(region.key, index, camera.kinds()))
         shots: list[Shot] = []
         limit = 0.0
-        for variation in self._variations("eager", index):
+        for variation in self._known_and_edges(index, camera, call, shots):
             before = camera.state() if limit else {}
             try:
                 shots += camera.shoot(call.target, [variation], seconds=limit)
@@ -434,13 +435,28 @@ class Worker:
         ) as file:
             torch.save(shots, file)
 
+    def _known_and_edges(
+        self, index: int, camera: Camera, call: Call, shots: Sequence[Shot]
+    ) -> Iterator[perturb.Variation]:
+        """The variations of an original: what all calls go through, then what its own text asks."""
+        yield from self._variations("eager", index)
+        plain = not (index or self.job.values_only or cannot_fork())
+        quick = min((shot.seconds for shot in shots), default=_QUICK) < _QUICK
+        if plain and quick and not any(shot.effects.writes_files for shot in shots):
+            yield from edges.find(camera, call.target, self.project, _SEARCH_SECONDS)
+
+    def _with_edges(self, index: int, golden: Iterable[str]) -> tuple[perturb.Variation, ...]:
+        """The variations that an original's shots were taken of, as far as they are known here."""
+        found = (perturb.toward(label) for label in golden if label.startswith("edge "))
+        return (*self._variations("eager", index), *found)
+
     def _repeat_shots(self, region: Region, index: int, call: Call) -> None:
         path = self._golden_path(region.key, index, self.job.golden)
         tracing.set_quiet()
         camera = Camera(call, self.effects)
         comparison = Comparison("eager")
         golden = {shot.label: shot for shot in _load(path)} if os.path.exists(path) else {}
-        for variation in self._variations("eager", index):
+        for variation in self._with_edges(index, golden):
             if golden and variation.label not in golden:
                 continue
             self.facts.recording = variation.label == "base"
@@ -460,7 +476,7 @@ class Worker:
         comparison = Comparison("eager")
         before = {shot.label: shot for shot in _load(golden)}
         operators: set[str] = set()
-        for variation in self._variations("eager", index):
+        for variation in self._with_edges(index, before):
             shot = before.get(variation.label)
             if shot is None:
                 continue
@@ -679,6 +695,8 @@ _LATER_CALLS = frozenset({"base", "negated"})
 _LATER_IN_EAGER = _LATER_CALLS | {"single"}
 #: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
 _SHOT_SECONDS = 3.0
+#: Seconds that a call may take if edges are looked for, and what the search for them may take.
+_QUICK, _SEARCH_SECONDS = 0.1, 1.0
 #: Seconds that the first backend has to meet the break again before others share the processor.
 _PATIENCE = 0.3
 #: Seconds after the first call of a compiled sequence in which all variations are tried.  Later

@@ -26,12 +26,15 @@ class Variation:
 
     ``values`` variations keep shapes, dtypes and flags: a compiled region must serve them without
     compiling again.  ``grad`` ones make floating-point inputs require gradients, ``rebound`` ones
-    give a global or an attribute another value (`gbfix.worker.rebind`).
+    give a global or an attribute another value (`gbfix.worker.rebind`), ``edge`` ones lie where the
+    original is about to go another way (`gbfix.worker.edges`).  ``seed`` says what is drawn, where
+    that is not the label.
     """
 
     label: str
     change: Change | None = None
     kind: str = "values"
+    seed: str = ""
 
 
 def _redraw(value: torch.Tensor, generator: torch.Generator) -> None:
@@ -170,8 +173,31 @@ FLAGS = (
 #: Gradients of gradients.
 TWICE = Variation("twice", None, "grad")
 
+
+def toward(label: str) -> Variation:
+    """The variation called ``edge NAME SHARE``: so far from the recorded values to another one's.
+
+    Numbers lie between; of integers and flags, as many as the share says are the other one's.
+    """
+    _, name, text = label.split(" ")
+    share = float(text)
+    whole = next(item.change for item in VALUES if item.label == name)
+
+    def change(value: torch.Tensor, generator: torch.Generator) -> None:
+        other = value.clone()
+        if whole is not None:
+            whole(other, generator)
+        if value.is_floating_point() or value.is_complex():
+            value.add_((other - value) * share)
+        else:
+            index = torch.arange(value.numel()).reshape(value.shape)
+            value.copy_(torch.where(index < share * value.numel(), other, value))
+
+    return Variation(label, change, "edge", f"edge {name}")
+
+
 #: Variations that mean something for calls without tensors, too.
-_ABOUT_STATE = frozenset({"values", "state", "mode", "rebound", "settled", "instance"})
+_ABOUT_STATE = frozenset({"values", "edge", "state", "mode", "rebound", "settled", "instance"})
 
 #: Rows that share memory: no part of the sequence, as results may come out in another layout.
 EXPANDED = Variation("expanded", None, "layout")
@@ -215,7 +241,9 @@ class Inputs:
     def vary(self, variation: Variation) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Fresh arguments; None where the variation means nothing for them."""
         # zlib.crc32, not hash(): string hashes differ between interpreters.
-        generator = torch.Generator().manual_seed(zlib.crc32(variation.label.encode()))
+        generator = torch.Generator().manual_seed(
+            zlib.crc32((variation.seed or variation.label).encode())
+        )
         copier = _Copier(variation, generator, self.rows)
         args = copier.copy(self._args)
         kwargs = copier.copy(self._kwargs)
@@ -231,7 +259,8 @@ class Inputs:
         of_state = variation.kind in _ABOUT_STATE or variation.label in ("double", "half", "twice")
         if not of_state and not copier.changed:
             return None
-        if variation.kind == "values" and variation.change is not None and not copier.tensors:
+        varies = variation.kind in ("values", "edge") and variation.change is not None
+        if varies and not copier.tensors:
             return None
         return args, kwargs
 

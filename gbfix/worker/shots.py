@@ -223,6 +223,22 @@ class Camera:
                 self._restore()
             yield shot
 
+    def walk(
+        self, invoke: Callable[..., Any], variation: Variation
+    ) -> tuple[bool, Exception | None]:
+        """Make the call without a shot: whether the variation applies, and what it raised."""
+        given = self._inputs.vary(variation)
+        if given is None:
+            return False, None
+        seed_streams()
+        try:
+            invoke(*given[0], **given[1])
+        except Exception as error:
+            return True, error
+        finally:
+            self._restore()
+        return True, None
+
     def _one(
         self,
         invoke: Callable[..., Any],

@@ -57,6 +57,8 @@ def main(path: str) -> int:
 def _keep(wanted: Wanted, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     known = perturb.VALUES + perturb.GRADS + perturb.ANEW + perturb.SHAPES + perturb.FLAGS
     variation = next((item for item in known if item.label == wanted.label), perturb.VALUES[0])
+    if wanted.label.startswith("edge "):
+        variation = perturb.toward(wanted.label)
     given = perturb.Inputs(target, args, kwargs).vary(variation) or (args, kwargs)
     kept = {
         "args": [_plain(value) for value in given[0]],
