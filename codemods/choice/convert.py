@@ -343,6 +343,8 @@ class Converter:
         whole.prelude += self._walruses(node.test)
         test = self._named(node, whole)
         origin = self.ctx.original(node)
+        if self.ctx.site.parent(origin) is None:
+            raise Declined("it is not known what is used behind the branch")
         live = set(live_after(function, origin)) | set(self.places)
         if exits(node).continues:
             live |= self._carried(origin)
@@ -593,10 +595,12 @@ def _unspaced(statements: Block) -> list[cst.BaseStatement]:
     if not statements:
         return [cst.SimpleStatementLine([cst.Pass()])]
     head, *others = statements
-    lines = list(_leading(head))
+    above = _leading(head)
+    lines = list(above)
     while lines and lines[0].comment is None:
         lines.pop(0)
-    return [head.with_changes(leading_lines=lines), *others]
+    # What was made of which statement is known by identity.
+    return [head if lines == above else head.with_changes(leading_lines=lines), *others]
 
 
 def _leading(node: cst.CSTNode) -> list[cst.EmptyLine]:

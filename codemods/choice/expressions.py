@@ -112,11 +112,12 @@ class _Lower(cst.CSTTransformer):
         if not self.owner.chosen(original_node):
             self.inside -= 1
             return updated_node
+        parts = split(original_node.test, self.ctx)
+        if parts.tensor is None:
+            raise Declined("it is not known that a tensor decides")
         self.converter.converted += 1
         self.converter.vain.check(original_node.body)
         self.converter.vain.check(original_node.orelse)
-        parts = split(original_node.test, self.ctx)
-        assert parts.tensor is not None
         inside = self.inside + (parts.python is not None)
         test = self.owner.test(parts.tensor, inside)
         self.owner.selects.dtype = self.owner.dtype
