@@ -30,6 +30,7 @@ from .convert import (
     _statements,
     _unspaced,
     beside,
+    given,
 )
 from .gates import gated
 from .methods import inlined
@@ -134,7 +135,7 @@ class ArmMaker:
                     func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
                     args=[cst.Arg(value=value, star="", keyword=None)],
                 )
-            ) if APPEND + name not in self.arm.values:
+            ) if APPEND + name not in self.arm.values and name not in _all_names(rest):
                 self.arm.comments += _comment_lines(line)
                 self.arm.values[APPEND + name] = self._value(value)
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name("self"))) as call):
@@ -335,7 +336,13 @@ class ArmMaker:
         renames = dict(self.arm.renames)
         for name, value in inner.values.items():
             new = renamed(value, renames)
-            if name.startswith(APPEND) or (name in self.outer and name not in _all_names(rest)):
+            listed = name.removeprefix(APPEND) if name.startswith(APPEND) else ""
+            if listed in self.arm.local:
+                self.arm.prelude.append(given(name, new))
+                continue
+            if listed in _all_names(rest):
+                raise Declined("a branch reads a list to which it has appended")
+            if listed or (name in self.outer and name not in _all_names(rest)):
                 self.arm.renames.pop(name, None)
                 self.arm.values[name] = new
                 continue

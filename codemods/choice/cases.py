@@ -565,6 +565,20 @@ NEAR_MISSES = (
     ),
     NearMiss(
         """
+        def f(x, y, outs):
+            if x.sum() > 0:
+                outs.append(x)
+                y = outs[-1] * 2
+            else:
+                outs.append(y)
+            return y
+        """,
+        at="x.sum() > 0",
+        why="a branch reads the list to which it has appended",
+        facts={"x": tensor(3), "y": tensor(3)},
+    ),
+    NearMiss(
+        """
         def f(x, names):
             return "high" if x.sum() > 0 else "low"
         """,
