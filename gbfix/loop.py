@@ -818,8 +818,8 @@ def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
 
 
 def _change(patch: Patch) -> tuple[object, ...]:
-    """What a patch does, wherever in the file that is by now."""
-    lines = [line for line in patch.diff.splitlines()[2:] if line[:1] in ("+", "-")]
+    """What a patch does, and between what, wherever in the file that is by now."""
+    lines = [line for line in patch.diff.splitlines()[2:] if not line.startswith("@@")]
     return (patch.path, patch.titles, lines)
 
 

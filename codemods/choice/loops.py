@@ -140,7 +140,10 @@ def _return_behind(site: Site, loop: cst.For) -> cst.Return:
             pass
         case _:
             raise Refusal("it returns, and no `return` of a value comes next")
-    made = activity(loop).bound & activity(last).reads
+    does, reads = activity(loop), activity(last).reads
+    made = does.bound & reads
+    if does.mutates & reads:
+        raise Refusal("what is returned behind it is changed in it")
     if loop.orelse is not None or (made and not isinstance(last.value, cst.Name)):
         raise Refusal("what is returned behind it is made in it")
     return last
@@ -378,6 +381,9 @@ class _Engine:
                     raise Refusal("Python may end it, too, and it has an `else`")
                 if exits([statement]).returns:
                     raise Refusal("Python may return from it, too")
+                does = {*names_bound([statement])} & {*self.frozen}
+                if mask is not None and (does or writes_rows(statement)):
+                    raise Refusal("Python leaves it after a change, where data may have ended it")
                 done.append(statement)
                 continue
             new, mask, rest = self.jump(statement, mask, last=not queue)
@@ -467,6 +473,9 @@ class _Engine:
             tensor = lower(parts.tensor, self.ctx).positive(self.torch)
         except Declined:
             return Condition("")
+        asked = walk(parts.python) if parts.python is not None else ()
+        if any(isinstance(node, cst.Call | cst.Subscript | cst.Attribute) for node in asked):
+            return Condition("")  # it would be asked before the data
         python = "" if parts.python is None else code(parts.python)
         return Condition(tensor, python, parts.joint, parts.tensor)
 

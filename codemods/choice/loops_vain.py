@@ -137,14 +137,45 @@ class Vain:
         if found is None or found.decorators or found.asynchronous is not None:
             return False
         self._open.add(name)
-        return self._only_computes(found)
+        plain = own is None or self._calls_plain_layers(own, found)
+        return plain and self._only_computes(found)
+
+    def _calls_plain_layers(self, own: cst.ClassDef, method: cst.FunctionDef) -> bool:
+        """Whether what a method calls of its object draws nothing and counts nothing."""
+        called = {
+            code(node.func)
+            for node in walk(method.body)
+            if isinstance(node, cst.Call) and code(node.func).startswith("self.")
+        }
+        for node in walk(own):
+            if not isinstance(node, cst.Assign):
+                continue
+            if not called & {code(target.target) for target in node.targets}:
+                continue
+            made = {part.value for part in walk(node.value) if isinstance(part, cst.Name)}
+            if made & (_DRAWING | _COUNTING | _MAY_DRAW - {"Sequential", "ModuleList"}):
+                return False
+            if not self._are_plain_classes(made):
+                return False
+        return True
+
+    def _are_plain_classes(self, names: set[str]) -> bool:
+        """Whether the file's classes of these names, as far as it has them, only compute."""
+        for part in self.site.module.body:
+            if isinstance(part, cst.ClassDef) and part.name.value in names - self._open:
+                self._open.add(part.name.value)
+                if not self._is_plain_class(part.name.value):
+                    return False
+        return True
 
     def _is_plain_class(self, name: str) -> bool:
         """Whether a module class of the file only computes, as do the layers that it makes."""
         for part in self.site.module.body:
             if not isinstance(part, cst.ClassDef) or part.name.value != name:
                 continue
-            layers = {node.value for node in walk(part) if isinstance(node, cst.Name)}
+            layers = {node.value for node in walk(part.body) if isinstance(node, cst.Name)}
+            if not self._are_plain_classes(layers):
+                return False
             if layers & (_DRAWING | _COUNTING | _MAY_DRAW - {"Sequential", "ModuleList"}):
                 return False
             for inside in part.body.body:

@@ -201,6 +201,8 @@ def _is_read(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="item" | "tolist")):
             return True
+        case ast.Call(func=ast.Name(id="int"), args=[ast.Subscript(value=value)]):
+            return "shape" not in ast.unparse(value) and "size" not in ast.unparse(value)
         case ast.Call(func=ast.Name(id="int"), args=[given]):
             return any(isinstance(part, ast.Call) for part in ast.walk(given))
     return False

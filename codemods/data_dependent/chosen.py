@@ -40,7 +40,7 @@ class Chosen:
         fact = next(
             (
                 fact
-                for place in site.places_of(mask, site.module)
+                for place in site.places_of(mask, site.function or site.module)
                 if (fact := tensor_fact(site, place)) is not None and fact.dtype == "torch.bool"
             ),
             None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -14,11 +15,16 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Safety
 
 from ..control_flow.texts import number_of, operand
 from ..control_flow.values import Values
 from .selections import HOMES, SMOOTH, STEEP, TWO
 
+#: Where a text pads with a number that counts from the end.
+_PADDED = re.compile(
+    r"\b(?:masked_fill_?|full|full_like|fill_|pad|where)\([^()]*-\d+|\bpad\w*\s*=\s*-\d|ignore_index"
+)
 _FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
 _SIGNS: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "+",
@@ -230,7 +236,14 @@ class _Loop:
             "A number that counts from the end is one with the number of the same element from the"
             " front, should both be there.",
         ]
-        return edit.rewrite("change all elements at once, by a mask", notes=notes, rank=15)
+        texts = {self.site.source, *self.site.sources.values()}
+        padded = any(_PADDED.search(text) for text in texts)
+        return edit.rewrite(
+            "change all elements at once, by a mask",
+            notes=notes,
+            rank=15,
+            safety=Safety.UNSAFE if padded else Safety.SAFE,
+        )
 
     def _index(self, over: cst.BaseExpression) -> str:
         """The numbers as an index: of bytes, a tensor is a mask, and Python's numbers are not."""

@@ -18,7 +18,8 @@ from .flow import torch_name
 from .nested import Atom, Bare, Nested, Parts
 from .selections import mask_of, tensor_fact
 
-_FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
+#: What is divided by the count before it is added up: small numbers would be zero in float16.
+_AVERAGED = words("torch.bfloat16 torch.float32 torch.float64")
 _LOSSES = words(
     """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
     binary_cross_entropy_with_logits"""
@@ -191,7 +192,9 @@ class _Chain:
     def _sink(self, node: cst.Call) -> None:
         kind: str
         match node:
-            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum" | "mean" as kind))):
+            case cst.Call(
+                func=cst.Attribute(value=value, attr=cst.Name("sum" | "mean" as kind))
+            ) if not (resolve(self.site.module, node.func) or "").startswith("torch."):
                 args = list(node.args)
             case cst.Call(args=[cst.Arg(keyword=None, star="", value=value), *others]):
                 name = resolve(self.site.module, node.func) or ""
@@ -225,7 +228,7 @@ class _Chain:
         along: bool,
     ) -> None:
         rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
-        if fact is None or (kind == "mean" and fact.dtype not in _FLOATS):
+        if fact is None or (kind == "mean" and fact.dtype not in _AVERAGED):
             return
         count = f"{self.mask}.sum()"
         if kind == "mean" and not along and rank > 1:
@@ -278,7 +281,7 @@ class _Chain:
             self._cross_entropy(node, first, second, [*uses, *others], options)
             return
         one, other = tensor_fact(self.site, first), tensor_fact(self.site, second)
-        if kind not in _LOSSES or one is None or other is None or one.dtype not in _FLOATS:
+        if kind not in _LOSSES or one is None or other is None or one.dtype not in _AVERAGED:
             return
         names = [option.keyword.value for option in options if option.keyword is not None]
         if one.shape != other.shape or one.dtype != other.dtype or not {*names} <= {
@@ -348,7 +351,9 @@ class _Chain:
         holder = self.site.parent(node)
         match holder:
             case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right) if (
-                right is node and tensor_fact(self.site, left) is not None
+                right is node
+                and (made := tensor_fact(self.site, left)) is not None
+                and made.dtype != "torch.float16"
             ):
                 self.edits[node] = (count,)
             case cst.Comparison(

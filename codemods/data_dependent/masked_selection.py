@@ -486,6 +486,8 @@ def _reduction(
     ]
     if len(along) != len(node.args) or along not in ([], ["0"]):
         return None
+    if kind == "mean" and held.dtype == "torch.float16":
+        return None  # divided by the count before it is added up, small numbers would be zero
     if held.dtype not in _FLOATS or (
         kind == "sum" and along and len(held.shape) == len(fact.shape)
     ):
@@ -561,7 +563,7 @@ def _loss(site: Site, node: cst.Call) -> Parts | None:
         return None
     if not held.shape == other.shape == fact.shape or held.dtype not in _FLOATS:
         return None
-    if held.dtype != other.dtype:
+    if held.dtype != other.dtype or held.dtype == "torch.float16":
         return None
     torch = torch_name(site)
     text = code(mask) if isinstance(mask, cst.Name | cst.Attribute) else f"({code(mask)})"

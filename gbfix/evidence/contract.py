@@ -170,7 +170,8 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
     if finding.variation == "instance" and finding.kind not in LOUD:
         # A number that `__init__` reads is right for another instance, and stale once it changes.
         return Weight.CAVEAT
-    if finding.label == "empty" and finding.kind in LOUD:
+    loud = finding.kind in LOUD and finding.kind is not Kind.OTHER_ERROR
+    if finding.label == "empty" and loud:
         return Weight.CAVEAT  # some text asks for emptiness; an error is no wrong result
     if finding.part is Part.GRADIENT and finding.label in NO_NUMBERS and eager:
         return Weight.CAVEAT

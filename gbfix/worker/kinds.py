@@ -22,13 +22,16 @@ _TEXT = 40
 def kind_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
     """A value that is equal for calls which are alike.
 
-    Tensors count by dtype, rank and which of their sizes are 0 or 1; numbers by their sign alone,
+    Tensors count by dtype, rank, place, whether they learn, and which of their sizes are 0 or 1;
+    numbers by their sign alone,
     as counters would make every call another one; flags, texts and None as they are.
     """
     owner = getattr(target, "__self__", target)
     return (
         torch.is_grad_enabled(),
+        tuple(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")),
         _about(owner, 1) if isinstance(owner, torch.nn.Module) else None,
+        _parts_of(owner) if isinstance(owner, torch.nn.Module) else None,
         tuple(_about(item, _DEPTH) for item in args),
         tuple((name, _about(kwargs[name], _DEPTH)) for name in sorted(kwargs)),
     )
@@ -37,7 +40,9 @@ def kind_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ob
 def _about(value: object, depth: int) -> object:
     sort = type(value).__qualname__
     if isinstance(value, torch.Tensor):
-        return sort, value.dtype, tuple(min(size, 2) for size in _sizes(value))
+        sizes = tuple(min(size, 2) for size in _sizes(value))
+        place = value.device.type, str(value.layout)
+        return sort, value.dtype, sizes, place, value.requires_grad
     if value is None or isinstance(value, bool | enum.Enum):
         return sort, repr(value)
     if isinstance(value, int | float):
@@ -53,6 +58,12 @@ def _about(value: object, depth: int) -> object:
         pairs = list(value.items())[:_ITEMS]
         return sort, tuple((str(key)[:_TEXT], _about(item, depth - 1)) for key, item in pairs)
     return sort, _flags(value)
+
+
+def _parts_of(module: torch.nn.Module) -> tuple[object, ...]:
+    """Which parts of a module are in train mode, and which of its parameters learn."""
+    modes = tuple(part.training for part in module.modules())
+    return modes, tuple(parameter.requires_grad for parameter in module.parameters())
 
 
 def _sizes(value: torch.Tensor) -> tuple[int, ...]:

@@ -78,6 +78,7 @@ STILL_HINTED = {
     "GB0124/sizes-made-of-a-list",
     "GB0170/churn-of-a-sampler",
     "GB0170/layer-drop",
+    "GB0170/match-guard",
 }
 
 

@@ -4,7 +4,7 @@ import torch
 @torch.compile
 def fn(x):
     y = x.sum()
-    return torch.cond(y > 0, lambda: x + y.detach(), lambda: x - y.detach())
+    return torch.where(y > 0, x + y.detach(), x - y.detach())
 
 
 print(fn(torch.ones(3, 3)))
