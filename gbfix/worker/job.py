@@ -654,8 +654,7 @@ class Worker:
             return (*perturb.VALUES[:1], *others)
         chosen = perturb.variations(mode)
         if index > 0:
-            labels = _LATER_IN_EAGER if mode == "eager" else _LATER_CALLS
-            return tuple(item for item in chosen if item.label in labels)
+            return tuple(item for item in chosen if item.label in _LATER_CALLS)
         if self.job.constant_state:
             return tuple(item for item in chosen if item.kind != "state")
         return chosen
@@ -692,7 +691,6 @@ _NEW_KINDS = 2
 _ALL_CALLS = frozenset({"golden", "facts", "candidate", "user"})
 #: What later calls are varied in, which bring inputs of their own.
 _LATER_CALLS = frozenset({"base", "negated"})
-_LATER_IN_EAGER = _LATER_CALLS | {"single"}
 #: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
 _SHOT_SECONDS = 3.0
 #: Seconds that a call may take if edges are looked for, and what the search for them may take.

@@ -12,14 +12,12 @@ class Stats(NamedTuple):
 
 @torch.compile
 def standardize(x):
-    def if_x_below_0_any():
-        low = x.min()
-        return low, x.max() - low
-
-    def otherwise():
-        return x.mean(), x.var()
-
-    stats = Stats(*torch.cond((x < 0).any(), if_x_below_0_any, otherwise))
+    x_below_0_any = (x < 0).any()
+    low = x.min()
+    stats = Stats(
+        torch.where(x_below_0_any, low, x.mean()),
+        torch.where(x_below_0_any, x.max() - low, x.var()),
+    )
     return (x - stats.centre) / (stats.spread + 1e-5)
 
 
