@@ -272,13 +272,15 @@ def plan_branches(
     conditions do not correspond one to one) is left out of the plan, and so stays unseen.  Where
     the ``site`` is a part of a test (``self.training and mask.any()``), that part is forced; else
     the one that is ``deciding``, if there is one and the patch did not join them all in one call.
+    Its own outcomes count then: ``self.training and mask.any()`` is false in eval mode whatever
+    the mask holds.
     """
     tests = [span for span in rewritten_tests(old, spans) if span in tensor_tests]
     if not tests:
         return 0, 0, []
     calls = new_conditionals(old, new)
     moved = not calls
-    known = deciding if moved else {}
+    known = deciding if moved else _alone(old, new, calls, deciding)
     parts = [
         site if site is not None and span.contains(site) else known.get(span, span)
         for span in tests
@@ -292,6 +294,9 @@ def plan_branches(
     plan: list[Forced] = []
     for index, (span, part) in enumerate(zip(tests, parts, strict=True)):
         counts = outcomes.get((span.line, span.column), (0, 0))
+        if not moved and part == known.get(span):
+            # What Python decides beside it says nothing about the data's sides.
+            counts = outcomes.get((part.end_line, part.end_column), counts)
         for value in (False, True):
             if counts[1 if value else 0]:
                 seen += 1
@@ -299,6 +304,27 @@ def plan_branches(
                 place, named = places[index]
                 plan.append(_upright(old, new, Forced(part, place, value, named)))
     return seen, 2 * len(tests), plan
+
+
+def _alone(
+    old: str, new: str, calls: Sequence[Span], deciding: Mapping[Span, Span]
+) -> dict[Span, Span]:
+    """The deciding parts whose neighbours the patch did not join with them in one call."""
+    asked = [
+        ast.unparse(node.args[0])
+        for node in ast.walk(ast.parse(new))
+        if isinstance(node, ast.Call) and node.args and _ast_span(new, node) in calls
+    ]
+    found: dict[Span, Span] = {}
+    for node in ast.walk(ast.parse(old)):
+        if not isinstance(node, ast.BoolOp) or (span := _ast_span(old, node)) not in deciding:
+            continue
+        others = [
+            ast.unparse(part) for part in node.values if _ast_span(old, part) != deciding[span]
+        ]
+        if not any(other in text for other in others for text in asked):
+            found[span] = deciding[span]
+    return found
 
 
 def _upright(old: str, new: str, forced: Forced) -> Forced:

@@ -169,6 +169,28 @@ CASES = [
         "instead of ValueError",
     ),
     Wrong(
+        "a side that Python alone showed",
+        """
+        def low(x):
+            return x.nan_to_num().clamp(-9, 9).sum() > -1e4
+
+        @torch.compile
+        def f(x, on):
+            if on and low(x):
+                x = x * 2
+            else:
+                x = x - 1
+            return x
+
+        f(torch.ones(3), True)
+        f(torch.ones(3), False)
+        """,
+        "    if on and low(x):\n        x = x * 2\n    else:\n        x = x - 1\n",
+        "    if on:\n        x = torch.where(low(x), x * 2, x * 7)\n    else:\n        x = x - 1\n",
+        "branches",
+        "values differ",
+    ),
+    Wrong(
         "lost in-place update of an input",
         """
         @torch.compile

@@ -191,9 +191,21 @@ class _FactsVisitor(ast.NodeTransformer):
         if self._nested:
             return test
         place = test
+        inner = test
         if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == SEE:
-            place = test.args[0]
+            place, inner = test.args[0], test.args[-1]
+        if isinstance(inner, ast.BoolOp):
+            inner.values = [
+                _call(TEST, _end_key(self._path, part), part, at=part) for part in inner.values
+            ]
         return _call(TEST, _key(self._path, place), test, at=place)
+
+
+def _end_key(path: str, node: ast.AST) -> ast.Constant:
+    """The end of a part of a test, as a place: the first part begins where the test does."""
+    end = getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
+    place: Any = (path, *end, *end)
+    return ast.copy_location(ast.Constant(place), node)
 
 
 def _is_bare_super(node: ast.expr) -> bool:
