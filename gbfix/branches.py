@@ -282,7 +282,7 @@ def plan_branches(
     moved = not calls
     known = deciding if moved else _alone(old, new, calls, deciding)
     parts = [
-        site if site is not None and span.contains(site) else known.get(span, span)
+        site if site not in (None, span) and span.contains(site) else known.get(span, span)
         for span in tests
     ]
     if moved:
@@ -294,9 +294,9 @@ def plan_branches(
     plan: list[Forced] = []
     for index, (span, part) in enumerate(zip(tests, parts, strict=True)):
         counts = outcomes.get((span.line, span.column), (0, 0))
-        if not moved and part == known.get(span):
+        if not moved and (decides := known.get(span)) is not None:
             # What Python decides beside it says nothing about the data's sides.
-            counts = outcomes.get((part.end_line, part.end_column), counts)
+            counts = outcomes.get((decides.end_line, decides.end_column), counts)
         for value in (False, True):
             if counts[1 if value else 0]:
                 seen += 1
@@ -310,19 +310,21 @@ def _alone(
     old: str, new: str, calls: Sequence[Span], deciding: Mapping[Span, Span]
 ) -> dict[Span, Span]:
     """The deciding parts whose neighbours the patch did not join with them in one call."""
-    asked = [
-        ast.unparse(node.args[0])
+    asked = {
+        ast.unparse(part)
         for node in ast.walk(ast.parse(new))
         if isinstance(node, ast.Call) and node.args and _ast_span(new, node) in calls
-    ]
+        for part in ast.walk(node.args[0])
+        if isinstance(part, ast.expr)
+    }
     found: dict[Span, Span] = {}
     for node in ast.walk(ast.parse(old)):
         if not isinstance(node, ast.BoolOp) or (span := _ast_span(old, node)) not in deciding:
             continue
-        others = [
+        others = {
             ast.unparse(part) for part in node.values if _ast_span(old, part) != deciding[span]
-        ]
-        if not any(other in text for other in others for text in asked):
+        }
+        if not others & asked:
             found[span] = deciding[span]
     return found
 

@@ -385,6 +385,31 @@ EXAMPLES = (
         facts={"x": tensor(3), "y": tensor(3), "count": tensor(dtype="torch.int64")},
         title="a `match` of a number in a tensor",
     ),
+    Example(
+        """
+        import torch
+
+        def f(x, y, w):
+            if y.sum() > 0:
+                if x.sum() > 0:
+                    w = y - 1
+                    x = w * 2
+            else:
+                x = w + 3
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, y, w):
+            w_then = y - 1
+            x = torch.where(y.sum() > 0, torch.where(x.sum() > 0, w_then * 2, x), w + 3)
+            return x
+        """,
+        at="y.sum() > 0",
+        facts={"x": tensor(3), "y": tensor(3), "w": tensor(3)},
+        title="a name of one branch that another reads as it was",
+    ),
 )
 
 NEAR_MISSES = (

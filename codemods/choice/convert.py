@@ -348,8 +348,10 @@ class Converter:
         live = set(live_after(function, origin)) | set(self.places)
         if exits(node).continues:
             live |= self._carried(origin)
-        yes = self._arm(body, orelse, live, test, True)
-        no = self._arm(orelse, body, live, test, False)
+        # What an arm binds must not change what other values read under that name.
+        kept = live | maybe_bound_before(function, origin)
+        yes = self._arm(body, orelse, kept, test, True)
+        no = self._arm(orelse, body, kept, test, False)
         whole.prelude += [*yes.prelude, *no.prelude]
         whole.comments = [*yes.comments, *no.comments]
         self._meet(whole, yes, no, test, origin, live)
