@@ -4,7 +4,18 @@ import torch
 @torch.compile
 def shifted(x, w):
     h = x.relu()
-    h = torch.where(h.max() > 1, h + w, h * w)
+
+    def if_h_max_above_1(h):
+        h = h.clone()
+        h += w
+        return h
+
+    def otherwise(h):
+        h = h.clone()
+        h *= w
+        return h
+
+    h = torch.cond(h.max() > 1, if_h_max_above_1, otherwise, (h,))
     return h
 
 
