@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import Activity, activity
+from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.tree import code, walk
 
 from .context import Context, Declined
@@ -62,16 +63,28 @@ def is_fresh(ctx: Context, name: str) -> bool:
         for node in walk(function.body)
         if isinstance(node, cst.Assign) and any(code(it.target) == name for it in node.targets)
     ]
+    return bool(made) and all(map(_makes_new, made))
+
+
+def _makes_new(value: cst.BaseExpression) -> bool:
     arithmetic = cst.BinaryOperation | cst.Comparison | cst.UnaryOperation
-    return bool(made) and all(
-        isinstance(value, arithmetic | cst.BaseNumber)
-        or (
-            isinstance(value, cst.Call)
-            and isinstance(value.func, cst.Attribute)
-            and value.func.attr.value in _FRESH
-        )
-        for value in made
+    return isinstance(value, arithmetic | cst.BaseNumber) or (
+        isinstance(value, cst.Call)
+        and isinstance(value.func, cst.Attribute)
+        and value.func.attr.value in _FRESH
     )
+
+
+def _sharing(ctx: Context, node: cst.CSTNode, name: str, others: frozenset[str]) -> set[str]:
+    """Those of the other names whose tensors have the memory of the name's, as the run saw it."""
+    try:
+        facts = ctx.site.locals_before(ctx.original(node))
+    except KeyError:
+        return set()
+    mine = facts.get(name)
+    if mine is None or not mine.storage:
+        return set()
+    return {it for it in others if (fact := facts.get(it)) and fact.storage == mine.storage}
 
 
 def in_place(node: cst.CSTNode) -> bool:
@@ -93,14 +106,18 @@ def check_alias(
     handed = [value for value in handed if not ctx.is_number(value)]
     if not handed:
         return
-    later = _after(ctx, node)
+    nodes = _after(ctx, node)
+    later = activity(nodes)
     for value in handed:
         text = code(value)
         root = text.partition(".")[0]
         unread = text == name or text not in later.reads
         if unread and isinstance(value, cst.Name) and is_fresh(ctx, text):
             continue
-        changed = {name, root} & later.mutates
+        held = {name, root} | _sharing(ctx, node, root, later.mutates)
+        changed = (
+            set(changed_in_place(nodes, held, _makes_new, ctx.function)) if later.mutates else set()
+        )
         if root == "self" and changed == {"self"} and name not in later.mutates:
             changed = {it for it in later.attribute_writes if it == text}
         if changed - _numbers(ctx, changed, later):
@@ -112,7 +129,7 @@ def _numbers(ctx: Context, names: set[str], later: Activity) -> set[str]:
     return {it for it in names & later.augments if ctx.is_number(cst.Name(it))}
 
 
-def _after(ctx: Context, statement: cst.CSTNode) -> Activity:
+def _after(ctx: Context, statement: cst.CSTNode) -> list[cst.CSTNode]:
     later: list[cst.CSTNode] = []
     child = statement
     for parent in ctx.site.ancestors(statement):
@@ -124,4 +141,4 @@ def _after(ctx: Context, statement: cst.CSTNode) -> Activity:
         if isinstance(block, list | tuple) and child in block:
             later.extend(block[list(block).index(child) + 1 :])
         child = parent
-    return activity(later)
+    return later

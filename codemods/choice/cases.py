@@ -10,6 +10,57 @@ EXAMPLES = (
         """
         import torch
 
+        def f(x, y, early):
+            if x.sum() > 0:
+                x = x + y
+                if early:
+                    return x
+                x = x * 2
+            return x - y
+        """,
+        """
+        import torch
+
+        def f(x, y, early):
+            if early:
+                x_then = x + y
+                return torch.where(x.sum() > 0, x_then, x - y)
+            x_then = x + y
+            x_then_1 = x_then * 2
+            return torch.where(x.sum() > 0, x_then_1 - y, x - y)
+        """,
+        at="x.sum() > 0",
+        facts={"x": tensor(3), "y": tensor(3), "early": scalar(False, constant=False)},
+        title="Python says whether a branch returns",
+    ),
+    Example(
+        """
+        import torch
+
+        def f(x, y, a: float):
+            if any((sorted((x.sum(), y.sum()))[0] > 0, max(x.max(), a) > 2)):
+                x = x - y
+            return x
+        """,
+        """
+        import torch
+
+        def f(x, y, a: float):
+            x = torch.where(
+                (torch.where(y.sum() < x.sum(), y.sum(), x.sum()) > 0) | (x.max().clamp(min=a) > 2),
+                x - y,
+                x,
+            )
+            return x
+        """,
+        at="sorted((x.sum(), y.sum()))",
+        facts={"x": tensor(3), "y": tensor(3), "a": scalar(0.5)},
+        title="what Python picks of several numbers",
+    ),
+    Example(
+        """
+        import torch
+
         class Block(torch.nn.Module):
             def forward(self, x):
                 y = torch.tanh(x)
@@ -166,7 +217,7 @@ EXAMPLES = (
         """
         import torch
 
-        def f(avg, value, fast: float = 0.5, slow: float = 0.99):
+        def f(avg, value, fast: float = 0.5, sa: float = 0.99):
             drift = (value - avg).abs().mean()
             beta = fast if drift > 1.0 else slow
             return beta * avg + (1 - beta) * value
@@ -174,7 +225,7 @@ EXAMPLES = (
         """
         import torch
 
-        def f(avg, value, fast: float = 0.5, slow: float = 0.99):
+        def f(avg, value, fast: float = 0.5, sa: float = 0.99):
             drift = (value - avg).abs().mean()
             beta = torch.where(drift > 1.0, torch.full((), fast, dtype=torch.float64), slow)
             return beta * avg + (1 - beta) * value

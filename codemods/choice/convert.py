@@ -24,6 +24,7 @@ from gbfix.analysis.tree import code, dotted, walk
 
 from .aliases import check_alias
 from .context import Context, Declined
+from .early import Parts, check_early, first_exit
 from .expressions import Expressions
 from .inline import finish
 from .matching import as_ifs
@@ -34,6 +35,7 @@ from .tests import Test, decided_by_tensor, lower, primary, split
 from .vain import Vain
 
 _DUPLICATED = 8  # statements that may stand twice rather than not be converted
+_ASKED_FIRST, _TIMES = 24, 3  # statements of a choice that stands once for each of Python's answers
 Block = Sequence[cst.BaseStatement]
 
 
@@ -70,6 +72,7 @@ class Converter:
         self.pushing = Pushing(ctx)
         #: Names that stand for places which both arms store to.
         self.places: dict[str, cst.BaseExpression] = {}
+        self.asked_first = 0
         self.quiet = 0  # blocks around that turn gradients off
 
     # -- blocks ------------------------------------------------------------------------------
@@ -236,6 +239,10 @@ class Converter:
         parts = self._parts(node)
         if parts is not None:
             return self._beside_python(node, rest, *parts)
+        if _leaves(node):
+            early = self._asked_first(node, rest)
+            if early is not None:
+                return early
         before = len(self.tests)
         arm = self.choice(node, rest)
         new = [*arm.prelude, *self._assigned(arm)]
@@ -262,7 +269,7 @@ class Converter:
             return [cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(left)], right)])]
         return [given(name, value, self.places.get(name)) for name, value in items]
 
-    def _parts(self, node: cst.If) -> tuple[cst.BaseExpression, str, cst.BaseExpression] | None:
+    def _parts(self, node: cst.If) -> Parts | None:
         if not self.chosen(node):
             return (node.test, "", node.test)
         parts = split(node.test, self.ctx)
@@ -299,6 +306,75 @@ class Converter:
         if no and _ends(yes) and rest:
             return [new, *no]
         return [new]
+
+    def _asked_first(
+        self, node: cst.If, rest: list[cst.BaseStatement]
+    ) -> list[cst.BaseStatement] | None:
+        """The choice below what Python asks where an arm is left; None where it asks nothing."""
+        arms = [
+            it if _ends(it) else [*it, *rest] for it in (_statements(node.body), _else_of(node))
+        ]
+        whole = self._made_of(node, *arms)
+        found = first_exit(whole, self._parts, lambda it: (_statements(it.body), _else_of(it)))
+        if found is None:
+            return None
+        inner, parts = found
+        check_early(parts[0], whole, self.ctx)
+        if _size([whole]) > _ASKED_FIRST or self.asked_first == _TIMES:
+            raise Declined("what follows the branch would have to stand twice")
+        self.asked_first += 1
+        yes, no = _statements(inner.body), _else_of(inner)
+        if parts[1]:
+            left = self._known(beside(self.ctx, inner, *parts), inner)
+            if parts[1] == "and":
+                yes, no = [left], _decided(no, parts[0], False)
+            else:
+                no = [left]
+        taken = set(self.ctx.taken)
+        new_yes = self._emitted(self._replaced(whole, inner, yes), [])
+        self.ctx.taken, taken = taken, self.ctx.taken  # one of the two runs: names may be the same
+        new_no = self._emitted(self._replaced(whole, inner, no), [])
+        self.ctx.taken |= taken
+        ends = _ends(new_yes)
+        new = node.with_changes(
+            test=parts[0],
+            body=cst.IndentedBlock(_unspaced(new_yes)),
+            orelse=None if ends else _else(new_no),
+        )
+        return [new, *new_no] if ends else [new]
+
+    def _replaced(self, node: cst.If, inner: cst.If, statements: Block) -> cst.If:
+        """The choice with statements in the place of an ``if`` in its arms, wherever it stands."""
+        arms = []
+        for arm in (_statements(node.body), _else_of(node)):
+            made: list[cst.BaseStatement] = []
+            for statement in arm:
+                if statement is inner:
+                    made += statements
+                elif isinstance(statement, cst.If) and inner in walk(statement):
+                    made.append(self._replaced(statement, inner, statements))
+                else:
+                    made.append(statement)
+                if _ends(made):
+                    break
+            arms.append(made)
+        return self._made_of(node, *arms)
+
+    def _made_of(self, origin: cst.If, body: Block, orelse: Block) -> cst.If:
+        """A choice as another has it, with other arms."""
+        made = origin.with_changes(
+            body=cst.IndentedBlock(_unspaced(body)),
+            orelse=_else(orelse) if orelse else None,
+            leading_lines=(),
+        )
+        return self._known(made, origin)
+
+    def _known(self, made: cst.If, origin: cst.If) -> cst.If:
+        """An ``if`` that counts as a choice where another does."""
+        chosen, decided = self.chosen, self.chosen(origin)
+        self.chosen = lambda it: decided if it is made else chosen(it)
+        self.ctx.origins[made] = origin
+        return made
 
     def _tail(
         self,

@@ -30,6 +30,7 @@ from ..control_flow.values import Values
 from .context import Context, Declined
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
+from .loops_range import Rounds, rounds_of
 from .loops_vain import Vain
 from .loops_while import Bound, bound_of
 from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
@@ -68,7 +69,16 @@ class LoopToBound(Codemod):
     """
 
     name = "loop-to-bound"
-    codes = ("GB0170", "GB0088", "GB0033", "GB0124", "GB7000", "data-dependent-guard")
+    codes = (
+        "GB0170",
+        "GB0088",
+        "GB0033",
+        "GB0059",
+        "GB0124",
+        "GB7000",
+        "data-dependent-guard",
+        "data-dependent-specialization",
+    )
     examples = (*EXAMPLES, *WHILE_EXAMPLES)
     near_misses = (*NEAR_MISSES, *WHILE_NEAR_MISSES)
 
@@ -85,9 +95,9 @@ class LoopToBound(Codemod):
 
 
 def _loop_at(site: Site) -> cst.For | cst.While | None:
-    """The loop that an ``if`` leaves in whose test the site stands, or a ``while`` by its test."""
+    """The loop that an ``if`` leaves in whose test the site stands, or a loop by its own test."""
     child: cst.CSTNode = site.node
-    if isinstance(child, cst.While):
+    if isinstance(child, cst.While | cst.For):
         return child
     tested: cst.If | None = child if isinstance(child, cst.If) else None
     for parent in site.ancestors(site.node):
@@ -95,7 +105,7 @@ def _loop_at(site: Site) -> cst.For | cst.While | None:
             tested = parent
         if isinstance(parent, cst.For | cst.While):
             jumps = tested is not None and _own_jumps([tested])
-            asks = isinstance(parent, cst.While) and parent.test is child
+            asks = (parent.test if isinstance(parent, cst.While) else parent.iter) is child
             return parent if asks or (jumps and parent.body is child) else None
         if isinstance(parent, cst.FunctionDef | cst.Lambda):
             return None
@@ -120,12 +130,16 @@ def _rewrite(site: Site, loop: cst.For | cst.While, function: cst.FunctionDef) -
         return _Engine(site, loop, function, values, bound_of(loop, values)).rewrite(used)
     if loop.asynchronous:
         raise Refusal("")
-    if not is_bounded(loop.iter, values):
+    rounds = rounds_of(loop, site, values)
+    if rounds is None and not is_bounded(loop.iter, values):
         raise Refusal(f"it is not known how often it runs over `{code(loop.iter)}`")
+    if rounds is None and not _own_jumps(branch_of(loop.body).statements):
+        raise Refusal("")
     targets = {n.value for n in walk(loop.target) if isinstance(n, cst.Name)}
     if targets & used:
         raise Refusal(f"`{min(targets & used)}` is used after it, and is no tensor")
     engine = _Engine(site, loop, function, values)
+    engine.counted = rounds
     if found.returns:
         engine.otherwise = _return_behind(site, loop)
     return engine.rewrite(used)
@@ -173,6 +187,8 @@ class _Engine:
         #: What is returned where no round returns, and the name of what will be returned.
         self.otherwise: cst.Return | None = None
         self.found = ""
+        #: How many rounds data say, where they say it before the first.
+        self.counted: Rounds | None = None
         self.frozen: list[str] = []
         self.unbound: set[str] = set()
 
@@ -192,7 +208,8 @@ class _Engine:
         self._carry(used, stored)
         self.done = self.name("done")
         given = self._given()
-        ends = self._ends(statements)
+        stops = self._ends(statements)
+        ends = stops or self.counted is not None
         mask = Mask(self.done) if ends else None
         body, _ = self.block(statements, mask)
         body = [*self._asks(), *body]
@@ -204,7 +221,11 @@ class _Engine:
         for name in sorted(self.unbound):
             first.append(cst.parse_statement(f"{name} = None"))
         first += given
-        if ends:
+        if self.counted is not None:
+            loop, over = self._to_most(loop, self.counted, first)
+            asks = f"{self.done} | ({over})" if stops else over
+            body = [line_of(f"{self.done} = {asks}"), *body]
+        if stops:
             device = self._device()
             flag = f"{self.done} = {self.torch}.tensor(False{device})"
             first.append(cst.parse_statement(flag))
@@ -238,8 +259,28 @@ class _Engine:
                 "With gradients, a derivative that is not finite there makes them NaN"
                 f" (`{self.vain.unsure[0]}`)."
             )
+        if self.counted is not None and not self.counted.finite:
+            safety = Safety.UNSAFE
+            notes.append("Python refuses to count to NaN; it stands for no round now.")
         title = "let the loop run to its bound, and keep what it had with torch.where"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
+
+    def _to_most(
+        self, loop: cst.For | cst.While, counted: Rounds, first: list[cst.BaseStatement]
+    ) -> tuple[cst.For | cst.While, str]:
+        """The loop over as many rounds as there may be, and the test that it is over."""
+        assert isinstance(loop, cst.For)
+        target = code(loop.target)
+        if not target.isidentifier():
+            raise Refusal("its target is no name")
+        counter = target if target != "_" else self.name("i")
+        rounds = counted.tensor
+        if not rounds.isidentifier() or rounds in activity(loop).bound:
+            rounds = self.name("rounds")
+            first.append(cst.parse_statement(f"{rounds} = {counted.tensor}"))
+        limits = f"{counted.most}" if counted.start == "0" else f"{counted.start}, {counted.most}"
+        over = cst.parse_expression(f"range({limits})")
+        return loop.with_changes(target=cst.Name(counter), iter=over), f"{counter} >= {rounds}"
 
     def _given(self) -> list[cst.BaseStatement]:
         """``found = y[0]``: what is returned where no round returns; rounds put theirs over it."""
@@ -273,6 +314,8 @@ class _Engine:
         return [line_of(f"{self.done} = {self.done} | {operand(self.bound.ends)}")]
 
     def _rounds(self) -> int:
+        if self.counted is not None:
+            return self.counted.most
         if not isinstance(self.loop, cst.For):
             return self.bound.rounds if self.bound is not None else 1
         match self.loop.iter:
@@ -307,6 +350,8 @@ class _Engine:
     def _check(self, statements: Sequence[cst.BaseStatement]) -> set[str]:
         """Refuse what a round must not do in vain; the names whose rows it writes."""
         tests = () if self.bound is None else self.bound.asked
+        if self.counted is not None:
+            tests = (self.counted.asked,)
         self.vain.check(*tests, *statements, *self._else_statements())
         stored: set[str] = set()
         for node in (part for s in statements for part in walk(s)):

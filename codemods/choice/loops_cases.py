@@ -29,6 +29,10 @@ def _function(body: str, end: str = "x", before: str = "") -> str:
     )
 
 
+def _over(rounds: str, body: str, first: str = "", end: str = "x") -> str:
+    return _function(body, end, first).replace("range(n)", rounds)
+
+
 def _example(title: str, before: str, after: str, at: str, end: str = "x") -> Example:
     return Example(_function(before, end), after, at=at, facts=_FACTS, title=title)
 
@@ -110,6 +114,17 @@ EXAMPLES = (
         ),
         "step.sum() < 1",
     ),
+    Example(
+        _over("range(int(y.clamp(0, 4).nan_to_num().max()))", "x = x * 0.5 - i  # one step"),
+        _over(
+            "range(4)",
+            "done = i >= rounds\nx = torch.where(done, x, x * 0.5 - i)  # one step",
+            "rounds = y.clamp(0, 4).nan_to_num().max().long()",
+        ),
+        at="int(y.clamp(0, 4).nan_to_num().max())",
+        facts=_FACTS,
+        title="as many rounds as data say, up to a bound that stands in the text",
+    ),
 )
 
 
@@ -118,7 +133,7 @@ def _near_miss(why: str, body: str, end: str = "x", at: str = "x.sum() < 1") -> 
 
 
 _ENDS = "\nif x.sum() < 1: break"
-NEAR_MISSES = (
+_NEAR_MISSES = (
     _near_miss("a Python number is a result", "x = x * 2\nscale = scale * 2" + _ENDS, "x, scale"),
     _near_miss("where it stopped is a result", "x = x * 2" + _ENDS, "x, i"),
     _near_miss("a list grows", "x = x * 2\nnames.append(x)" + _ENDS, "names"),
@@ -143,3 +158,21 @@ NEAR_MISSES = (
     _near_miss("a number that skipped rounds do not count",
                "if x.sum() < 1: continue\nscale = scale * 2\nx = x * scale"),
 )  # fmt: skip
+_COUNTED = tuple(
+    NearMiss(_over(f"range({number})", body, end=end), at=number, why=why, facts=_FACTS)
+    for number, body, end, why in (
+        ("int(y.abs().max())", "x = x * 2", "x", "nothing bounds the number"),
+        ("int(y.clamp(min=0).max())", "x = x * 2", "x", "it is bounded from below alone"),
+        ("int(y.clamp(0, 900).max())", "x = x * 2", "x", "too many rounds to write out"),
+        ("int(y.clamp(0, 3).sum())", "x = x * 2", "x", "a sum of what is bounded is not"),
+        (
+            "int(-y.clamp(0, 3).max())",
+            "x = x * 2",
+            "x",
+            "a bound from above is one from below",
+        ),
+        ("int(y.clamp(0, 3).max())", "x = x * 2", "x, i", "the counter is used afterwards"),
+        ("int(y.clamp(0, 3).max())", "names.append(x)", "names", "a list grows"),
+    )
+)
+NEAR_MISSES: tuple[NearMiss, ...] = (*_NEAR_MISSES, *_COUNTED)

@@ -58,6 +58,7 @@ class LowerChoice(Codemod):
         "GB0033",
         "GB0124",
         "GB7000",
+        "GB0207",
         "data-dependent-guard",
         "data-dependent-specialization",
     )

@@ -9,6 +9,7 @@ import libcst as cst
 from gbfix.analysis.tree import code, walk, words
 
 from .context import Context, Declined
+from .picked import picked, picks
 
 _READS = words("item tolist")
 _CASTS = words("float int bool")
@@ -73,13 +74,14 @@ def decided_by_tensor(test: cst.BaseExpression, ctx: Context) -> bool:
         case cst.Comparison():
             return _compares_tensors(test, ctx)
         case cst.Call():
-            if _quantified(test) is not None:
-                part = _quantified(test)
-                assert part is not None
+            if _listed(test) is not None:
+                return any(decided_by_tensor(part, ctx) for part in _listed(test) or ())
+            part = _quantified(test)
+            if part is not None:
                 return decided_by_tensor(part.elt, ctx)
             if question(test, ctx) is not None:
                 return True
-    return is_read(test, ctx) or ctx.is_tensor(test)
+    return is_read(test, ctx) or ctx.is_tensor(test) or picked(test, ctx) is not None
 
 
 def _compares_tensors(test: cst.Comparison, ctx: Context) -> bool:
@@ -88,7 +90,9 @@ def _compares_tensors(test: cst.Comparison, ctx: Context) -> bool:
         return False
     sides = [test.left, *(target.comparator for target in test.comparisons)]
     if isinstance(operators[0], cst.In | cst.NotIn):
-        return len(sides) == 2 and (_scalar(sides[0], ctx) or _is_cell(sides[0], ctx))
+        return len(sides) == 2 and (
+            _scalar(sides[0], ctx) or _is_cell(sides[0], ctx) or ctx.is_tensor(sides[1])
+        )
     return any(_scalar(side, ctx) or ctx.is_tensor(side) for side in sides)
 
 
@@ -99,8 +103,10 @@ def _is_cell(node: cst.BaseExpression, ctx: Context) -> bool:
 
 def _scalar(node: cst.BaseExpression, ctx: Context) -> bool:
     """Whether the expression is a Python number that was read from a tensor."""
-    return is_read(node, ctx) or any(
-        is_read(inner, ctx) for inner in walk(node) if isinstance(inner, cst.Call | cst.Name)
+    return (
+        is_read(node, ctx)
+        or any(is_read(it, ctx) for it in walk(node) if isinstance(it, cst.Call | cst.Name))
+        or picks(node, ctx)
     )
 
 
@@ -207,6 +213,16 @@ def lower(test: cst.BaseExpression, ctx: Context) -> Test:
             return Test(f" {sign} ".join(_operand(side, sign) for side in sides))
         case cst.NamedExpr(target=target, value=value):
             return Test(truth(code(target), ctx.fact(value), ctx))
+        case cst.Call() if _listed(test) is not None:
+            parts = _listed(test) or []
+            sign = "&" if code(test.func) == "all" else "|"
+            texts = [
+                lower(part, ctx).positive(ctx.torch)
+                if decided_by_tensor(part, ctx)
+                else f"bool({code(part)})"
+                for part in parts
+            ]
+            return Test(f" {sign} ".join(_operand(text, sign) for text in texts))
         case cst.Call() if _quantified(test) is not None:
             return Test(_each(test, ctx))
         case cst.Call() if question(test, ctx) is not None:
@@ -304,9 +320,14 @@ def _strip(node: cst.BaseExpression, ctx: Context) -> tuple[cst.BaseExpression, 
                 reads.append(True)
             return updated_node
 
+        def leave_Subscript(
+            self, original_node: cst.Subscript, updated_node: cst.Subscript
+        ) -> cst.BaseExpression:
+            return picked(updated_node, ctx) or updated_node
+
         def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
             if not is_read(original_node, ctx):
-                return updated_node
+                return picked(updated_node, ctx) or updated_node
             reads.append(True)
             match updated_node:
                 case cst.Call(func=cst.Attribute(attr=cst.Name("item"), value=value)):
@@ -334,6 +355,11 @@ def _strip(node: cst.BaseExpression, ctx: Context) -> tuple[cst.BaseExpression, 
 def _among(
     left: cst.BaseExpression, operator: cst.BaseCompOp, right: cst.BaseExpression, ctx: Context
 ) -> str:
+    if ctx.is_tensor(right):
+        # What a tensor does when it is asked.
+        sought = _strip(left, ctx)[0]
+        text = f"({_side(right)} == {_side(sought)}).any()"
+        return f"~{text}" if isinstance(operator, cst.NotIn) else text
     if not isinstance(right, cst.Tuple | cst.List | cst.Set) or not right.elements:
         raise Declined("what a tensor is looked up in is not written out")
     if len(right.elements) > 8:
@@ -348,6 +374,17 @@ def _among(
 
 
 # -- any and all -----------------------------------------------------------------------------
+
+
+def _listed(node: cst.Call) -> list[cst.BaseExpression] | None:
+    """The parts of ``any((a, b))``, where they are written out."""
+    match node:
+        case cst.Call(
+            func=cst.Name("any" | "all"),
+            args=[cst.Arg(value=cst.Tuple(parts) | cst.List(parts), keyword=None, star="")],
+        ) if parts and all(isinstance(part, cst.Element) for part in parts):
+            return [part.value for part in parts]
+    return None
 
 
 def _quantified(node: cst.Call) -> cst.GeneratorExp | cst.ListComp | None:

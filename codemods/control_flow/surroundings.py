@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from gbfix.analysis.activity import Activity, activity
+from gbfix.analysis.activity import activity
+from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
 
 from .refusal import Refusal
 from .sites import surely_without_gradients
 from .uses import is_private
-from .values import Values
+from .values import Share, Values
 
 
 def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
@@ -42,8 +43,16 @@ SEVERAL = (
 
 def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: set[str]) -> None:
     """Refuse where a later change in place would have reached a tensor that is now a copy."""
-    later = activity_after(site, node)
-    for name in sorted(later.mutates):
+    nodes = _after(site, node)
+    later = activity(nodes)
+    if not later.mutates:
+        return
+    held = names | {name for name in later.mutates if _may_share(name, names, values)}
+    new = (Share.FRESH, Share.PYTHON)
+    changed = changed_in_place(
+        nodes, held, lambda it: values.share(it, frozenset()) in new, site.function
+    )
+    for name in sorted(changed):
         if is_private(site, name, node, values):
             continue  # nobody else holds it: the name just goes on with the copy
         if name in later.augments and values.is_rebound_by_augmenting(name):
@@ -53,7 +62,17 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
             raise Refusal(f"`{name}` is changed in place afterwards, and would be a copy by then")
 
 
-def activity_after(site: Site, statement: cst.CSTNode) -> Activity:
+def _may_share(name: str, names: set[str], values: Values) -> bool:
+    """Whether what the name holds now may be what one of the others holds, or a view of it."""
+    fact = values.outside(name)
+    if fact is None or not fact.is_tensor:
+        return False
+    others = [values.outside(other) for other in names]
+    known = fact.storage and all(it is None or it.storage or not it.is_tensor for it in others)
+    return not known or any(it is not None and it.storage == fact.storage for it in others)
+
+
+def _after(site: Site, statement: cst.CSTNode) -> list[cst.CSTNode]:
     """What may run once the statement has run."""
     later: list[cst.CSTNode] = []
     child = statement
@@ -66,4 +85,4 @@ def activity_after(site: Site, statement: cst.CSTNode) -> Activity:
         if isinstance(block, list | tuple) and child in block:
             later.extend(block[list(block).index(child) + 1 :])
         child = parent
-    return activity(later)
+    return later

@@ -136,8 +136,24 @@ class Values:
         if isinstance(node, cst.Name) and node.value in self.named:
             return self.named[node.value]
         if fact is None and isinstance(node, cst.Name) and not self._is_of_inner_scope(node):
-            return self._still(node) or self._name(node.value)
+            return self._still(node) or self._from_here(node) or self._name(node.value)
         return fact
+
+    def _from_here(self, node: cst.Name) -> Fact | None:
+        """What the name holds inside the statement that broke, whatever was bound to it before.
+
+        What came before is in the record of its value just before; a loop around comes back.
+        """
+        around, inside = self._root, False
+        for parent in self._site.ancestors(node):
+            inside |= parent is self._root
+            if isinstance(parent, cst.Lambda | cst.FunctionDef | cst.ClassDef):
+                break
+            if inside and isinstance(parent, cst.For | cst.While):
+                around = parent
+        if not inside or self.outside(node.value) is None:
+            return None
+        return self._name(node.value, around)
 
     def _is_of_inner_scope(self, node: cst.Name) -> bool:
         """Whether a lambda or comprehension around the name has a name of its own like it."""
@@ -204,8 +220,8 @@ class Values:
             child = parent
         return None
 
-    def _name(self, name: str) -> Fact | None:
-        """What a name holds wherever the function uses it: a local, or an imported module."""
+    def _name(self, name: str, scope: cst.CSTNode | None = None) -> Fact | None:
+        """What a name holds wherever the function (or ``scope``) uses it, or an imported module."""
         function = self._site.function
         found = self.outside(name)
         if function is None or name in self._busy:
@@ -213,7 +229,7 @@ class Values:
         self._busy.add(name)
         augmented: list[cst.AugAssign] = []
         try:
-            for node in walk(function.body):
+            for node in walk(scope or function.body):
                 targets: list[cst.BaseExpression]
                 value: cst.BaseExpression | None = None
                 match node:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity
+from gbfix.analysis.build import ungrouped
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import enclosing_functions, function_scope
 from gbfix.analysis.tree import children, code, walk
@@ -294,7 +295,7 @@ class Collector:
 
     def pass_on(self, node: cst.BaseExpression, fact: Fact | None, root: str) -> bool:
         """Make the node's value a parameter; False where it cannot be passed."""
-        text = code(node)
+        text = code(ungrouped(node)) if isinstance(node, cst.Name) else code(node)
         if text in self.by_text:
             self.found.replacements[node] = cst.parse_expression(self.by_text[text].inside)
             return True

@@ -432,7 +432,10 @@ def _builtin_call(node: cst.Call, function: str, kind_of: KindOf) -> Fact | None
             result: Fact | None = first
             for other in arguments[1:]:
                 result = merge(result, other)
-            return result and Fact(result.kind, result.type, dtype=result.dtype)
+            # Tensors of several sizes give one of them: of no dimensions only where none has any.
+            points = all(it is not None and it.is_tensor and it.shape == () for it in arguments)
+            shape = () if points else None
+            return result and Fact(result.kind, result.type, shape=shape, dtype=result.dtype)
         return None
     return _RESULT_OF_BUILTIN.get(function)
 

@@ -105,7 +105,8 @@ class _Writer:
                 zero = self.pick("!= 0", "> 1")
                 return f"{name} / (s if (s := {other}.sum()) {zero} else {self.pick('1.0', '2')})"
             case _:
-                return f"({name}.max() {self.pick('and', 'or')} {other})"
+                # Of one shape either way: what has another shape for other data fits no graph.
+                return f"{name} - ({name}.max() {self.pick('and', 'or')} {other}.max())"
 
     def test(self, bound: frozenset[str]) -> str:
         name, other = self.name(bound), self.name(bound)
