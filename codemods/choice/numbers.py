@@ -6,6 +6,7 @@ import libcst as cst
 
 from gbfix.analysis.liveness import definitely_bound_before
 from gbfix.analysis.tree import walk
+from gbfix.codemod import SiteError
 
 from .context import Context
 
@@ -66,6 +67,9 @@ def _users(ctx: Context, node: cst.CSTNode, name: str) -> list[cst.BaseExpressio
             for place in ctx.site.places_of(name, ctx.function.body)
             if not isinstance(ctx.site.parent(place), cst.AssignTarget)
         ]
+        reached = _until_bound_anew(ctx, node, name)
+        if reached is not None:
+            places = [place for place in places if place in reached]
     else:
         places = [it for it in walk(node) if isinstance(it, cst.IfExp)]
         match node:
@@ -80,6 +84,25 @@ def _users(ctx: Context, node: cst.CSTNode, name: str) -> list[cst.BaseExpressio
             return []
         found += other
     return found
+
+
+def _until_bound_anew(ctx: Context, node: cst.CSTNode, name: str) -> set[cst.CSTNode] | None:
+    """Nodes that run before the block of the choice binds the name anew; None if it does not."""
+    statement = ctx.original(node)
+    try:
+        block = ctx.site.block_of(statement)
+    except (KeyError, SiteError):
+        return None
+    found: set[cst.CSTNode] = set()
+    place = next((n for n, it in enumerate(block) if it is statement), len(block))
+    for after in block[place + 1 :]:
+        found.update(walk(after))
+        match after:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(bound))])]
+            ) if bound == name:
+                return found
+    return None
 
 
 def _beside(ctx: Context, place: cst.CSTNode) -> list[cst.BaseExpression] | None:

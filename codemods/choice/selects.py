@@ -51,7 +51,10 @@ class Selects:
                 raise Declined(f"a branch gives `{code(node)}`, which is no tensor ({kind})")
         if any(kind in ("list", "tuple") for kind in kinds):
             return self._sequences(test, true, false, kinds)
-        if all(kind in ("int", "float", "bool") for kind in kinds):
+        numbers = [kind in ("int", "float", "bool") for kind in kinds]
+        # What is a number in one round and a tensor in the next has no kind.
+        unsure = any(numbers) and "" in kinds and "float" in kinds and self.dtype
+        if all(numbers) or unsure:
             return self._numbers(test, true, false, kinds)
         dtypes = {fact.dtype for fact in facts if fact is not None and fact.is_tensor}
         if len(dtypes - {None}) > 1:
@@ -113,10 +116,10 @@ class Selects:
         if not self.dtype:
             raise Declined("the branches give Python numbers")
         torch = self.ctx.torch
-        return cst.parse_expression(
-            f"{torch}.where({test.text}, {torch}.full((), {_plain(one)}, dtype={self.dtype}),"
-            f" {_plain(other)})"
-        )
+        texts = [_plain(one), _plain(other)]
+        at = [code(one), code(other)].index(code((true, false)[kinds.index("float")]))
+        texts[at] = f"{torch}.full((), {texts[at]}, dtype={self.dtype})"
+        return cst.parse_expression(f"{torch}.where({test.text}, {texts[0]}, {texts[1]})")
 
     # -- containers --------------------------------------------------------------------------
 

@@ -3,16 +3,9 @@ import torch
 
 @torch.compile
 def spread(x):
-    def if_x_max_above_1(x):
-        x = x.clone()
-        x -= x.mean()
-        x /= x.std()
-        return x
-
-    def otherwise(x):
-        return x.clone()
-
-    x.copy_(torch.cond(x.max() > 1, if_x_max_above_1, otherwise, (x.clone(),)))
+    x_max_above_1 = x.max() > 1
+    x.copy_(torch.where(x_max_above_1, x - x.mean(), x))
+    x.copy_(torch.where(x_max_above_1, x / torch.where(x_max_above_1, x.std(), 1), x))
     return x.sum()
 
 

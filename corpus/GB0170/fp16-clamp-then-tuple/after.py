@@ -16,12 +16,9 @@ class EncoderLayer(nn.Module):
         hidden_states = residual + hidden_states
 
         if hidden_states.dtype == torch.float16:
-            isinf_hidden_states_any = (
-                torch.isinf(hidden_states).any() | torch.isnan(hidden_states).any()
-            )
             clamp_value = torch.finfo(hidden_states.dtype).max - 1000
             hidden_states = torch.where(
-                isinf_hidden_states_any,
+                torch.isinf(hidden_states).any() | torch.isnan(hidden_states).any(),
                 torch.clamp(hidden_states, min=-clamp_value, max=clamp_value),
                 hidden_states,
             )

@@ -5,7 +5,12 @@ import torch
 def f(x, ws):
     for w in ws:
         h = x @ w
-        h = torch.cond(h.norm() > 10, lambda: h / h.norm(), lambda: h.clone())
+        h_norm_above_10 = h.norm() > 10
+        h = torch.where(
+            h_norm_above_10,
+            h / torch.where(h_norm_above_10, h.norm(), 1),
+            h,
+        )
         x = x + h
     return x
 

@@ -4,17 +4,9 @@ import torch
 @torch.compile
 def clipped(x):
     x = x * 2
-
-    def if_x_sum_above_4(x):
-        x = x.clone()
-        x[x > 1] = 0
-        x[0] = 5
-        return x
-
-    def otherwise(x):
-        return x.clone()
-
-    x = torch.cond(x.sum() > 4, if_x_sum_above_4, otherwise, (x,))
+    x_sum_above_4 = x.sum() > 4
+    x[(x > 1) & x_sum_above_4] = 0
+    x[0] = torch.where(x_sum_above_4, 5, x[0])
     return x
 
 
