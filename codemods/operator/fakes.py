@@ -28,16 +28,24 @@ class Fake:
     dynamic: bool = False
 
 
-def fake_of(piece: Piece, torch: str, *, follow: bool | None = None) -> Fake:
+def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bool = True) -> Fake:
     """The fake of a piece's results; raises `Refused` where it cannot be told.
 
     ``follow`` says whether results of the dtype of an argument follow it; None asks the text.
+    A size that nothing proves is the recorded one, or (not ``guesses``) one that data decide.
     """
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if not leaves:
         return Fake("None")
     values = leaf_values(piece)
-    maker = Maker(piece.inputs.parameters, written(piece), torch, follow)
+    maker = Maker(
+        piece.inputs.parameters,
+        written(piece),
+        torch,
+        follow,
+        guesses=guesses,
+        read=read_by_python(piece),
+    )
     texts = [maker.tensor(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     lines = (f"size = {torch}.library.get_ctx().new_dynamic_size()",) if maker.dynamic else ()
@@ -97,16 +105,28 @@ _MERGES = re.compile(
 )
 
 
+_JOINS = re.compile(r"\b(?:stack|cat|where|concat|hstack|vstack|lerp)\(|\S [-+*/] ")
+
+
 class Maker:
     """Writes empty tensors like the results; ``made`` is the text that makes these."""
 
     def __init__(
-        self, parameters: Sequence[Parameter], made: str, torch: str, follow: bool | None = None
+        self,
+        parameters: Sequence[Parameter],
+        made: str,
+        torch: str,
+        follow: bool | None = None,
+        *,
+        guesses: bool = True,
+        read: frozenset[str] = frozenset(),
     ) -> None:
         self.parameters = parameters
         self.made = made
         self.torch = torch
         self.follow = follow
+        self.guesses = guesses
+        self.read = read
         self.guessed: list[str] = []
         self.dynamic = 0
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
@@ -156,13 +176,16 @@ class Maker:
         ]
         choices += numbers
         if not choices:
-            if seen is None:
+            if seen is None or not self.guesses:
                 self.dynamic += 1
                 return "size"
             self.guessed.append(str(seen))
             return str(seen)
         torn = size.torn or not agrees or bool(_MERGES.search(self.made))
         if len(choices) > 1 or torn:
+            if not self.guesses:
+                self.dynamic += 1
+                return "size"
             self.guessed.append(choices[0])
         return choices[0]
 
@@ -186,13 +209,30 @@ class Maker:
         if like is None:
             kind = asked or self.named(dtype)
             some = dict.fromkeys(size for size in sizes if not size.isdigit())
+            asked_for = self.asked_whether_empty()
+            if "size" in some and asked_for:
+                some = {asked_for: None}
             if untyped and some and "size" not in some and not dtype.startswith("torch.float"):
                 kind += f" if {' and '.join(some)} else {self.named(untyped)}"
             return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
             return f"{like.name}.new_empty({text}, dtype={asked})"
+        if dtype == like.fact.dtype == "torch.float32" and ".float()" in self.made:
+            # Joined with what is not converted, the wider of the two; alone, what it says.
+            single = f"{self.torch}.float32"
+            if _JOINS.search(self.made):
+                single = f"{self.torch}.promote_types({like.name}.dtype, {single})"
+            return f"{like.name}.new_empty({text}, dtype={single})"
         kind = "" if self.follows(like, dtype) else f", dtype={self.named(dtype)}"
         return f"{like.name}.new_empty({text}{kind})"
+
+    def asked_whether_empty(self) -> str:
+        """The count of an argument that the text goes on with as long as there are any."""
+        for name, other in re.findall(r"while (?:(\w+)\.numel\(\)|len\((\w+)\)) > 0", self.made):
+            for p in self.tensors:
+                if p.name in (name, other):
+                    return f"{p.name}.numel()"
+        return ""
 
     def like(self, dtype: str) -> Parameter | None:
         """The argument on whose device the result is; None for results that are always on cpu."""
@@ -218,10 +258,74 @@ class Maker:
             return False
         if self.follow is not None:
             return self.follow
+        if like.name not in self.read and not any(t in self.made for t in ("tensor(", "dtype=")):
+            return True  # numbers that Python reads are of other arguments
         return not any(t in self.made for t in ("torch.tensor(", "tolist(", "dtype=", ".item("))
 
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)
+
+
+_READS = frozenset({"tolist", "item", "numpy", "__array__"})
+_READERS = frozenset({"int", "float", "bool", "list", "sorted"})
+
+
+def read_by_python(piece: Piece) -> frozenset[str]:
+    """Parameters whose data go on as Python's numbers or numpy's, by way of any name."""
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    parts = [part for node in nodes for part in walk(node)]
+    found = set()
+    for parameter in piece.inputs.parameters:
+        holders = {parameter.given, parameter.name}
+        while (
+            more := {
+                name
+                for part in parts
+                for target, value in _bindings(part)
+                if mentions(value, holders)
+                for name in _bound_names(target)
+            }
+            - holders
+        ):
+            holders |= more
+        if any(isinstance(part, cst.Call) and _reads(part, holders) for part in parts):
+            found.add(parameter.name)
+    return frozenset(found)
+
+
+def _bindings(node: cst.CSTNode) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
+    match node:
+        case cst.Assign(targets=targets, value=value):
+            return [(target.target, value) for target in targets]
+        case cst.AugAssign(target=target, value=value) | cst.NamedExpr(target=target, value=value):
+            return [(target, value)]
+        case cst.For(target=target, iter=value) | cst.CompFor(target=target, iter=value):
+            return [(target, value)]
+        case cst.Call(func=cst.Attribute(value=target, attr=cst.Name("append")), args=[value]):
+            return [(target, value)]
+    return []
+
+
+def _bound_names(node: cst.CSTNode) -> set[str]:
+    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
+
+
+def mentions(node: cst.CSTNode, texts: set[str]) -> bool:
+    return any(
+        isinstance(part, cst.Name | cst.Attribute) and code(part) in texts for part in walk(node)
+    )
+
+
+def _reads(call: cst.Call, holders: set[str]) -> bool:
+    match call.func:
+        case cst.Attribute(value=receiver, attr=cst.Name(name)):
+            if name in _READS:
+                return mentions(receiver, holders)
+            if code(receiver).partition(".")[0] in ("np", "numpy"):
+                return any(mentions(arg.value, holders) for arg in call.args)
+        case cst.Name(name) if name in _READERS:
+            return any(mentions(arg.value, holders) for arg in call.args)
+    return False
 
 
 def written(piece: Piece) -> str:

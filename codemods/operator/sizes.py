@@ -400,6 +400,7 @@ class Reader:
             return UNKNOWN
         sizes = list(base.sizes)
         found: list[Size] = []
+        chosen = False
         for element in node.slice:
             if not sizes:
                 return UNKNOWN
@@ -415,7 +416,10 @@ class Reader:
             if isinstance(chooser, cst.Comparison) or "bool" in ((fact and fact.dtype) or ""):
                 found.append(DATA)  # a mask
                 continue
+            if chosen and len(index_value.sizes) == 1:
+                continue  # tensors of one size choose together
             found += index_value.sizes
+            chosen = bool(index_value.sizes)
         return Value((*found, *sizes))
 
     def sliced(self, node: cst.Slice, size: Size) -> Size:
@@ -444,7 +448,9 @@ class Reader:
         match last:
             case "len":
                 return Value((), first.length)
-            case "int" | "float" | "bool" | "item" | "str":
+            case "item":
+                return Value((), OPEN)
+            case "int" | "float" | "bool" | "str" if receiver is None:
                 return Value((), first.size if last == "int" else OPEN)
             case "numel":
                 return Value((), product(first.sizes))
@@ -468,8 +474,12 @@ class Reader:
                 return Value((product(first.sizes),)) if first.sizes is not None else UNKNOWN
             case "view" | "reshape":
                 return self.shaped(rest, first)
-            case "stack" if "dim" not in keywords and len(rest) == 0:
-                return Value(first.sizes)
+            case "stack" if (place := _place(rest, keywords)) is not None:
+                sizes = combine_parts(first).sizes
+                if sizes is None or place >= len(sizes):
+                    return UNKNOWN
+                count, *inner = sizes
+                return Value((*inner[:place], count, *inner[place:]))
             case "diag" | "diagonal" if first.sizes is not None and len(first.sizes) == 2:
                 return Value(first.sizes[:1])
             case "unsqueeze" if first.sizes is not None and rest and code(rest[0]).isdigit():
@@ -583,8 +593,22 @@ class Reader:
             return UNKNOWN
         found = self.returned[0]
         for each in self.returned[1:]:
+            if each is UNKNOWN and found.sizes is not None:
+                each = Value((TORN,) * len(found.sizes))
+            elif found is UNKNOWN and each.sizes is not None:
+                found = Value((TORN,) * len(each.sizes))
             found = merged(found, each, TORN)
         return found
+
+
+def _place(
+    rest: Sequence[cst.BaseExpression], keywords: Mapping[str, cst.BaseExpression]
+) -> int | None:
+    """The dimension that is asked for, where it is a literal: 0 unless it is given."""
+    node = keywords.get("dim", rest[0] if rest else None)
+    if node is None:
+        return 0
+    return int(code(node)) if code(node).isdigit() else None
 
 
 _LEAVES = cst.Break | cst.Continue | cst.Return

@@ -14,7 +14,7 @@ from gbfix.schema import Safety
 
 from ..config.setting import add_setting, entry_of
 from .effects_in import acts
-from .fakes import fake_of
+from .fakes import fake_of, read_by_python, written
 from .inputs import Parameter, Refused, local_names
 from .pieces import Piece, pieces
 from .text import Operator, name_for, torch_alias, write
@@ -76,15 +76,19 @@ class WrapPiece(Codemod):
                     continue
                 if count >= _MOST:
                     continue
-                try:
-                    rewrite = _rewrite(piece, count)
+                for guesses in (True, False):
+                    try:
+                        rewrite = _rewrite(piece, count, guesses=guesses)
+                    except Refused as why:
+                        reasons.append(str(why))
+                        break
                     key = "\n".join(rewrite.edits.values())
                     if key not in seen:
                         yield rewrite
                         count += 1
                     seen.add(key)
-                except Refused as why:
-                    reasons.append(str(why))
+                    if rewrite.safety is Safety.SAFE:
+                        break  # nothing was guessed
         if not count and reasons:
             yield Advice(
                 f"gbfix looked for a piece to put into a custom operator and found none: "
@@ -111,7 +115,7 @@ def _is_tensor_code(piece: Piece) -> bool:
     )
 
 
-def _rewrite(piece: Piece, number: int) -> Rewrite:
+def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     site = piece.level.site
     parameters = piece.inputs.parameters
     if not any(p.is_tensor for p in parameters):
@@ -121,7 +125,7 @@ def _rewrite(piece: Piece, number: int) -> Rewrite:
         raise Refused("all that it does is tensor code, which needs no operator")
     edit = site.edit()
     torch = torch_alias(site, edit)
-    fake = fake_of(piece, torch)
+    fake = fake_of(piece, torch, guesses=guesses)
     changed = _changed(piece)
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
@@ -194,9 +198,19 @@ def _is_detached(piece: Piece, parameter: Parameter) -> bool:
         return False
     if parameter.given.endswith(".detach()") or parameter.given.startswith("torch.from_numpy("):
         return False
+    if parameter.fact.requires_grad is False and _may_differentiate(piece, parameter):
+        return False  # with a gradient one day, an operator without one says so by an error
     if parameter.name in _changed(piece) or _raises_with_gradients(piece, parameter):
         return False
     return not _without_gradients(piece)
+
+
+def _may_differentiate(piece: Piece, parameter: Parameter) -> bool:
+    """Whether gradients may go back through the piece: torch computes with the argument."""
+    cuts = r"detach|no_grad|\.data\b|from_numpy|inference_mode"
+    if parameter.name in read_by_python(piece) or re.search(cuts, written(piece)):
+        return False
+    return any(leaf.fact.requires_grad is not None for r in piece.results for leaf in r.leaves())
 
 
 def _raises_with_gradients(piece: Piece, parameter: Parameter) -> bool:
