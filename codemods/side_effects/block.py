@@ -90,6 +90,8 @@ class Taker:
         self.types: dict[str, str] = {}
         self.imports: list[cst.BaseStatement] = []
         self.bound: frozenset[str] = frozenset()
+        #: Attributes that the block sets: it reads them where it sets them, not beforehand.
+        self.stored: set[str] = set()
         self.taken = {*activity(self.function.body).reads, *self.locals, "owner"}
 
     def take(self) -> Taken:
@@ -100,6 +102,13 @@ class Taker:
         early = self.read_early()
         for name in sorted(early):
             self.rebound(name)
+        self.stored = {
+            code(part.target)
+            for statement in self.run
+            for part in walk(statement)
+            if isinstance(part, cst.AssignTarget | cst.AugAssign | cst.AnnAssign)
+            and isinstance(part.target, cst.Attribute)
+        }
         for statement in self.run:
             self.visit(statement, frozenset())
         for name in early:
@@ -333,6 +342,8 @@ class Taker:
         if isinstance(node, cst.Name):
             return self.name(node, hidden)
         if isinstance(node, cst.Attribute):
+            if code(node) in self.stored and self.receiver(node):
+                return True
             if self.is_moving(node) and self.need(node, hidden):
                 return True
             if isinstance(node.value, cst.Name | cst.Attribute | cst.Subscript | cst.Call):

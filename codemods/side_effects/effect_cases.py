@@ -190,7 +190,11 @@ NEAR_MISSES = (
     _near_miss(
         "SEEN.append(loss.item())\n        loss = loss * len(SEEN)", "is read", "loss.item()"
     ),
-    _near_miss("self.losses = self.losses + [loss.item()]", "reads what it sets", "loss.item()"),
+    _near_miss(
+        "self.losses = self.losses + [loss.item()]\n        loss = loss * len(self.losses)",
+        "what it sets is read",
+        "loss.item()",
+    ),
     _near_miss("n = BAR.update(loss.item())\n        x = x * n", "its result", "loss.item()"),
     _near_miss("own.append(loss.item())", "a list that the caller holds", "loss.item()"),
     _near_miss("own.sort(key=print(1))", "its order changes", "print(1)"),

@@ -461,7 +461,10 @@ def _registered(text: str) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-_SHOWS = words("print len sum min max list dict sorted set str repr any all enumerate float")
+_SHOWS = words(
+    """print len sum min max list dict sorted set str repr any all enumerate float int bool round
+    abs format isinstance"""
+)
 
 
 @functools.lru_cache(maxsize=256)
@@ -481,6 +484,8 @@ def escapes(text: str, name: str) -> bool:
                 continue
             if isinstance(parent, ast.Attribute | ast.Subscript | ast.For | ast.comprehension):
                 continue
+            if isinstance(parent, ast.Compare | ast.BinOp | ast.UnaryOp | ast.If | ast.While):
+                continue  # it is looked at, or something new is made of it
             if (
                 isinstance(parent, ast.Call)
                 and isinstance(parent.func, ast.Name)

@@ -527,8 +527,9 @@ class Worker:
         before = {shot.label: shot for shot in _load(golden)}
         rung = f"fullgraph-{backend}"
         comparison = Comparison(backend)
+        done: set[str] = set()
         try:
-            self._sequence(region, index, call, backend, before, comparison, fullgraph=True)
+            self._sequence(region, index, call, backend, before, comparison, done, fullgraph=True)
         except Exception as error:
             if not tracing.is_break(error):
                 raise
@@ -544,11 +545,13 @@ class Worker:
                     Traced(region.key, index, backend, (found,), error=str(error)[:2000])
                 )
             # Not one graph (yet): what is there must still do what the original does.
+            # Calls that went well are not made again: Python state goes on from them.
             rung = f"partial-{backend}"
-            comparison = Comparison(backend)
             tracing.prepare_compiler(backend)
             try:
-                self._sequence(region, index, call, backend, before, comparison, fullgraph=False)
+                self._sequence(
+                    region, index, call, backend, before, comparison, done, fullgraph=False
+                )
             except Exception as again:
                 text = tracing.first_line(again)
                 comparison.note(Finding(Kind.FAILS_TO_COMPILE, Part.RUN, detail=text))
@@ -564,9 +567,11 @@ class Worker:
         backend: str,
         before: dict[str, Shot],
         comparison: Comparison,
+        done: set[str],
         *,
         fullgraph: bool,
     ) -> None:
+        """Calls of the variations but those that are ``done``, to which they are added."""
         if region.observed_only:
             self.recorder.inner = lambda target, inner: self._compile(
                 target, inner, backend, fullgraph=fullgraph
@@ -580,7 +585,7 @@ class Worker:
         begun, ended = 0.0, False
         started_with = camera.state()
         for variation in self._variations(f"fullgraph-{backend}", index):
-            if variation.label not in before:
+            if variation.label not in before or variation.label in done:
                 continue
             # A region that compiles anew for every input would take minutes: then fewer do.
             spent = time.monotonic() - begun if begun else 0.0
@@ -611,6 +616,7 @@ class Worker:
                     comparison.add(original, shot)
                     ended |= original.error is None
                 begun = begun or time.monotonic()
+                done.add(variation.label)
                 self.forks.go_ahead()
             except Exception as error:
                 if variation.kind not in _OTHER_KINDS or not tracing.is_break(error):
