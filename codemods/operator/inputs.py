@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import MUTATING_METHODS, activity
+from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.build import ungrouped
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import enclosing_functions, function_scope
-from gbfix.analysis.tree import children, code, walk
+from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -95,6 +96,44 @@ def local_names(site: Site, node: cst.CSTNode) -> frozenset[str]:
     return found
 
 
+def places_written(nodes: Sequence[cst.CSTNode]) -> frozenset[str] | None:
+    """Attributes whose tensors the code changes in place; None where it changes other things, too.
+
+    Other things are attributes that get a new value, containers, and views that have a name.
+    """
+    found: set[str] = set()
+    named = changed_in_place(nodes, {"self"}, lambda it: isinstance(it, cst.BinaryOperation))
+    if named - {"self"}:
+        return None
+    for node in (part for top in nodes for part in walk(top)):
+        place: cst.CSTNode | None = None
+        match node:
+            case cst.AssignTarget(target=cst.Subscript(value=place)):
+                pass
+            case cst.AugAssign(target=cst.Subscript(value=place)):
+                pass
+            case cst.AssignTarget(target=cst.Attribute()) | cst.AugAssign(target=cst.Attribute()):
+                return None
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(name))):
+                if name.endswith("_") and not name.endswith("__"):
+                    place = receiver
+                elif name in MUTATING_METHODS and name not in ("sort", "copy", "fill"):
+                    return None
+        if any(isinstance(part, cst.Arg) and code(part).startswith("out=") for part in (node,)):
+            return None
+        # What is changed by a chain, ``x.mul_(2).add_(1)``, is what the chain begins with.
+        while isinstance(place, cst.Subscript | cst.Call):
+            if isinstance(place, cst.Subscript):
+                place = place.value
+            else:
+                place = place.func.value if isinstance(place.func, cst.Attribute) else None
+        if isinstance(place, cst.Attribute):
+            if dotted(place) is None:
+                return None
+            found.add(code(place))
+    return frozenset(found)
+
+
 class Collector:
     """Finds the parameters of a piece: of whole statements, or of one expression."""
 
@@ -122,6 +161,8 @@ class Collector:
         self.taken = set(self.locals)
         for node in nodes:
             self.taken |= variables_in(node)
+        #: Tensors of objects that the piece writes to: ``self.codebook``.
+        self.written = places_written(nodes)
         self.found = Inputs([], {}, [])
         self.by_text: dict[str, Parameter] = {}
 
@@ -236,7 +277,10 @@ class Collector:
         outside = isinstance(root, cst.Name) and root.value in self.needed - bound
         if outside and not self.is_passed(root):
             assert isinstance(root, cst.Name)
-            if not self.pass_on(node, self.site.fact(node), root.value):
+            if isinstance(node.value, cst.Attribute) and code(node.value) in (self.written or ()):
+                self.attribute(node.value, bound)  # it passes as a tensor: so does what it is asked
+                return
+            if not self.pass_on(node, self.attribute_fact(node), root.value):
                 if isinstance(node.value, cst.Attribute):
                     self.attribute(node.value, bound)
                     return
@@ -293,6 +337,19 @@ class Collector:
                 return seen
         return self.site.fact(node)
 
+    def attribute_fact(self, node: cst.Attribute) -> Fact | None:
+        """What an attribute was, here or where else the function reads it."""
+        fact = self.site.fact(node)
+        if fact is not None or self.site.function is None:
+            return fact
+        text = code(node)
+        for other in walk(self.site.function.body):
+            if isinstance(other, cst.Attribute) and code(other) == text:
+                fact = self.site.fact(other)
+                if fact is not None:
+                    return fact
+        return None
+
     def pass_on(self, node: cst.BaseExpression, fact: Fact | None, root: str) -> bool:
         """Make the node's value a parameter; False where it cannot be passed."""
         text = code(ungrouped(node)) if isinstance(node, cst.Name) else code(node)
@@ -304,6 +361,10 @@ class Collector:
         if root and root in self.own.bound and not isinstance(node, cst.Name):
             return False
         changed = root in self.own.mutates - self.own.augments
+        if changed and isinstance(node, cst.Attribute) and self.written is not None:
+            changed = False  # it writes to tensors that are attributes, which pass by themselves
+            if text in self.written and (not fact.is_tensor or fact.requires_grad):
+                return False
         name = fresh(self.base(node), self.taken if not isinstance(node, cst.Name) else ())
         passed = crossing(name, text, fact)
         if passed is None or (changed and not (fact.is_tensor and isinstance(node, cst.Name))):

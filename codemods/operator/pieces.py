@@ -378,7 +378,9 @@ def _run(
     returns = [node for node in walk(cst.IndentedBlock(list(run))) if isinstance(node, cst.Return)]  # type: ignore[arg-type]
     ends = bool(returns)
     last = run[-1]
-    if ends and not (whole and end == len(body) - 1 and _always_returns(last)):
+    bare = all(node.value is None for node in returns)
+    at_end = whole and end == len(body) - 1
+    if ends and not (at_end and (bare or _always_returns(last))):
         raise Refused("it may return early") if not whole else NeedsAfterAll(body, end)
     facts: Mapping[str, Fact] = site.locals_before(run[0])
     live_in = _live_in(level, run, facts)
@@ -386,7 +388,7 @@ def _run(
         # The declaration stands before the run, and its names are no results of it.
         if does.bound & states(function).declared_outside:
             raise Refused("it binds names further out")
-        results = returned_results(site, returns, numbers)
+        results = () if bare else returned_results(site, returns, numbers)
     else:
         out = frozenset(does.bound & live_after(function, last))
         results = written_results(site, run, out, numbers)

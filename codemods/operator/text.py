@@ -15,7 +15,7 @@ from gbfix.codemod import Edit, Site
 
 from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
 from .fakes import Fake
-from .inputs import Parameter, Refused
+from .inputs import Parameter, Refused, places_written
 from .pieces import Piece
 from .results import Result
 
@@ -47,8 +47,12 @@ def name_for(piece: Piece) -> str:
                     last = code(node.func).rpartition(".")[2]
                     return operator_name(site, f"{last.lstrip('_')}_op")
     bound = piece.results[0].name if piece.results else ""
-    if own in ("forward", "__call__", "main", "step") and bound:
-        return operator_name(site, f"compute_{bound}")
+    if own in ("forward", "__call__", "main", "step"):
+        written = sorted(places_written(piece.nodes) or ())
+        if bound:
+            return operator_name(site, f"compute_{bound}")
+        if written:
+            return operator_name(site, f"update_{written[0].rpartition('.')[2].strip('_')}")
     return operator_name(site, f"{own.strip('_')}_op")
 
 
@@ -340,7 +344,7 @@ def _statements(operator: Operator) -> list[cst.BaseStatement]:
 
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if not leaves:
-        return [line(f"return {call}" if piece.returns else call)]
+        return [line(call)]
     if len(leaves) == 1 and not piece.results[0].parts:
         text = _read_back(leaves[0], call)
         return [line(f"return {text}" if piece.returns else f"{leaves[0].name} = {text}")]

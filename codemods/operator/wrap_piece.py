@@ -15,7 +15,7 @@ from gbfix.schema import Safety
 from ..config.setting import add_setting, entry_of
 from .effects_in import acts
 from .fakes import fake_of, read_by_python, written
-from .inputs import Parameter, Refused, local_names
+from .inputs import Parameter, Refused, local_names, places_written
 from .pieces import Piece, pieces
 from .text import Operator, name_for, torch_alias, write
 from .wrap_cases import EXAMPLES, NEAR_MISSES
@@ -178,7 +178,10 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     """Arguments that the piece writes to."""
     does = activity(*piece.nodes)
     names = does.mutates - does.augments
-    found = tuple(p.name for p in piece.inputs.parameters if p.name in names)
+    places = places_written(piece.nodes) or frozenset()
+    found = tuple(
+        p.name for p in piece.inputs.parameters if p.given in places or p.given == p.name in names
+    )
     for parameter in piece.inputs.parameters:
         if parameter.name in found and parameter.fact.requires_grad:
             raise Refused(f"it changes `{parameter.name}`, which requires a gradient")
