@@ -34,6 +34,8 @@ from .convert import (
 )
 from .gates import gated
 from .methods import inlined
+from .numbers import dtype_for
+from .picked import picks, with_picks
 from .renaming import renamed
 from .stores import Stores, in_place_call
 
@@ -243,6 +245,9 @@ class ArmMaker:
     ) -> None:
         """``name = value``: a value of the arm, or a name that only the arm has."""
         fact = self.ctx.fact(value)
+        if picks(value, self.ctx):
+            wide = dtype_for(self.ctx, line, name).endswith("float64")
+            value = with_picks(value, self.ctx, wide=wide)
         new = self._value(value)
         if name not in self.outer:
             self.arm.prelude.append(

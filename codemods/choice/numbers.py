@@ -32,7 +32,10 @@ def dtype_for(
         if fact.dtype in _WHOLE:
             dtypes.add(f"{ctx.torch}.float32")
         elif fact.shape == () or fact.shape is None:
-            dtypes.add(_dtype_of(ctx, other, node, test))
+            known = _dtype_of(ctx, other, test if test is not None else node, node, name)
+            # Tensors of several shapes, as a model's parameters: of none, the run would tell.
+            several = known == "?" and fact.shape is None
+            dtypes.add(f"{ctx.torch}.float64" if several else known)
         else:
             dtypes.add(f"{ctx.torch}.float64")
     if len(dtypes) != 1 or "?" in dtypes:
@@ -41,15 +44,18 @@ def dtype_for(
 
 
 def _dtype_of(
-    ctx: Context, other: cst.BaseExpression, node: cst.CSTNode, test: cst.CSTNode | None
+    ctx: Context, other: cst.BaseExpression, around: cst.CSTNode, node: cst.CSTNode, name: str
 ) -> str:
-    """The dtype of a tensor without dimensions, by a name that is bound before the choice."""
+    """The dtype of a tensor without dimensions, by a name that is bound before the choice.
+
+    ``name`` gets the number: what it holds before may be none.
+    """
     assert ctx.function is not None
     bound = definitely_bound_before(ctx.function, ctx.original(node))
     if isinstance(other, cst.Name) and other.value in bound:
         return f"{other.value}.dtype"
-    for inner in walk(test if test is not None else node):
-        if isinstance(inner, cst.Name) and inner.value in bound:
+    for inner in walk(around):
+        if isinstance(inner, cst.Name) and inner.value in bound - {name}:
             fact = ctx.kind_of(inner)
             if fact is not None and fact.is_tensor and fact.dtype not in _WHOLE:
                 return f"{inner.value}.dtype"

@@ -6,6 +6,8 @@ equal values come out the same.  ``min`` and ``max`` of tensors alone are Dynamo
 
 from __future__ import annotations
 
+from typing import cast
+
 import libcst as cst
 
 from gbfix.analysis.tree import code, walk
@@ -15,8 +17,11 @@ from .context import Context
 _FIRST = {"0": True, "-2": True, "1": False, "-1": False}
 
 
-def picked(node: cst.CSTNode, ctx: Context) -> cst.BaseExpression | None:
-    """The expression as a tensor of the one that Python picks; None where it picks none."""
+def picked(node: cst.CSTNode, ctx: Context, *, wide: bool = False) -> cst.BaseExpression | None:
+    """The expression as a tensor of the one that Python picks; None where it picks none.
+
+    ``wide`` keeps all digits of a number, in float64: its users round no more than a number's.
+    """
     match node:
         case cst.Subscript(value=cst.Call() as call, slice=[element]):
             where = code(element.slice).strip()
@@ -32,13 +37,49 @@ def picked(node: cst.CSTNode, ctx: Context) -> cst.BaseExpression | None:
                 if pair is None:
                     continue
                 one, other = pair
+                if wide and _point(one, ctx):
+                    one = cst.parse_expression(f"{_tight(one)}.double()")
+                elif wide and _point(other, ctx):
+                    other = cst.parse_expression(f"{_tight(other)}.double()")
                 if _point(one, ctx) and ctx.is_number(other):
                     # Python keeps the first where neither comes before the other, as clamp does.
                     keyword = "max" if kind == "min" else "min"
                     return cst.parse_expression(f"{_tight(one)}.clamp({keyword}={code(other)})")
                 if ctx.is_number(one) and _point(other, ctx):
+                    if _of_whole_numbers(other, ctx):  # never NaN
+                        keyword = "max" if kind == "min" else "min"
+                        return cst.parse_expression(f"{_tight(other)}.clamp({keyword}={code(one)})")
                     return _where(f"{_side(other)} {sign} {_side(one)}", other, one, ctx)
     return None
+
+
+def with_picks(node: cst.BaseExpression, ctx: Context, *, wide: bool) -> cst.BaseExpression:
+    """The expression with all that is picked so in it as tensors."""
+    if not picks(node, ctx):
+        return node
+
+    class Picks(cst.CSTTransformer):
+        def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+            return picked(updated_node, ctx, wide=wide) or updated_node
+
+        def leave_Subscript(
+            self, original_node: cst.Subscript, updated_node: cst.Subscript
+        ) -> cst.BaseExpression:
+            return picked(updated_node, ctx, wide=wide) or updated_node
+
+    return cast(cst.BaseExpression, node.visit(Picks()))
+
+
+def _of_whole_numbers(node: cst.BaseExpression, ctx: Context) -> bool:
+    """Whether a sum or a quotient of counts: no call, and all tensors in it hold whole numbers."""
+    leaves = cst.Name | cst.Attribute
+    made = [part for part in walk(node) if isinstance(part, cst.Call)]
+    if any(not code(part).endswith(".double()") or part is not node for part in made):
+        return False
+    facts = [ctx.fact(part) for part in walk(node) if isinstance(part, leaves)]
+    dtypes = [fact.dtype or "" for fact in facts if fact is not None and fact.is_tensor]
+    whole = ("torch.int", "torch.uint", "torch.bool")
+    return bool(dtypes) and all(dtype.startswith(whole) for dtype in dtypes)
 
 
 def picks(node: cst.CSTNode, ctx: Context) -> bool:

@@ -16,6 +16,10 @@ from .tests import Test, invert
 _CONTAINERS = ("list", "tuple", "dict")
 
 
+#: Floats of which every dtype holds all digits.
+_EXACT = (0.0, 0.5, 1.0, 2.0)
+
+
 class Selects:
     """Builds ``torch.where`` for two values, whatever they are made of."""
 
@@ -54,7 +58,7 @@ class Selects:
         numbers = [kind in ("int", "float", "bool") for kind in kinds]
         # What is a number in one round and a tensor in the next has no kind.
         unsure = any(numbers) and "" in kinds and "float" in kinds and self.dtype
-        if all(numbers) or unsure:
+        if all(numbers) or unsure or self._rounds_a_number(true, false, facts):
             return self._numbers(test, true, false, kinds)
         dtypes = {fact.dtype for fact in facts if fact is not None and fact.is_tensor}
         if len(dtypes - {None}) > 1:
@@ -102,6 +106,19 @@ class Selects:
                     f"`{name}` was a number in every call; a tensor could change the dtype or the"
                     " shape of one branch."
                 )
+
+    def _rounds_a_number(
+        self, true: cst.BaseExpression, false: cst.BaseExpression, facts: Sequence[Fact | None]
+    ) -> bool:
+        """Whether a number beside a tensor of float32 would lose digits that its users can tell."""
+        if not self.dtype.endswith("float64"):
+            return False
+        kinds = [fact.kind if fact is not None else "" for fact in facts]
+        tensor = next((fact for fact in facts if fact is not None and fact.is_tensor), None)
+        if sorted(kinds) != ["float", "tensor"] or tensor is None or tensor.shape != ():
+            return False
+        number = (true, false)[kinds.index("float")]
+        return not (isinstance(number, cst.Float) and number.evaluated_value in _EXACT)
 
     def _numbers(
         self,
