@@ -7,6 +7,7 @@ class Average:
         self.updates = torch.tensor(0)
         self.values = [value.clone() for value in values]
 
+    @torch.no_grad()
     def update(self, values):
         decay = self.decay
         if self.updates >= 0:
