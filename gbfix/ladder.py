@@ -39,6 +39,8 @@ class Baseline:
     stable_output: bool
     ended_by_itself: bool
     unstable: Mapping[str, Names]
+    #: Those of ``unstable`` that hold times, of which no two runs could be alike.
+    times: Names = frozenset()
     raising: frozenset[tuple[str, int]] = frozenset()
     refused: frozenset[str] = frozenset()
     #: What the unpatched program, compiled with its graph breaks, does differently from eager (a
@@ -264,7 +266,8 @@ def _eager_rungs(candidate: Outcome, baseline: Baseline, assumes: Sequence[str])
             sums[_rung_of(finding)].add(finding, Weight.CAVEAT)
         for finding in forgiven.left:
             if finding.name in unstable:
-                sums["outputs"].say_caveat(_NOT_COMPARED)
+                if finding.name not in baseline.times:
+                    sums["outputs"].say_caveat(_NOT_COMPARED)
                 continue
             sums[_rung_of(finding)].add(finding, _weight(finding, event.key, baseline, True))
     count = sum(event.perturbed for event in events)

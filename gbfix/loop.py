@@ -27,10 +27,12 @@ from gbfix import (
     usage,
     wording,
 )
+from gbfix.analysis.clocks import time_attributes
 from gbfix.bench import Bench
 from gbfix.clock import Clock
 from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
+from gbfix.evidence import Finding, Part
 from gbfix.patch import unified_diff
 from gbfix.runner import Runner, WorkerError
 from gbfix.schema import (
@@ -560,14 +562,25 @@ class Loop:
         if self._accepted or event.key in unstable:
             return
         unstable[event.key] = ladder.unstable_names(event.what)
-        names = list(dict.fromkeys(wording.subject(finding) for finding in event.what))
+        times = time_attributes(self._texts())
+        held = [finding for finding in event.what if _is_of(finding, times)]
+        base = self._trials.baseline
+        base = dataclasses.replace(base, times=base.times | ladder.unstable_names(held))
+        self._trials.baseline = base
+        others = [finding for finding in event.what if finding not in held]
+        names = list(dict.fromkeys(wording.subject(finding) for finding in others or held))
         region = self._recorded.regions.get(event.key)
+        short = f"{event.key.rpartition('::')[2]}: two runs of the unchanged program differ in "
+        why = "which holds times: these are not compared"
+        if others:
+            why = (
+                "these could not be compared, so fixes here are unsafe "
+                "(seed what is random, or leave times out)"
+            )
         self._report.errors.append(
             ErrorReport(
                 "nondeterministic",
-                f"{event.key.rpartition('::')[2]}: two runs of the unchanged program differ in "
-                f"{', '.join(names[:3])}; these could not be compared, so fixes here are unsafe "
-                "(seed what is random, or leave times out)",
+                f"{short}{', '.join(names[:3])}{'; ' if others else ', '}{why}",
                 region.path if region else "",
                 region.line if region else 0,
                 fatal=False,
@@ -787,6 +800,12 @@ class _Selection:
             for item in installed
             if item.name not in self._ignored and (not self._names or item.name in self._names)
         ]
+
+
+def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
+    """Whether what differs is state, in an attribute of one of these names."""
+    parts = finding.place.split(".")
+    return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
 
 
 def _safety(rewrite: Rewrite, verdict: Verdict) -> Safety:
