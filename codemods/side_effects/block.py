@@ -94,7 +94,10 @@ class Taker:
         self.stored: set[str] = set()
         self.taken = {*activity(self.function.body).reads, *self.locals, "owner"}
 
-    def take(self) -> Taken:
+    def take(self, *, repeats: bool = False) -> Taken:
+        """``repeats``: what the block computes is computed where it stood, too."""
+        if repeats:
+            self.copies |= dict(zip(self.run, self.run, strict=True))
         self.absorb()
         what = activity(self.run)
         self.check(what)

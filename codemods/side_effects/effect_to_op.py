@@ -301,14 +301,16 @@ def define_block(
     before: cst.BaseStatement | None = None,
     members: Sequence[cst.CSTNode] = (),
     harmless: Sequence[cst.CSTNode] = (),
+    repeats: bool = False,
 ) -> Operator:
     """Define the operator of a block in the edit, and call it in the block's place (or before a
-    statement, out of whose ``members`` the block was made).
+    statement, out of whose ``members`` the block was made; ``repeats``: some of them stay there).
     """
     for part in site.ancestors(before or run[0]):
         if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
             raise NoBlock("it is what is done where autograd shows")
-    taken = Taker(site, run, at=before, members=members, harmless=harmless).take()
+    taker = Taker(site, run, at=before, members=members, harmless=harmless)
+    taken = taker.take(repeats=repeats)
     torch = torch_alias(site, edit)
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []

@@ -11,6 +11,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
+from gbfix.analysis.purity import effects_of
 from gbfix.analysis.tree import code, statements_of
 from gbfix.codemod import (
     Advice,
@@ -75,8 +76,9 @@ class PeelEffect(Codemod):
     *Fix safety.*  That of the lowering.  The operator decides as Python did, on the same values,
     and its effects keep their place among the others.
 
-    *Refuses.*  Effects that read what the branch has changed before them, effects behind something
-    that may leave the branch, and whatever the codemods named above refuse.
+    *Refuses.*  Effects that read what the branch has changed in place before them (what it has
+    computed, the operator computes, too), effects behind something that may leave the branch, and
+    whatever the codemods named above refuse.
     """
 
     name = "peel-effect"
@@ -117,6 +119,39 @@ def f(x, n):
             facts=_FACTS,
             title="a warning and a repair",
         ),
+        Example(
+            _source(
+                f"if {_BAD}:\n        x = torch.nan_to_num(x)\n"
+                '        logger.warning("%d: now %s", n, x.sum().item())'
+            ),
+            """
+import logging
+
+import torch
+
+logger = logging.getLogger(__name__)
+
+
+@torch.library.custom_op("example::log_f", mutates_args=())
+def log_f(x: torch.Tensor, n: torch.types.Number) -> None:
+    if torch.isnan(x).any():
+        x = torch.nan_to_num(x)
+        logger.warning("%d: now %s", n, x.sum().item())
+
+
+log_f.register_fake(lambda x, n: None)
+log_f.register_effect(torch.library.EffectType.ORDERED)
+
+
+def f(x, n):
+    log_f(x, n)
+    x = torch.where(torch.isnan(x).any(), torch.nan_to_num(x), x)
+    return x * 2
+""",
+            at=_BAD,
+            facts=_FACTS,
+            title="what is told was computed in the branch",
+        ),
     )
     near_misses = tuple(
         NearMiss(_source(body), at=_BAD, why=why, facts=_FACTS)
@@ -124,8 +159,12 @@ def f(x, n):
             (f"if {_BAD}: print(1)", "nothing but effects"),
             (f"if {_BAD}:\n        x = torch.nan_to_num(x)", "no effect"),
             (
-                f"if {_BAD}:\n        x = torch.nan_to_num(x)\n        print(x)",
-                "shows what was changed",
+                f"if {_BAD}:\n        x.nan_to_num_()\n        print(n, x.sum().item())",
+                "shows what was changed in place",
+            ),
+            (
+                f"if {_BAD}:\n        x = x + torch.rand(3)\n        print(n, x.sum().item())",
+                "a second draw would be another one",
             ),
             (
                 f"if {_BAD}:\n        if n: return x\n        print(n)\n        x = x + 1",
@@ -144,10 +183,12 @@ def f(x, n):
         peeled = _peel(site, head)
         if peeled is None:
             return
-        chain, rest, members = peeled
+        chain, rest, members, repeats = peeled
         edit = site.edit()
         try:
-            operator = define_block(site, edit, [chain], before=head, members=members)
+            operator = define_block(
+                site, edit, [chain], before=head, members=members, repeats=repeats
+            )
             edit.replace(head, rest)
             done = rewritten(site, edit, [operator], 50)
         except (NoBlock, Unfit):
@@ -175,11 +216,12 @@ def lowerings() -> tuple[Codemod, ...]:
     )
 
 
-def _peel(site: Site, head: cst.If) -> tuple[cst.If, cst.If, list[cst.CSTNode]] | None:
-    """A chain of the effects alone, the chain without them, and what the first is made of; None
-    where they cannot be told apart.
+def _peel(site: Site, head: cst.If) -> tuple[cst.If, cst.If, list[cst.CSTNode], bool] | None:
+    """A chain of the effects alone, the chain without them, what the first is made of, and whether
+    it repeats what the second computes; None where they cannot be told apart.
     """
     gone: set[cst.CSTNode] = set()
+    repeated: set[cst.CSTNode] = set()
     members: list[cst.CSTNode] = []
     for branch in branches_of(head):
         if not isinstance(branch.body, cst.IndentedBlock):
@@ -193,18 +235,40 @@ def _peel(site: Site, head: cst.If) -> tuple[cst.If, cst.If, list[cst.CSTNode]] 
                 continue
             changed = activity(*before)
             reads = activity(line).reads
-            if reads & (changed.bound | changed.mutates) or changed.mutates_unknown:
-                return None
             if before and exits(*before).any:
                 return None
+            if reads & (changed.bound | changed.mutates) or changed.mutates_unknown:
+                # What is shown was computed in the branch: the operator computes it, too.
+                if not all(_only_computes(site, item, head) for item in before):
+                    return None
+                repeated.update(before)
+                members += before
             gone.add(line)
             members.append(line)
     if not gone or all(line in gone for branch in branches_of(head) for line in _lines(branch)):
         return None
     rest = head.visit(_Drop(gone))
-    others = {line for branch in branches_of(head) for line in _lines(branch)} - gone
+    others = {line for branch in branches_of(head) for line in _lines(branch)} - gone - repeated
     assert isinstance(rest, cst.If)
-    return _without(head, others).with_changes(leading_lines=()), rest, members
+    chain = _without(head, others).with_changes(leading_lines=())
+    return chain, rest, members, bool(repeated)
+
+
+def _only_computes(site: Site, line: cst.CSTNode, head: cst.If) -> bool:
+    """Whether a line gives names to what it computes, of which a second time shows nothing."""
+    held = site.locals_before(head)
+
+    def known(node: cst.BaseExpression) -> Fact | None:
+        fact = site.fact(node)
+        return held.get(node.value) if fact is None and isinstance(node, cst.Name) else fact
+
+    match line:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]
+        ):
+            does = effects_of(value, known)
+            return does.pure and not does.modules
+    return False
 
 
 def _is_effect(site: Site, line: cst.BaseStatement) -> bool:
