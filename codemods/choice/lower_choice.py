@@ -106,9 +106,11 @@ def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False)
         kept: set[cst.CSTNode] = {
             it for it in walk(ctx.function) if isinstance(it, cst.BaseStatement)
         }
-        edit.replace(gone[0], *laid_out(put, site.module, depth, kept))
-        for statement in gone[1:]:
-            edit.remove(statement)
+        lines = laid_out(put, site.module, depth, kept)
+        if lines:
+            edit.replace(gone[0], *lines)
+        for statement in gone[1 if lines else 0 :]:
+            edit.remove(statement)  # both branches did the same
     else:
         statement = site.statement
         (made,) = converter.block([statement])
