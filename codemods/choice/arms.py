@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 class ArmMaker:
     """Makes the prelude and the values of an arm.
 
-    ``outer`` are names whose values outside count: they are read later, or stand in the other arm.
+    ``outer`` are names whose values outside count: they are read later (``live``), may be bound
+    before, or stand in the other arm.
     """
 
     def __init__(
@@ -55,11 +56,13 @@ class ArmMaker:
         statements: Sequence[cst.BaseStatement],
         outer: set[str],
         holds: bool,
+        live: set[str],
     ) -> None:
         self.converter = converter
         self.ctx = converter.ctx
         self.statements = list(statements)
         self.outer = outer
+        self.live = live
         self.suffix = "then" if holds else "else"
         self.arm = Arm()
 
@@ -395,7 +398,9 @@ class ArmMaker:
                 continue
             mine = self.ctx.fresh(f"{name}_{self.suffix}")
             names[name] = mine
-            if name in activity(statement).reads or not _always_binds([statement], name):
+            wanted = name in self.live | _all_names(rest)
+            reads = name in activity(statement).reads
+            if reads or (wanted and not _always_binds([statement], name)):
                 self.arm.prelude.append(_assign(mine, cst.Name(name)))
         for name, mine in names.items():
             self._bind(name, mine)
@@ -435,7 +440,9 @@ class ArmMaker:
         """Statements inside a block: names are bound at once, stores keep to the path."""
         result: list[cst.BaseStatement] = []
         for statement in statements:
-            maker = ArmMaker(self.converter, [statement], set(self.outer), self.suffix == "then")
+            maker = ArmMaker(
+                self.converter, [statement], set(self.outer), self.suffix == "then", self.live
+            )
             maker.arm.renames = dict(self.arm.renames)
             maker.arm.local = set(self.arm.local)
             if isinstance(statement, cst.SimpleStatementLine) or (

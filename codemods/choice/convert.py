@@ -426,8 +426,8 @@ class Converter:
             live |= self._carried(origin)
         # What an arm binds must not change what other values read under that name.
         kept = live | maybe_bound_before(function, origin)
-        yes = self._arm(body, orelse, kept, test, True)
-        no = self._arm(orelse, body, kept, test, False)
+        yes = self._arm(body, orelse, live, kept, test, True)
+        no = self._arm(orelse, body, live, kept, test, False)
         whole.prelude += [*yes.prelude, *no.prelude]
         whole.comments = [*yes.comments, *no.comments]
         self._meet(whole, yes, no, test, origin, live)
@@ -489,6 +489,7 @@ class Converter:
         statements: list[cst.BaseStatement],
         others: Block,
         live: set[str],
+        kept: set[str],
         test: Test,
         holds: bool,
     ) -> Arm:
@@ -496,7 +497,7 @@ class Converter:
 
         self.path.append((test, holds))
         try:
-            return ArmMaker(self, statements, live | _all_names(others), holds).made()
+            return ArmMaker(self, statements, kept | _all_names(others), holds, live).made()
         finally:
             self.path.pop()
 
