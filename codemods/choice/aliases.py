@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import Activity, activity
-from gbfix.analysis.aliasing import changed_in_place
+from gbfix.analysis.aliasing import changed_in_place, handed_to_modules
 from gbfix.analysis.tree import code, walk
 
 from .context import Context, Declined
@@ -63,20 +63,26 @@ def is_fresh(ctx: Context, name: str) -> bool:
         for node in walk(function.body)
         if isinstance(node, cst.Assign) and any(code(it.target) == name for it in node.targets)
     ]
-    return bool(made) and all(map(_makes_new, made))
+    return bool(made) and all(_makes_new(ctx, value) for value in made)
 
 
-def _makes_new(value: cst.BaseExpression) -> bool:
+def _makes_new(ctx: Context, value: cst.BaseExpression) -> bool:
+    """Whether nobody else holds the value: arithmetic, or what torch makes, not in place."""
     arithmetic = cst.BinaryOperation | cst.Comparison | cst.UnaryOperation
-    return isinstance(value, arithmetic | cst.BaseNumber) or (
-        isinstance(value, cst.Call)
-        and isinstance(value.func, cst.Attribute)
-        and value.func.attr.value in _FRESH
-    )
+    if isinstance(value, arithmetic | cst.BaseNumber):
+        return True
+    match value:
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
+            of_torch = ctx.resolve(value.func).startswith("torch.") or ctx.is_tensor(owner)
+            texts = {code(arg.value) for arg in args} | {
+                arg.keyword.value for arg in args if arg.keyword is not None
+            }
+            return name in _FRESH and of_torch and not texts & {"True", "inplace", "out"}
+    return False
 
 
-def _sharing(ctx: Context, node: cst.CSTNode, name: str, others: frozenset[str]) -> set[str]:
-    """Those of the other names whose tensors have the memory of the name's, as the run saw it."""
+def _sharing(ctx: Context, node: cst.CSTNode, name: str) -> set[str]:
+    """Names whose tensors have the memory of the name's, as the run saw it."""
     try:
         facts = ctx.site.locals_before(ctx.original(node))
     except KeyError:
@@ -84,7 +90,7 @@ def _sharing(ctx: Context, node: cst.CSTNode, name: str, others: frozenset[str])
     mine = facts.get(name)
     if mine is None or not mine.storage:
         return set()
-    return {it for it in others if (fact := facts.get(it)) and fact.storage == mine.storage}
+    return {it for it, fact in facts.items() if fact.storage == mine.storage}
 
 
 def in_place(node: cst.CSTNode) -> bool:
@@ -108,16 +114,20 @@ def check_alias(
         return
     nodes = _after(ctx, node)
     later = activity(nodes)
+
+    def new(value: cst.BaseExpression) -> bool:
+        return _makes_new(ctx, value)
+
     for value in handed:
         text = code(value)
         root = text.partition(".")[0]
         unread = text == name or text not in later.reads
         if unread and isinstance(value, cst.Name) and is_fresh(ctx, text):
             continue
-        held = {name, root} | _sharing(ctx, node, root, later.mutates)
-        changed = (
-            set(changed_in_place(nodes, held, _makes_new, ctx.function)) if later.mutates else set()
-        )
+        held = {name, root} | _sharing(ctx, node, root)
+        changed = {*changed_in_place(nodes, held, new, ctx.function)}
+        if "inplace=True" in ctx.site.source:
+            changed |= held & handed_to_modules(nodes)
         if root == "self" and changed == {"self"} and name not in later.mutates:
             changed = {it for it in later.attribute_writes if it == text}
         if changed - _numbers(ctx, changed, later):

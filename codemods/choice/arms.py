@@ -249,8 +249,7 @@ class ArmMaker:
         """``name = value``: a value of the arm, or a name that only the arm has."""
         fact = self.ctx.fact(value)
         if picks(value, self.ctx):
-            wide = dtype_for(self.ctx, line, name).endswith("float64")
-            value = with_picks(value, self.ctx, wide=wide)
+            value = with_picks(value, self.ctx, dtype_for(self.ctx, line, name))
         new = self._value(value)
         if name not in self.outer:
             self.arm.prelude.append(

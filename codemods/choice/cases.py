@@ -37,24 +37,24 @@ EXAMPLES = (
         """
         import torch
 
-        def f(x, y, a: float):
-            if any((sorted((x.sum(), y.sum()))[0] > 0, max(x.max(), a) > 2)):
+        def f(x, y):
+            if any((sorted((x.sum(), y.sum()))[0] > 0, max(x.max(), 2) > 3)):
                 x = x - y
             return x
         """,
         """
         import torch
 
-        def f(x, y, a: float):
+        def f(x, y):
             x = torch.where(
-                (torch.where(y.sum() < x.sum(), y.sum(), x.sum()) > 0) | (x.max().clamp(min=a) > 2),
+                (torch.where(y.sum() < x.sum(), y.sum(), x.sum()) > 0) | (x.max().clamp(min=2) > 3),
                 x - y,
                 x,
             )
             return x
         """,
         at="sorted((x.sum(), y.sum()))",
-        facts={"x": tensor(3), "y": tensor(3), "a": scalar(0.5)},
+        facts={"x": tensor(3), "y": tensor(3)},
         title="what Python picks of several numbers",
     ),
     Example(
@@ -463,7 +463,7 @@ EXAMPLES = (
     ),
 )
 
-NEAR_MISSES = (
+_NEAR_MISSES = (
     NearMiss(
         """
         import torch
@@ -663,3 +663,33 @@ NEAR_MISSES = (
         facts={"x": tensor(3)},
     ),
 )
+
+
+def _exit(test: str, why: str) -> NearMiss:
+    return NearMiss(
+        f"""
+        import torch
+
+        def f(self, x, y, n: int, rows):
+            if x.sum() > 0:
+                x = x + y
+                if {test}:
+                    return x
+                x = x * 2
+            return x - y
+        """,
+        at="x.sum() > 0",
+        why=why,
+        facts={"x": tensor(3), "y": tensor(3), "n": scalar(3, constant=False)},
+    )
+
+
+_EXITS = (
+    _exit("5 / n > 1", "a division fails where the branch is not taken"),
+    _exit("rows[0] > n", "there may be no row where the branch is not taken"),
+    _exit("rows.flag", "what has no such attribute fails where the branch is not taken"),
+    _exit("n in rows", "what has no items fails where the branch is not taken"),
+    _exit("self.ready()", "what is asked may do more than answer"),
+    _exit("rows > 1", "what is no number has no order"),
+)
+NEAR_MISSES: tuple[NearMiss, ...] = (*_NEAR_MISSES, *_EXITS)

@@ -171,6 +171,13 @@ class Converter:
             return [line]
         if len(line.body) != 1:
             raise Declined("several statements share a line with a choice")
+        match line.body:
+            case [
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(name))], value=cst.IfExp() as value
+                )
+            ] if self.chosen(value):
+                check_alias(self.ctx, line, name, (value.body, value.orelse))
         maker = Expressions(self.ctx, self.chosen, self._gradients(line))
         maker.hoisting = True
         maker.dtype = dtype_for(self.ctx, line)

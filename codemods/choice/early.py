@@ -12,7 +12,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk, words
 
 from .context import Context, Declined
 
@@ -42,42 +42,60 @@ def check_early(test: cst.BaseExpression, around: cst.If, ctx: Context) -> None:
 
     ``around`` is the choice, with all that may run before the test does.
     """
-    names, attributes = set(), False
-    for part in walk(test):
-        if isinstance(part, cst.Call):
-            called = ctx.resolve(part.func)
-            if called.removeprefix("builtins.") not in ("isinstance", "len", "bool"):
-                raise Declined("a branch is left where Python has a say in it")
-        if isinstance(part, cst.NamedExpr | cst.Lambda | cst.BaseComp | cst.Await):
-            raise Declined("a branch is left where Python has a say in it")
-        if isinstance(part, cst.Name):
-            names.add(part.value)
-        attributes |= isinstance(part, cst.Attribute)
+    if not _is_total(test, ctx):
+        raise Declined("a branch is left where Python has a say in it")
+    names = {part.value for part in walk(test) if isinstance(part, cst.Name)}
+    attributes = any(isinstance(part, cst.Attribute) for part in walk(test))
     done = activity(around)
     if names & (done.writes | done.mutates | done.deletes):
         raise Declined("a branch changes what Python is asked when it is left")
-    for side in _ordered(test):
-        # What is no number, say None, has no order: it may be asked behind another test alone.
-        if not ctx.is_number(side):
-            raise Declined("a branch is left where Python has a say in it")
     if attributes and (done.attribute_writes or _calls_self(around, ctx)):
         raise Declined("a branch may change what Python is asked when it is left")
 
 
-def _ordered(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Names and attributes that the test compares by their order, or computes with."""
-    found: list[cst.BaseExpression] = []
-    orders = cst.LessThan | cst.LessThanEqual | cst.GreaterThan | cst.GreaterThanEqual
-    for part in walk(test):
-        sides: list[cst.BaseExpression] = []
-        match part:
-            case cst.Comparison(left=left, comparisons=targets):
-                if any(isinstance(target.operator, orders) for target in targets):
-                    sides = [left, *(target.comparator for target in targets)]
-            case cst.BinaryOperation(left=left, right=right):
-                sides = [left, right]
-        found += [side for side in sides if isinstance(side, cst.Name | cst.Attribute)]
-    return found
+def _is_total(node: cst.BaseExpression, ctx: Context) -> bool:
+    """Whether asking can neither fail nor do anything, whoever asks when."""
+    match node:
+        case cst.Name() | cst.BaseNumber() | cst.SimpleString():
+            return True
+        case cst.Attribute(value=cst.Name("self")):
+            return True
+        case cst.Attribute(value=cst.Name() as owner, attr=cst.Name(name)):
+            return name in _OF_TENSORS and ctx.is_tensor(owner)
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape")) as shape):
+            return _is_total(shape, ctx) and code(node.slice[0]).lstrip("-").isdigit()
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return _is_total(inner, ctx)
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _is_size(inner, ctx)
+        case cst.BooleanOperation(left=left, right=right):
+            return _is_total(left, ctx) and _is_total(right, ctx)
+        case cst.BinaryOperation(operator=cst.Add() | cst.Subtract() | cst.Multiply()):
+            return _is_size(node.left, ctx) and _is_size(node.right, ctx)
+        case cst.Comparison(left=left, comparisons=targets):
+            sides = [left, *(target.comparator for target in targets)]
+            plain = cst.Is | cst.IsNot | cst.Equal | cst.NotEqual
+            if all(isinstance(target.operator, plain) for target in targets):
+                return all(_is_total(side, ctx) for side in sides)
+            if any(isinstance(target.operator, cst.In | cst.NotIn) for target in targets):
+                return False
+            # What is no number, say None, has no order: it may be asked behind another test alone.
+            return all(_is_size(side, ctx) for side in sides)
+        case cst.Call(func=cst.Name("isinstance" | "bool")):
+            return all(_is_total(arg.value, ctx) for arg in node.args)
+        case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=cst.Name() as owner)]):
+            fact = ctx.fact(owner)
+            return fact is not None and fact.kind in ("tensor", "list", "tuple", "dict", "str")
+    return False
+
+
+def _is_size(node: cst.BaseExpression, ctx: Context) -> bool:
+    """Whether the expression is a number, whatever is given."""
+    sized = isinstance(node, cst.Subscript | cst.Call | cst.BinaryOperation | cst.UnaryOperation)
+    return _is_total(node, ctx) and (sized or ctx.is_number(node))
+
+
+_OF_TENSORS = words("shape ndim dtype device is_cuda requires_grad")
 
 
 def _calls_self(node: cst.CSTNode, ctx: Context) -> bool:

@@ -171,6 +171,9 @@ _COUNTED = tuple(
             "x",
             "a bound from above is one from below",
         ),
+        ("int(err.clamp(0, 3).max(out))", "x = x * 2", "x", "the larger of two tensors"),
+        ("int(torch.clamp(y, 1, 3).max())", "x = x * 2", "x", "a function, with other arguments"),
+        ("int(y.clamp(0, 3).nan_to_num(9.0).max())", "x = x * 2", "x", "NaN is more"),
         ("int(y.clamp(0, 3).max())", "x = x * 2", "x, i", "the counter is used afterwards"),
         ("int(y.clamp(0, 3).max())", "names.append(x)", "names", "a list grows"),
     )

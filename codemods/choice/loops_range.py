@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -57,7 +59,7 @@ def rounds_of(loop: cst.For, site: Site, values: Values) -> Rounds | None:
     fact = values.fact(whole)
     if fact is None or not fact.is_tensor or fact.shape not in ((), None):
         return None
-    most = _most(whole)
+    most = _most(whole, values)
     if most is None or not 0 < most <= MANY:
         return None
     exact = fact.dtype in WHOLE
@@ -78,31 +80,31 @@ def _read(node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _most(node: cst.BaseExpression) -> int | None:
-    """A number that the expression never exceeds."""
+def _most(node: cst.BaseExpression, values: Values) -> int | None:
+    """A number that the expression never exceeds, however it is rounded."""
     match node:
         case cst.Comparison():
             return 1
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=args):
+            if not values.is_tensor(inner):
+                return None
             if name in _TRUTHS:
                 return 1
             if name in ("clamp", "clip", "clamp_max"):
                 found = _limit(args, 0 if name == "clamp_max" else 1)
-                return found if found is not None else _most(inner)
-            plain = all(arg.keyword is None and not arg.star for arg in args)
-            if name in _BELOW_ITS_BOUND and plain:
-                return _most(inner)
+                return found if found is not None else _most(inner, values)
+            if name in _BELOW_ITS_BOUND and not args:
+                return _most(inner, values)
     return None
 
 
-def _limit(args: object, position: int) -> int | None:
+def _limit(args: Sequence[cst.Arg], position: int) -> int | None:
     """The upper bound of a ``clamp``, where it is written out."""
-    assert isinstance(args, list | tuple)
     plain = [arg.value for arg in args if arg.keyword is None]
     named = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
     node = named.get("max", plain[position] if len(plain) > position else None)
     number = None if node is None else number_of(node)
-    return int(number // 1) if isinstance(number, int | float) else None
+    return math.ceil(number) if isinstance(number, int | float) else None
 
 
 def _never_nan(node: cst.BaseExpression) -> bool:

@@ -85,7 +85,7 @@ def _users(ctx: Context, node: cst.CSTNode, name: str) -> list[cst.BaseExpressio
                 return _users(ctx, node, bound)
     found: list[cst.BaseExpression] = []
     for place in places:
-        other = _beside(ctx, place)
+        other = beside_number(ctx, place)
         if other is None:
             return []
         found += other
@@ -111,7 +111,8 @@ def _until_bound_anew(ctx: Context, node: cst.CSTNode, name: str) -> set[cst.CST
     return None
 
 
-def _beside(ctx: Context, place: cst.CSTNode) -> list[cst.BaseExpression] | None:
+def beside_number(ctx: Context, place: cst.CSTNode) -> list[cst.BaseExpression] | None:
+    """The tensors with which a number at this place is computed; None where something else is."""
     parent = ctx.site.parent(place)
     match parent:
         case cst.BinaryOperation(left=left, right=right):
@@ -119,9 +120,9 @@ def _beside(ctx: Context, place: cst.CSTNode) -> list[cst.BaseExpression] | None
             if ctx.is_tensor(other):
                 return [other]
             if ctx.is_number(other):
-                return _beside(ctx, parent)
+                return beside_number(ctx, parent)
         case cst.UnaryOperation():
-            return _beside(ctx, parent)
+            return beside_number(ctx, parent)
         case cst.AugAssign(target=target) if ctx.is_tensor(target):
             return [target]
         case cst.Arg():

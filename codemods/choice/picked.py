@@ -13,6 +13,7 @@ import libcst as cst
 from gbfix.analysis.tree import code, walk
 
 from .context import Context
+from .numbers import beside_number
 
 _FIRST = {"0": True, "-2": True, "1": False, "-1": False}
 
@@ -42,44 +43,56 @@ def picked(node: cst.CSTNode, ctx: Context, *, wide: bool = False) -> cst.BaseEx
                 elif wide and _point(other, ctx):
                     other = cst.parse_expression(f"{_tight(other)}.double()")
                 if _point(one, ctx) and ctx.is_number(other):
-                    # Python keeps the first where neither comes before the other, as clamp does.
-                    keyword = "max" if kind == "min" else "min"
-                    return cst.parse_expression(f"{_tight(one)}.clamp({keyword}={code(other)})")
-                if ctx.is_number(one) and _point(other, ctx):
-                    if _of_whole_numbers(other, ctx):  # never NaN
+                    if _is_no_nan(other, ctx):
+                        # Python keeps the first where neither comes first; so does clamp.
                         keyword = "max" if kind == "min" else "min"
-                        return cst.parse_expression(f"{_tight(other)}.clamp({keyword}={code(one)})")
+                        return cst.parse_expression(f"{_tight(one)}.clamp({keyword}={code(other)})")
+                    return _where(f"{_side(one)} {_opposite(sign)} {_side(other)}", other, one, ctx)
+                if ctx.is_number(one) and _point(other, ctx):
                     return _where(f"{_side(other)} {sign} {_side(one)}", other, one, ctx)
     return None
 
 
-def with_picks(node: cst.BaseExpression, ctx: Context, *, wide: bool) -> cst.BaseExpression:
-    """The expression with all that is picked so in it as tensors."""
-    if not picks(node, ctx):
-        return node
+def with_picks(node: cst.BaseExpression, ctx: Context, dtype: str) -> cst.BaseExpression:
+    """The expression with what is picked in it as tensors, where that keeps the number's digits.
+
+    ``dtype`` is the one that a number has to have that is given as the whole of it, "" where its
+    users could tell it from a number.
+    """
+    if picked(node, ctx) is not None:
+        wide = dtype.endswith("float64")
+        return (picked(node, ctx, wide=wide) if dtype else None) or node
 
     class Picks(cst.CSTTransformer):
         def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-            return picked(updated_node, ctx, wide=wide) or updated_node
+            return self.made(original_node) or updated_node
 
         def leave_Subscript(
             self, original_node: cst.Subscript, updated_node: cst.Subscript
         ) -> cst.BaseExpression:
-            return picked(updated_node, ctx, wide=wide) or updated_node
+            return self.made(original_node) or updated_node
+
+        def made(self, inner: cst.BaseExpression) -> cst.BaseExpression | None:
+            if picked(inner, ctx) is None:
+                return None
+            beside = beside_number(ctx, inner)
+            facts = [ctx.fact(it) for it in beside or ()]
+            # Beside a tensor with dimensions, a number of any width leaves the dtype as it is.
+            if not facts or any(fact is None or not fact.shape for fact in facts):
+                return None
+            return picked(inner, ctx, wide=True)
 
     return cast(cst.BaseExpression, node.visit(Picks()))
 
 
-def _of_whole_numbers(node: cst.BaseExpression, ctx: Context) -> bool:
-    """Whether a sum or a quotient of counts: no call, and all tensors in it hold whole numbers."""
-    leaves = cst.Name | cst.Attribute
-    made = [part for part in walk(node) if isinstance(part, cst.Call)]
-    if any(not code(part).endswith(".double()") or part is not node for part in made):
-        return False
-    facts = [ctx.fact(part) for part in walk(node) if isinstance(part, leaves)]
-    dtypes = [fact.dtype or "" for fact in facts if fact is not None and fact.is_tensor]
-    whole = ("torch.int", "torch.uint", "torch.bool")
-    return bool(dtypes) and all(dtype.startswith(whole) for dtype in dtypes)
+def _is_no_nan(node: cst.BaseExpression, ctx: Context) -> bool:
+    fact = ctx.fact(node)
+    written = isinstance(node, cst.Integer | cst.Float)
+    return written or (fact is not None and fact.kind in ("int", "bool"))
+
+
+def _opposite(sign: str) -> str:
+    return ">" if sign == "<" else "<"
 
 
 def picks(node: cst.CSTNode, ctx: Context) -> bool:

@@ -13,6 +13,9 @@ from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
 from ..config.setting import add_setting, entry_of
+from ..control_flow.refusal import Refusal
+from ..control_flow.surroundings import check_later_changes
+from ..control_flow.values import Values
 from .effects_in import acts
 from .fakes import fake_of, read_by_python, written
 from .inputs import Parameter, Refused, local_names, places_written
@@ -133,6 +136,13 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     if not leaves and not changed and not ordered:
         raise Refused("nothing shows what it does")
     detached = frozenset(p.name for p in parameters if _is_detached(piece, p))
+    # What is given back as it came is a copy: nobody may change the one through the other.
+    passed = {result.name for result in piece.results} & {p.name for p in parameters}
+    if passed:
+        try:
+            check_later_changes(site, piece.nodes[-1], Values(site), passed)
+        except Refusal as why:
+            raise Refused(str(why)) from why
     operator = Operator(piece, name_for(piece), torch, fake, ordered, changed, detached)
     write(operator, edit)
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]

@@ -195,6 +195,11 @@ NEAR_MISSES = (
         "what it sets is read",
         "loss.item()",
     ),
+    _near_miss(
+        "self.losses = self.losses + [loss.item()]\n        loss = loss * len(getattr(self, n))",
+        "what it sets may be read by a name that is computed",
+        "loss.item()",
+    ),
     _near_miss("n = BAR.update(loss.item())\n        x = x * n", "its result", "loss.item()"),
     _near_miss("own.append(loss.item())", "a list that the caller holds", "loss.item()"),
     _near_miss("own.sort(key=print(1))", "its order changes", "print(1)"),

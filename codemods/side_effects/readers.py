@@ -41,8 +41,8 @@ def others_mention(sources: Sequence[str], names: frozenset[str], start: frozens
         seen.add(current)
         for function in functions.get(current, ()):
             mentioned = _mentions(function)
-            if mentioned & names:
-                return min(mentioned & names)
+            if mentioned & names or _ANY in mentioned:
+                return min(mentioned & names or names)
             pending |= {name.lstrip(".") for name in mentioned} & functions.keys()
     return ""
 
@@ -66,7 +66,24 @@ def _mentions(function: ast.AST) -> frozenset[str]:
             found.add(node.id)
         elif isinstance(node, ast.Attribute):
             found.add("." + node.attr)
+        if _reads_by_name(node):
+            found.add(_ANY)
     return frozenset(found)
+
+
+#: Stands for any attribute: it is read by a name that the program computes.
+_ANY = ".*"
+
+
+def _reads_by_name(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(), *_]):
+            return False
+        case ast.Call(func=ast.Name(id="getattr" | "vars" | "attrgetter")):
+            return True
+        case ast.Attribute(attr="__dict__" | "attrgetter"):
+            return True
+    return False
 
 
 def others_change(sources: Sequence[str], names: frozenset[str], start: frozenset[str]) -> str:

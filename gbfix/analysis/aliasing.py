@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import walk, words
 
 _DISPLAYS = cst.Dict | cst.List | cst.Set | cst.ListComp | cst.DictComp | cst.SetComp
 _FILLING = frozenset({"append", "extend", "insert", "update", "setdefault", "add"})
@@ -35,8 +35,38 @@ def changed_in_place(
     for node in nodes:
         for part in _parts(node):
             own = _stored_into(part) & containers
-            changed |= (activity(part).mutates - own) & holders
+            changed |= ((activity(part).mutates - own) | _by_position(part)) & holders
     return frozenset(changed)
+
+
+def handed_to_modules(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
+    """Names that are handed to what an object holds, ``self.act(h)``: a layer may work in place."""
+    found: set[str] = set()
+    for call in (part for node in nodes for part in walk(node) if isinstance(part, cst.Call)):
+        match call.func:
+            case cst.Attribute(value=cst.Name("self") | cst.Attribute(value=cst.Name("self"))):
+                found |= _names(*(arg.value for arg in call.args))
+    return frozenset(found)
+
+
+def _by_position(node: cst.CSTNode) -> set[str]:
+    """Names that ``F.relu(h, True)`` changes: the flag that says so has no name."""
+    found: set[str] = set()
+    for part in walk(node):
+        match part:
+            case cst.Call(func=cst.Attribute(attr=cst.Name(name)), args=[first, *others]) if (
+                name in _MAY_WORK_IN_PLACE
+            ):
+                flags = [arg.value for arg in others if arg.keyword is None]
+                if any(isinstance(flag, cst.Name) and flag.value == "True" for flag in flags):
+                    found.add(_root(first.value))
+    return found
+
+
+_MAY_WORK_IN_PLACE = words(
+    """relu relu6 leaky_relu elu selu celu silu mish hardtanh hardswish hardsigmoid threshold rrelu
+    dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"""
+)
 
 
 def _parts(node: cst.CSTNode) -> Iterable[cst.CSTNode]:

@@ -37,6 +37,8 @@ def _makes_new(node: cst.BaseExpression) -> bool:
         ("kept = {}\nkept['a'] = x\nv = kept['a']\nv.add_(1)", {"v"}),
         ("outs = []\nouts += [x]\nfor t in outs:\n    t.zero_()", {"t"}),
         ("if (w := x).sum() > 0:\n    w.zero_()", {"w"}),
+        ("F.relu(x, True)", {"x"}),
+        ("w = x\nF.dropout(w, 0.5, self.training, True)", {"w"}),
         ("while x.add_(1).sum() < 3:\n    pass", {"x"}),
         ("pairs = [(x, i) for i in range(3)]\npairs[0][0].zero_()", {"pairs"}),
     ],
