@@ -205,6 +205,9 @@ def judge(
             candidate, user, baseline, user_breaks, next_breaks,
             fewer_texts=fewer, keeps_out=keeps_out,
         )  # fmt: skip
+        if baseline.times and (fresh or keeps_out):
+            # Where a graph ends is part of what a clock beside it measures.
+            rungs.append(Rung("times", True, caveats=(_TIMES_A_SPLIT,)))
         if fresh and user_traces(user) and not graphs.get(baseline.parts.get(fresh[0], target)):
             rungs.append(Rung("parts", False, "no part of the function becomes a graph"))
     perturbed = max((event.perturbed for event in candidate.of(Compared)), default=0)
@@ -277,6 +280,7 @@ def _eager_rungs(candidate: Outcome, baseline: Baseline, assumes: Sequence[str])
     ]
 
 
+_TIMES_A_SPLIT = "a split changes what the clocks of the region measure: not compared"
 _NOT_COMPARED = "the original is not deterministic here: not compared"
 
 

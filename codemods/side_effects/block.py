@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import Activity, activity, params_of
+from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh
@@ -112,6 +113,13 @@ class Taker:
             if isinstance(part, cst.AssignTarget | cst.AugAssign | cst.AnnAssign)
             and isinstance(part.target, cst.Attribute)
         }
+        calls = [part for line in self.run for part in walk(line) if isinstance(part, cst.Call)]
+        keeps = self.stored or any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in ADDING
+            for call in calls
+        )
+        if keeps and asks_clock("".join(map(code, self.run))):
+            raise NoBlock("it keeps a time: when it asks the clock is what counts")
         for statement in self.run:
             self.visit(statement, frozenset())
         for name in early:

@@ -38,6 +38,15 @@ def time_attributes(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(times - others)
 
 
+def asks_clock(text: str) -> bool:
+    """Whether code reads a clock."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.Call) and _is_clock(node) for node in ast.walk(tree))
+
+
 def _attributes(function: ast.AST) -> Iterator[tuple[str, bool]]:
     """Attributes that a function sets or adds to, and whether what they get is a time."""
     held: set[str] = set()
