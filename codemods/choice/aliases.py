@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import Activity, activity
-from gbfix.analysis.aliasing import changed_in_place, handed_to_modules
+from gbfix.analysis.aliasing import changed_in_place, handed_to_modules, sharing
 from gbfix.analysis.tree import code, walk
 
 from .context import Context, Declined
@@ -87,10 +87,7 @@ def _sharing(ctx: Context, node: cst.CSTNode, name: str) -> set[str]:
         facts = ctx.site.locals_before(ctx.original(node))
     except KeyError:
         return set()
-    mine = facts.get(name)
-    if mine is None or not mine.storage:
-        return set()
-    return {it for it, fact in facts.items() if fact.storage == mine.storage}
+    return sharing(facts, [name])
 
 
 def in_place(node: cst.CSTNode) -> bool:

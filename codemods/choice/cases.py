@@ -671,6 +671,8 @@ def _exit(test: str, why: str) -> NearMiss:
         import torch
 
         def f(self, x, y, n: int, rows):
+            if rows:
+                late = n
             if x.sum() > 0:
                 x = x + y
                 if {test}:
@@ -690,6 +692,7 @@ _EXITS = (
     _exit("rows.flag", "what has no such attribute fails where the branch is not taken"),
     _exit("n in rows", "what has no items fails where the branch is not taken"),
     _exit("self.ready()", "what is asked may do more than answer"),
+    _exit("late", "what is asked may not be bound where the branch is not taken"),
     _exit("rows > 1", "what is no number has no order"),
 )
 NEAR_MISSES: tuple[NearMiss, ...] = (*_NEAR_MISSES, *_EXITS)

@@ -12,7 +12,9 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.liveness import definitely_bound_before
+from gbfix.analysis.torch_names import BOOL_ATTRIBUTES, INT_ATTRIBUTES
+from gbfix.analysis.tree import code, walk
 
 from .context import Context, Declined
 
@@ -47,6 +49,10 @@ def check_early(test: cst.BaseExpression, around: cst.If, ctx: Context) -> None:
     names = {part.value for part in walk(test) if isinstance(part, cst.Name)}
     attributes = any(isinstance(part, cst.Attribute) for part in walk(test))
     done = activity(around)
+    if ctx.function is not None:
+        local = activity(ctx.function.body).bound
+        if names & local - definitely_bound_before(ctx.function, ctx.original(around)):
+            raise Declined("what Python is asked may not be bound before the branch")
     if names & (done.writes | done.mutates | done.deletes):
         raise Declined("a branch changes what Python is asked when it is left")
     if attributes and (done.attribute_writes or _calls_self(around, ctx)):
@@ -58,10 +64,11 @@ def _is_total(node: cst.BaseExpression, ctx: Context) -> bool:
     match node:
         case cst.Name() | cst.BaseNumber() | cst.SimpleString():
             return True
-        case cst.Attribute(value=cst.Name("self")):
-            return True
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            return not _is_defined(name, ctx)
         case cst.Attribute(value=cst.Name() as owner, attr=cst.Name(name)):
-            return name in _OF_TENSORS and ctx.is_tensor(owner)
+            metadata = {"shape", "dtype", "device"} | INT_ATTRIBUTES | BOOL_ATTRIBUTES
+            return name in metadata and ctx.is_tensor(owner)
         case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape")) as shape):
             return _is_total(shape, ctx) and code(node.slice[0]).lstrip("-").isdigit()
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
@@ -95,7 +102,13 @@ def _is_size(node: cst.BaseExpression, ctx: Context) -> bool:
     return _is_total(node, ctx) and (sized or ctx.is_number(node))
 
 
-_OF_TENSORS = words("shape ndim dtype device is_cuda requires_grad")
+def _is_defined(name: str, ctx: Context) -> bool:
+    """Whether the class defines the name: a property runs code when it is asked."""
+    owner = ctx.site.class_of(ctx.scope)
+    return owner is not None and any(
+        isinstance(node, cst.FunctionDef) and node.name.value in (name, "__getattr__")
+        for node in walk(owner)
+    )
 
 
 def _calls_self(node: cst.CSTNode, ctx: Context) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.torch_names import BOOL_REDUCTIONS, PREDICATES
+from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
 
 from ..control_flow.membership import WHOLE
@@ -24,7 +25,8 @@ _BELOW_ITS_BOUND = words(
     """max min amax amin mean median floor trunc round ceil item long int detach cpu clone
     contiguous nan_to_num"""
 )
-_TRUTHS = words("any all isnan isinf isfinite logical_not logical_and logical_or eq ne lt gt le ge")
+_TRUTHS = PREDICATES | BOOL_REDUCTIONS
+_LIMITS = frozenset({"clamp", "clip", "clamp_max"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _most(node: cst.BaseExpression, values: Values) -> int | None:
                 return None
             if name in _TRUTHS:
                 return 1
-            if name in ("clamp", "clip", "clamp_max"):
+            if name in _LIMITS:
                 found = _limit(args, 0 if name == "clamp_max" else 1)
                 return found if found is not None else _most(inner, values)
             if name in _BELOW_ITS_BOUND and not args:
@@ -108,13 +110,12 @@ def _limit(args: Sequence[cst.Arg], position: int) -> int | None:
 
 
 def _never_nan(node: cst.BaseExpression) -> bool:
-    """Whether the text rules NaN out."""
-    for part in walk(node):
-        match part:
-            case cst.Call(func=cst.Attribute(attr=cst.Name("nan_to_num"))):
+    """Whether the text rules NaN out: behind what takes it away comes nothing that makes it."""
+    match node:
+        case cst.Comparison():
+            return True
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))):
+            if name in _TRUTHS or name == "nan_to_num":
                 return True
-    return isinstance(node, cst.Comparison) or (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in _TRUTHS
-    )
+            return name in _BELOW_ITS_BOUND | _LIMITS and _never_nan(inner)
+    return False

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.aliasing import changed_in_place, handed_to_modules
+from gbfix.analysis.aliasing import changed_in_place, handed_to_modules, sharing
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
-from gbfix.schema import Fact
 
 from .refusal import Refusal
 from .sites import surely_without_gradients
 from .uses import is_private
 from .values import Share, Values
-
-#: How a text may change a tensor in place without a name that says so.
-_IN_PLACE = re.compile(r"inplace|F\.\w+\([^()]*\bTrue\b")
 
 
 def is_one_of_several(site: Site, node: cst.CSTNode) -> bool:
@@ -52,16 +45,14 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
     """Refuse where a later change in place would have reached a tensor that is now a copy."""
     nodes = _after(site, node)
     later = activity(nodes)
-    if not later.mutates and not _IN_PLACE.search(site.source):
-        return
     held = names | {name for name in later.mutates if _may_share(name, names, values)}
-    held |= _sharing(site.locals_before(site.statement_of(node)), names)
+    held |= sharing(site.locals_before(site.statement_of(node)), names)
     new = (Share.FRESH, Share.PYTHON)
     changed = changed_in_place(
         nodes, held, lambda it: values.share(it, frozenset()) in new, site.function
     )
     if "inplace=True" in site.source:
-        changed |= names & handed_to_modules(nodes)
+        changed |= held & handed_to_modules(nodes)
     for name in sorted(changed):
         if is_private(site, name, node, values):
             continue  # nobody else holds it: the name just goes on with the copy
@@ -70,12 +61,6 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
         fact = values.outside(name)
         if name in names or fact is None or fact.is_tensor:
             raise Refusal(f"`{name}` is changed in place afterwards, and would be a copy by then")
-
-
-def _sharing(facts: Mapping[str, Fact], names: set[str]) -> set[str]:
-    """Names whose tensors have the memory of one of the others, as the run saw it."""
-    storages = {fact.storage for name, fact in facts.items() if name in names} - {0}
-    return {name for name, fact in facts.items() if fact.storage in storages}
 
 
 def _may_share(name: str, names: set[str], values: Values) -> bool:

@@ -119,8 +119,8 @@ def places_written(nodes: Sequence[cst.CSTNode]) -> frozenset[str] | None:
                     place = receiver
                 elif name in MUTATING_METHODS and name not in ("sort", "copy", "fill"):
                     return None
-        if any(isinstance(part, cst.Arg) and code(part).startswith("out=") for part in (node,)):
-            return None
+            case cst.Arg(keyword=cst.Name("out")):
+                return None
         # What is changed by a chain, ``x.mul_(2).add_(1)``, is what the chain begins with.
         while isinstance(place, cst.Subscript | cst.Call):
             if isinstance(place, cst.Subscript):

@@ -7,12 +7,13 @@ the function itself makes changes that, and no tensor in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.tree import walk, words
+from gbfix.schema import Fact
 
 _DISPLAYS = cst.Dict | cst.List | cst.Set | cst.ListComp | cst.DictComp | cst.SetComp
 _FILLING = frozenset({"append", "extend", "insert", "update", "setdefault", "add"})
@@ -37,6 +38,12 @@ def changed_in_place(
             own = _stored_into(part) & containers
             changed |= ((activity(part).mutates - own) | _by_position(part)) & holders
     return frozenset(changed)
+
+
+def sharing(facts: Mapping[str, Fact], names: Iterable[str]) -> set[str]:
+    """Names whose tensors have the memory of one of ``names``, as the run saw it."""
+    storages = {facts[name].storage for name in names if name in facts} - {0}
+    return {name for name, fact in facts.items() if fact.storage in storages}
 
 
 def handed_to_modules(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:

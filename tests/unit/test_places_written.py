@@ -35,6 +35,7 @@ def test_places(body: str, places: set[str]) -> None:
     [
         "self.a = x",
         "self.n += 1",
+        "torch.add(x, 1, out=self.a)",
         "self.seen.append(x)",
         "row = self.a[0]\nrow.zero_()",
         "for row in self.a:\n    row.zero_()",
