@@ -57,9 +57,12 @@ def update(case: Path, runner: Runner) -> str:
             said.append("text")
     text = (case / "case.toml").read_text()
     new = text
-    if about["codemod"] not in names:
-        new = re.sub(r'^codemod = .*$', f'codemod = "{names[0]}"', new, flags=re.M)
-        said.append(f"{about['codemod']} -> {', '.join(names)}")
+    if about["outcome"] == "advice":
+        new = re.sub(r'^outcome = .*$', 'outcome = "fixed"', new, flags=re.M)
+    if about.get("codemod") not in names:
+        new = re.sub(r'^codemod = .*\n', "", new, flags=re.M)
+        new = re.sub(r'^(code = .*)$', rf'\1\ncodemod = "{names[0]}"', new, flags=re.M)
+        said.append(f"{about.get('codemod', 'advice')} -> {', '.join(names)}")
     unsafe = any(str(patch.safety) == "unsafe" for patch in report.patches)
     new = _flag(new, "unsafe", unsafe, "true")
     new = _flag(new, "whole", not whole, "false")

@@ -14,8 +14,10 @@ class Average:
         self.updates += torch.where(updates_at_least_0, 1, 0)
         decay = torch.where(
             updates_at_least_0,
-            ((1 + self.updates) / (10 + self.updates)).double().clamp(
-                max=self.decay,
+            torch.where(
+                ((1 + self.updates) / (10 + self.updates)).double() < self.decay,
+                ((1 + self.updates) / (10 + self.updates)).double(),
+                self.decay,
             ),
             decay,
         )

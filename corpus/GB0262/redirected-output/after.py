@@ -4,15 +4,19 @@ import io
 import torch
 
 
-def f(x):
+@torch.library.custom_op("before::f_op", mutates_args=())
+def f_op(x: torch.Tensor) -> torch.Tensor:
     with contextlib.redirect_stdout(io.StringIO()):
-        y = f_inside(x)
-    return y
+        y = x * 2
+    return y.clone()
+
+
+f_op.register_fake(lambda x: x.new_empty(x.shape))
 
 
 @torch.compile
-def f_inside(x):
-    y = x * 2
+def f(x):
+    y = f_op(x)
     return y
 
 
