@@ -14,6 +14,8 @@ from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from .bindings import Bindings
+
 TENSOR = Fact("tensor", "torch.Tensor")
 _NUMBERS = ("bool", "int", "float")
 _NO_GRADIENTS = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
@@ -124,8 +126,12 @@ class Context:
         if found is None and isinstance(node, cst.Attribute) and code(node.value) == "self":
             return self._attribute(node.attr.value)
         if found is None and isinstance(node, cst.Name):
-            return self._parameter(node.value)
+            return self._parameter(node.value) or self._bindings.kind(node)
         return found
+
+    @functools.cached_property
+    def _bindings(self) -> Bindings:
+        return Bindings(self.site, self.scope, self.kind_of)
 
     def fact(self, node: cst.BaseExpression) -> Fact | None:
         """What the expression is, as far as that is known or can be inferred."""

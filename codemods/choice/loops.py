@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -13,8 +14,8 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Advice, Codemod, Rewrite, Site
-from gbfix.schema import Safety
+from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
+from gbfix.schema import Fact, Safety
 
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
 from ..control_flow.break_to_cond import is_bounded
@@ -31,6 +32,7 @@ from .context import Context, Declined
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
 from .loops_range import Rounds, rounds_of
+from .loops_returns import Behind, return_behind, values_of
 from .loops_vain import Vain
 from .loops_while import Bound, bound_of
 from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
@@ -75,6 +77,7 @@ class LoopToBound(Codemod):
         "GB0033",
         "GB0059",
         "GB0124",
+        "GB0207",
         "GB7000",
         "data-dependent-guard",
         "data-dependent-specialization",
@@ -141,26 +144,16 @@ def _rewrite(site: Site, loop: cst.For | cst.While, function: cst.FunctionDef) -
     engine = _Engine(site, loop, function, values)
     engine.counted = rounds
     if found.returns:
-        engine.otherwise = _return_behind(site, loop)
+        engine.behind = return_behind(site, loop)
     return engine.rewrite(used)
 
 
-def _return_behind(site: Site, loop: cst.For) -> cst.Return:
-    """The ``return`` behind the loop, whose value can be made before it."""
-    block = site.block_of(loop)
-    place = next((n for n, it in enumerate(block) if it is loop), len(block))
-    match block[place + 1 :]:
-        case [cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression()) as last])]:
-            pass
-        case _:
-            raise Refusal("it returns, and no `return` of a value comes next")
-    does, reads = activity(loop), activity(last).reads
-    made = does.bound & reads
-    if does.mutates & reads:
-        raise Refusal("what is returned behind it is changed in it")
-    if loop.orelse is not None or (made and not isinstance(last.value, cst.Name)):
-        raise Refusal("what is returned behind it is made in it")
-    return last
+def _surely_runs(over: cst.BaseExpression) -> bool:
+    """Whether the text says that there is a round."""
+    match over:
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as count)]):
+            return count.evaluated_value > 0
+    return False
 
 
 class _Engine:
@@ -184,13 +177,14 @@ class _Engine:
         self.vain = Vain(site, values, gradients=self.gradients)
         self.breaks = False
         self.done = ""
-        #: What is returned where no round returns, and the name of what will be returned.
-        self.otherwise: cst.Return | None = None
-        self.found = ""
+        #: What comes behind the loop, where a round may return.
+        self.behind: Behind | None = None
         #: How many rounds data say, where they say it before the first.
         self.counted: Rounds | None = None
         self.frozen: list[str] = []
         self.unbound: set[str] = set()
+        #: Whether nobody can tell that the loop was there.
+        self.idle = False
 
     def name(self, wish: str) -> str:
         name = fresh(wish, self.taken)
@@ -206,6 +200,10 @@ class _Engine:
             raise Refusal("it has too many rounds to unroll")
         stored = self._check(statements)
         self._carry(used, stored)
+        if self.idle:
+            edit = self.site.edit()
+            edit.remove(loop)
+            return edit.rewrite("leave out a loop of which nothing is used", rank=26)
         self.done = self.name("done")
         given = self._given()
         stops = self._ends(statements)
@@ -240,8 +238,7 @@ class _Engine:
             orelse=None,
         )
         edit.replace(self.loop, *first, new, *self._else())
-        if self.otherwise is not None and self.otherwise.value is not None:
-            edit.replace(self.otherwise.value, cst.Name(self.found))
+        self._return(edit)
         if values.torch_missing:
             edit.add_import("torch")
         notes = ["All rounds of the loop are run; those after the end compute in vain."]
@@ -283,29 +280,84 @@ class _Engine:
         return loop.with_changes(target=cst.Name(counter), iter=over), f"{counter} >= {rounds}"
 
     def _given(self) -> list[cst.BaseStatement]:
-        """``found = y[0]``: what is returned where no round returns; rounds put theirs over it."""
-        last = self.otherwise
-        if last is None or last.value is None:
+        """``found = y[0]``: what is returned where no round returns; rounds put theirs over it.
+
+        What is made behind the loop is selected there instead, and rounds make ``found``.
+        """
+        behind = self.behind
+        if behind is None:
             return []
-        self.vain.check(cst.SimpleStatementLine([cst.Expr(last.value)]))
-        fact = self.values.fact(last.value)
-        if isinstance(last.value, cst.Name):
-            fact = fact or self.values.outside(last.value.value)
+        self._check_returned(behind)
+        if not behind.early:
+            lines = [*behind.between, cst.SimpleStatementLine([behind.last])]
+            self.vain.check(*lines)
+            for index, value in enumerate(behind.values):
+                if behind.found and behind.found[index]:
+                    hint = f"found_{value.value}" if isinstance(value, cst.Name) else "found"
+                    behind.found[index] = self.name(hint if len(behind.found) > 1 else "found")
+                    self.unbound.add(behind.found[index])
+            self.frozen += [name for name in behind.found if name]
+            return []
+        (value,) = behind.values
+        self.vain.check(cst.SimpleStatementLine([cst.Expr(value)]))
+        if isinstance(value, cst.Name) and value.value in self.frozen:
+            behind.found = [value.value]  # a round that returns gives it its value
+            return []
+        behind.found = [self.name("found")]
+        self.frozen += behind.found
+        return [cst.parse_statement(f"{behind.found[0]} = {code(value)}")]
+
+    def _check_returned(self, behind: Behind) -> None:
+        """Refuse what rounds return, where that is not like what is returned behind them."""
+        facts = [self._returned(value) for value in behind.values]
         for node in walk(self.loop.body):
-            if isinstance(node, cst.Return):
-                other = self.values.fact(node.value) if node.value is not None else None
+            if not isinstance(node, cst.Return):
+                continue
+            others = values_of(node)
+            if len(others) != len(facts) or isinstance(node.value, cst.Tuple) != isinstance(
+                behind.last.value, cst.Tuple
+            ):
+                raise Refusal("it returns as many values in one place, and others in another")
+            for index, (fact, value) in enumerate(zip(facts, others, strict=True)):
+                if not behind.early and not behind.found[index]:
+                    if code(value) == code(behind.values[index]):
+                        continue
+                    behind.found[index] = "found"
+                other = self._returned(value)
                 if fact is None or other is None or not fact.is_tensor or not other.is_tensor:
                     raise Refusal("it returns what is not known to be a tensor")
                 # Of what did not run, the shape is not known; the ladder forces it to run.
                 unlike = None not in (fact.shape, other.shape) and fact.shape != other.shape
-                if unlike or fact.dtype != other.dtype:
+                if unlike or (fact.dtype and other.dtype and fact.dtype != other.dtype):
                     raise Refusal("it returns tensors of several shapes or dtypes")
-        if isinstance(last.value, cst.Name) and last.value.value in self.frozen:
-            self.found = last.value.value  # a round that returns gives it its value
-            return []
-        self.found = self.name("found")
-        self.frozen.append(self.found)
-        return [cst.parse_statement(f"{self.found} = {code(last.value)}")]
+
+    def _returned(self, value: cst.BaseExpression) -> Fact | None:
+        fact = self.values.fact(value)
+        if fact is None and isinstance(value, cst.Name):
+            fact = self.values.outside(value.value)
+        return fact or self.ctx.fact(value)
+
+    def _return(self, edit: Edit) -> None:
+        """What the ``return`` behind the loop gives now."""
+        behind = self.behind
+        if behind is None:
+            return
+        assert behind.last.value is not None
+        if behind.early:
+            edit.replace(behind.last.value, cst.Name(behind.only))
+            return
+        mask = Mask(self.done)
+        for line in behind.between:
+            edit.replace(line, self._guarded(line, mask))
+        found = [name for name in behind.found if name]
+        if found and not (isinstance(self.loop, cst.For) and _surely_runs(self.loop.iter)):
+            without = f"if {found[0]} is None:\n    return {code(behind.last.value)}\n"
+            edit.insert_before(self.site.statement_of(behind.last), cst.parse_statement(without))
+        texts = [
+            mask.chosen(self.torch, name, code(self._safe(value, mask))) if name else code(value)
+            for name, value in zip(behind.found, behind.values, strict=True)
+        ]
+        edit.replace(behind.last.value, cst.parse_expression(", ".join(texts)))
 
     def _asks(self) -> list[cst.BaseStatement]:
         """The first line of each round, for what the test of a ``while`` asked of data."""
@@ -326,8 +378,8 @@ class _Engine:
         return 1
 
     def _device(self) -> str:
-        if self.found and self.found not in self.unbound:
-            return f", device={self.found}.device"
+        if self.behind is not None and self.behind.only:
+            return f", device={self.behind.only}.device"
         does = activity(self.loop)
         for name in [*self.frozen, *sorted(does.reads - does.bound)]:
             fact = self.values.outside(name)
@@ -401,8 +453,10 @@ class _Engine:
                     f"`{name}` is {kind}, and its value after the loop depends on the data; count"
                     " with a tensor"
                 )
-        if not self.frozen and not stored and self.otherwise is None:
-            raise Refusal("it binds no name that is used again")
+        if not self.frozen and not stored and self.behind is None:
+            if comments_in(self.loop) or self._else_statements():
+                raise Refusal("it binds no name that is used again")
+            self.idle = True
 
     # -- statements --------------------------------------------------------------------------
 
@@ -426,15 +480,50 @@ class _Engine:
                     raise Refusal("Python may end it, too, and it has an `else`")
                 if exits([statement]).returns:
                     raise Refusal("Python may return from it, too")
-                does = {*names_bound([statement])} & {*self.frozen}
-                if mask is not None and (does or writes_rows(statement)):
-                    raise Refusal("Python leaves it after a change, where data may have ended it")
-                done.append(statement)
+                done.append(statement if mask is None else self._left_by_python(statement, mask))
                 continue
             new, mask, rest = self.jump(statement, mask, last=not queue)
             done += new
             queue = [*rest, *queue]
         return done, mask
+
+    def _left_by_python(self, node: cst.If, mask: Mask) -> cst.If:
+        """A test of Python's from which the loop or a round is left, where data may have left it.
+
+        A round that data ended may end here once more; a loop may not, as the next round counts.
+        """
+
+        def inside(body: cst.BaseSuite) -> cst.BaseSuite:
+            old = branch_of(body).statements
+            new = [line for statement in old for line in self._below_python(statement, mask)]
+            if len(new) == len(old) and all(map(operator.is_, new, old)):
+                return body
+            if isinstance(body, cst.IndentedBlock):
+                return body.with_changes(body=new)
+            return cst.IndentedBlock(new)
+
+        match node.orelse:
+            case cst.If() as chained:
+                orelse: cst.If | cst.Else | None = self._left_by_python(chained, mask)
+            case cst.Else(body=body) as last:
+                orelse = last.with_changes(body=inside(body))
+            case _:
+                orelse = None
+        return node.with_changes(body=inside(node.body), orelse=orelse)
+
+    def _below_python(self, statement: cst.BaseStatement, mask: Mask) -> list[cst.BaseStatement]:
+        match statement:
+            case cst.SimpleStatementLine(body=[cst.Break()]):
+                if mask.flag != self.done:
+                    raise Refusal("Python may end it in a round that data has ended")
+                return [statement]
+            case cst.SimpleStatementLine(body=[cst.Continue()]):
+                return [statement]
+        if not _own_jumps([statement]):
+            return self.plain(statement, mask)
+        if not isinstance(statement, cst.If):
+            raise Refusal("a jump stands deeper in it")
+        return [self._left_by_python(statement, mask)]
 
     def _by_data(self, test: cst.BaseExpression) -> bool:
         return is_data_dependent(test, self.values) or decided_by_tensor(test, self.ctx)
@@ -500,9 +589,8 @@ class _Engine:
                 return True, []
             case cst.SimpleStatementLine(body=[cst.Continue()]):
                 return False, []
-            case cst.SimpleStatementLine(body=[cst.Return(value=cst.BaseExpression() as value)]):
-                put = cst.Assign([cst.AssignTarget(cst.Name(self.found))], value)
-                return True, [cst.SimpleStatementLine([put])]
+            case cst.SimpleStatementLine(body=[cst.Return() as last]) if self.behind is not None:
+                return True, self.behind.kept(last)
         raise Refusal("a jump stands deeper in it")
 
     def _condition(self, test: cst.BaseExpression) -> Condition:
@@ -662,7 +750,8 @@ class _Engine:
     ) -> list[cst.BaseStatement]:
         if name not in self.unbound:
             return [like(node, f"{name} = {mask.chosen(self.torch, name, value)}")]
-        if mask.flag != self.done or not mask.rests:
+        returned = self.behind is not None and name in self.behind.found
+        if not returned and (mask.flag != self.done or not mask.rests):
             raise Refusal(f"`{name}` may not be bound before it")
         if value.isidentifier():
             chosen = mask.chosen(self.torch, name, value)

@@ -38,8 +38,8 @@ def _example(title: str, before: str, after: str, at: str, end: str = "x") -> Ex
 
 
 def _whole(first: str, body: str, end: str, last: str = "") -> str:
-    text = _function(body, end, first)
-    return text.replace("    return", f"    {last}\n    return") if last else text
+    above, behind = _function(body, end, first).rsplit("    return", 1)
+    return f"{above}    {last}\n    return{behind}" if last else f"{above}    return{behind}"
 
 
 _FLAG = "done = torch.tensor(False, device={}.device)"
@@ -114,6 +114,45 @@ EXAMPLES = (
         ),
         "step.sum() < 1",
     ),
+    _example(
+        "what is returned behind it comes of its rounds",
+        "if x.sum() < 1:\n    return y, scale\nx = x * 0.5",
+        _whole(
+            "found_x = None\n" + _FLAG.format("x"),
+            "stops = torch.logical_not(done) & (x.sum() < 1)\n"
+            "found_x = y if found_x is None else torch.where(stops, y, found_x)\n"
+            "done = done | stops\nx = torch.where(done, x, x * 0.5)",
+            "torch.where(done, found_x, x), scale",
+            "if found_x is None:\n        return x, scale",
+        ),
+        "x.sum() < 1",
+        "x, scale",
+    ),
+    Example(
+        _whole("", "x = x * 0.5\nif x.sum() < 1:\n    return x", "x * 2", "x = torch.sqrt(x - 1)"),
+        _whole(
+            "found = None\n" + _FLAG.format("x"),
+            "x = torch.where(done, x, x * 0.5)\nstops = torch.logical_not(done) & (x.sum() < 1)\n"
+            "found = x if found is None else torch.where(stops, x, found)\ndone = done | stops",
+            "torch.where(done, found, x * 2)",
+            "x = torch.sqrt(torch.where(done, 1, x - 1))\n"
+            "    if found is None:\n        return x * 2",
+        ),
+        at="x.sum() < 1",
+        facts=_FACTS,
+        title="what is computed behind it counts where no round returned",
+    ),
+    _example(
+        "Python leaves a round that data may have ended",
+        "if x.sum() < 1: break\nif i == 2:\n    y = y + 1\n    continue\nx = x * y",
+        _whole(
+            _FLAG.format("y"),
+            "done = done | (x.sum() < 1)\nif i == 2:\n    y = torch.where(done, y, y + 1)\n"
+            "    continue\nx = torch.where(done, x, x * y)",
+            "x",
+        ),
+        "x.sum() < 1",
+    ),
     Example(
         _over("range(int(y.clamp(0, 4).nan_to_num().max()))", "x = x * 0.5 - i  # one step"),
         _over(
@@ -152,9 +191,13 @@ _NEAR_MISSES = (
     _near_miss("Python may return, too",
                "x = x * 2\nif i == 2: return y\nif x.sum() < 1: return x"),
     _near_miss("nothing is returned", "x = x * 2\nif x.sum() < 1: return"),
-    _near_miss("rounds make what is returned behind them",
-               "x = x * 2\nif x.sum() < 1: return y", "x * 2"),
-    _near_miss("several are returned", "x = x * 2\nif x.sum() < 1: return y, x", "x, y"),
+    _near_miss("as many are not returned", "x = x * 2\nif x.sum() < 1: return y, x", "x"),
+    _near_miss("several are returned, one of them a number",
+               "x = x * 2\nif x.sum() < 1: return y, i", "x, 0"),
+    NearMiss(_whole("", "x = x * 0.5\nif x.sum() < 1: return x", "x", "x += y"),
+             at="x.sum() < 1", why="behind it a tensor is changed in place", facts=_FACTS),
+    _near_miss("Python ends it in a round that data has ended",
+               "if x.sum() < 1: continue\nif i == 2:\n    y = y + 1\n    break\nx = x * y"),
     _near_miss("a number that skipped rounds do not count",
                "if x.sum() < 1: continue\nscale = scale * 2\nx = x * scale"),
 )  # fmt: skip

@@ -44,8 +44,6 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
     if loop.orelse is not None:
         raise Refusal("a `while` with an `else`")
     statements = branch_of(loop.body).statements
-    if exits([loop.body]).continues:
-        raise Refusal("a `continue` may pass over what counts its rounds")
     python: cst.BaseExpression = cst.Name("True")
     ends = ""
     if constant_test(loop.test) is not True:
@@ -58,6 +56,8 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
             case cst.If(test=test, body=body, orelse=None) if _only_breaks(body):
                 tests += [_denied(part) for part in _alternatives(test)]
     counts = [rounds for test in tests if (rounds := _rounds(test, loop, values))]
+    if not counts and exits([loop.body]).continues:
+        raise Refusal("a `continue` may pass over what counts its rounds")
     if not counts:
         raise Refusal(_AND_THEN)
     return Bound(python, ends, min(counts), tuple(_computed(asked, values)))
@@ -198,9 +198,13 @@ def _counted(
 def _step(name: str, loop: cst.While) -> int:
     """By how much each round changes the name, once, in the loop's own block; else 0."""
     steps: list[int] = []
+    passed_over = False
     for statement in branch_of(loop.body).statements:
+        passed_over |= exits([statement]).continues > 0
         if name not in activity(statement).bound:
             continue
+        if passed_over:
+            return 0
         step: float | None = None
         match statement:
             case cst.SimpleStatementLine(

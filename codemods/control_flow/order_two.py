@@ -77,6 +77,23 @@ class OrderTwo(Codemod):
             import torch
 
             def f(a, b):
+                return a / sorted((a.sum(), b.sum()))[-1]
+            """,
+            """
+            import torch
+
+            def f(a, b):
+                a_sum, b_sum = a.sum(), b.sum()
+                return a / torch.where(b_sum < a_sum, a_sum, b_sum)
+            """,
+            at="sorted((a.sum(), b.sum()))",
+            facts={"a": tensor(3), "b": tensor(3)},
+        ),
+        Example(
+            """
+            import torch
+
+            def f(a, b):
                 # The longer one.
                 return max(a, b, key=lambda t: t.norm()) * 2
             """,
@@ -218,14 +235,19 @@ def _rewrite(site: Site) -> Rewrite:
     if not all(isinstance(item, cst.Name) or stays(item, values) for item in choice.items):
         safety = Safety.UNSAFE
         notes.append("A gradient of zero goes back to what was not chosen; it may become NaN.")
-    if points:
+    place: cst.CSTNode = call
+    if points and choice.kind == "sorted" and (wanted := _wanted(site, call)) is not None:
+        place, first = wanted
+        pair = (names[1], names[0]) if first else (names[0], names[1])
+        new = cst.parse_expression(f"{values.torch}.where({test}, {', '.join(pair)})")
+    elif points:
         new = _where(site, choice, test, names, values, edit)
     else:
         new = _cond(site, choice, test, names, values)
         if is_one_of_several(site, site.statement):
             safety = Safety.UNSAFE
             notes.append(SEVERAL)
-    edit.replace(call, new)
+    edit.replace(place, new)
     if values.torch_missing:
         edit.add_import("torch")
     title = "order the two tensors in the graph"
@@ -312,6 +334,15 @@ def _key(site: Site, key: cst.BaseExpression | None, name: str, values: Values) 
 
 
 # -- text ------------------------------------------------------------------------------------
+
+
+def _wanted(site: Site, call: cst.Call) -> tuple[cst.Subscript, bool] | None:
+    """The subscript that takes one of the two, and whether that is the first."""
+    match site.parent(call):
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]) as place:
+            first = {"0": True, "-2": True, "1": False, "-1": False}.get(code(index))
+            return None if first is None else (place, first)
+    return None
 
 
 def _where(

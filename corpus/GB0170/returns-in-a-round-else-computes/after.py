@@ -1,0 +1,30 @@
+import torch
+
+
+class FixedPoint(torch.nn.Module):
+    def __init__(self, size=4, rounds=6, tol=1e-2):
+        super().__init__()
+        self.inner = torch.nn.Linear(size, size)
+        self.rounds, self.tol = rounds, tol
+
+    def forward(self, x, z):
+        found_damped = None
+        done = torch.tensor(False, device=z.device)
+        for _ in range(self.rounds):
+            new = torch.tanh(self.inner(z) + x)
+            error = (new - z).norm() / torch.where(done, 1, new.norm() + 1e-6)
+            stops = torch.logical_not(done) & (error < self.tol)
+            found_damped = new if found_damped is None else torch.where(stops, new, found_damped)
+            done = done | stops
+            z = torch.where(done, z, new)
+        # It has not converged: damp it.
+        damped = 0.5 * (z + x)
+        if found_damped is None:
+            return damped, x
+        return torch.where(done, found_damped, damped), x
+
+
+torch.manual_seed(0)
+model = torch.compile(FixedPoint())
+x = torch.randn(3, 4)
+print(model(x, torch.zeros(3, 4))[0], model(0.01 * x, torch.zeros(3, 4))[0])
