@@ -20,15 +20,20 @@ _MOST = 200
 
 
 def _containers(given: object) -> Iterator[Any]:
-    """Lists, dicts and sets among what a call was given and gave back."""
-    if isinstance(given, list | dict | set):
-        yield given
-    if isinstance(given, list | tuple):
-        for item in given:
-            yield from _containers(item)
-    elif type(given) is dict:
-        for item in given.values():
-            yield from _containers(item)
+    """Lists, dicts and sets among what a call was given and gave back, each once."""
+    seen: set[int] = set()
+    left: list[Any] = [given]
+    while left:
+        value = left.pop()
+        if id(value) in seen:
+            continue  # it may hold itself
+        seen.add(id(value))
+        if isinstance(value, list | dict | set):
+            yield value
+        if isinstance(value, list | tuple):
+            left += reversed(value)
+        elif type(value) is dict:
+            left += reversed(value.values())
 
 
 def _parts(value: Any) -> list[int]:
