@@ -22,6 +22,7 @@ from gbfix.analysis.names import telling_name
 from gbfix.analysis.purity import effects_of
 from gbfix.analysis.tree import code, dotted, walk
 
+from .absent import with_users
 from .aliases import check_alias
 from .context import Context, Declined
 from .early import Parts, check_early, first_exit
@@ -80,9 +81,22 @@ class Converter:
     def block(self, statements: Block) -> list[cst.BaseStatement]:
         """The statements with every chosen choice converted; the same nodes where none is."""
         result: list[cst.BaseStatement] = []
+        moved = 0
         for at, statement in enumerate(statements):
+            if moved:
+                moved -= 1
+                continue
             if isinstance(statement, cst.Match) and self.chosen(statement):
                 statement = self._as_ifs(statement)
+            if isinstance(statement, cst.If) and self.chosen(statement):
+                found = with_users(statement, statements[:at], statements[at + 1 :], self.ctx)
+                if found is not None:
+                    statement = self._known(found.choice, statement)
+                    self.ctx.origins[found.choice] = found.users[-1]  # what is read behind it
+                    result = [it for it in result if it not in found.idle]
+                    for other in found.first:
+                        result += self._statement(other)
+                    moved = len(found.users) + len(found.first)
             if isinstance(statement, cst.If) and self._is_choice(statement):
                 leaves = _leaves(statement)
                 rest = list(statements[at + 1 :]) if leaves else []
