@@ -12,6 +12,8 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import code, walk
 
+from ..control_flow.refusal import Refusal
+from ..control_flow.values import Values
 from .aliases import is_fresh
 from .context import Declined
 from .convert import (
@@ -33,6 +35,7 @@ from .convert import (
     given,
 )
 from .gates import gated
+from .loops_while import bound_of
 from .methods import inlined
 from .numbers import dtype_for
 from .picked import picks, with_picks
@@ -92,6 +95,9 @@ class ArmMaker:
         match statement:
             case cst.FunctionDef():
                 self.arm.prelude.append(renamed(statement, self.arm.renames))
+            case cst.While():
+                self._check_ends(statement)
+                self._compound(statement, rest)
             case cst.If() | cst.For() | cst.With():
                 self._compound(statement, rest)
             case _:
@@ -384,7 +390,7 @@ class ArmMaker:
         self.converter.chosen = chosen
 
     def _compound(
-        self, statement: cst.If | cst.For | cst.With, rest: list[cst.BaseStatement]
+        self, statement: cst.If | cst.For | cst.While | cst.With, rest: list[cst.BaseStatement]
     ) -> None:
         """A block of Python's in the arm: names that count outside get names of their own."""
         stored = sorted(activity(statement).writes & self.outer)
@@ -406,8 +412,23 @@ class ArmMaker:
         self.arm.prelude.append(self._inside(statement))
         self.arm.local |= activity(statement).writes - self.outer
 
+    def _check_ends(self, loop: cst.While) -> None:
+        """Refuse a loop that may never end where its branch is not taken."""
+        try:
+            bound_of(loop, Values(self.ctx.site))
+        except Refusal as reason:
+            raise Declined("a branch holds a loop that may not end") from reason
+
     def _inside(self, statement: cst.BaseStatement) -> cst.BaseStatement:
         match statement:
+            case cst.While():
+                if statement.orelse is not None:
+                    raise Declined("a loop of a branch has an `else`")
+                self._check_ends(statement)
+                return statement.with_changes(
+                    test=renamed(statement.test, self.arm.renames),
+                    body=self._suite(_statements(statement.body)),
+                )
             case cst.If():
                 orelse = _else_of(statement)
                 return statement.with_changes(
@@ -444,8 +465,12 @@ class ArmMaker:
             )
             maker.arm.renames = dict(self.arm.renames)
             maker.arm.local = set(self.arm.local)
-            if isinstance(statement, cst.SimpleStatementLine) or (
-                isinstance(statement, cst.If) and self.converter.chosen(statement)
+            if _is_jump(statement):
+                result.append(statement)  # of a loop within the branch: that is its own matter
+            elif isinstance(statement, cst.SimpleStatementLine) or (
+                isinstance(statement, cst.If)
+                and self.converter.chosen(statement)
+                and not exits(statement).jumps
             ):
                 arm = maker.made()
                 result += arm.prelude
@@ -460,6 +485,13 @@ class ArmMaker:
                 self.converter.vain.check(statement)
                 result.append(self._inside(statement))
         return result
+
+
+def _is_jump(statement: cst.BaseStatement) -> bool:
+    match statement:
+        case cst.SimpleStatementLine(body=[cst.Break() | cst.Continue()]):
+            return True
+    return False
 
 
 def _always_binds(lines: Sequence[cst.BaseStatement], name: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
 from gbfix.schema import Safety
@@ -206,7 +207,7 @@ def _chosen(
         if node in known:
             return known[node]
         found = False
-        if everything:
+        if everything and not (isinstance(node, cst.If) and exits(node).breaks):
             found = _is_choice(node, ctx)
         known[node] = found
         return found
