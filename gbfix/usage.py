@@ -19,11 +19,12 @@ _SECOND_ORDER = re.compile(r"create_graph\s*=\s*True|\b(?:hessian|gradgradcheck|
 _LEAVES_AUTOGRAD = re.compile(r"\.numpy\(\)|np\.(?:as)?array\(|\.requires_grad\b(?!\s*=[^=])")
 #: How a text tells a zero gradient from none itself.
 _ASKS_FOR_NONE = re.compile(r"\bgrad\s+is\s+(?:not\s+)?None\b")
-#: Where the words of an error count: somebody looks at them, or the program has words of its own.
+#: Where the words of an error count: somebody looks at them.
 _READS_MESSAGES = re.compile(
     r"\bexcept\b[^\n:]*\bas\b|\btraceback\b|\bmatch\s*=|\braises\(|exc_info|excepthook"
-    r"|\braise\s+RuntimeError\b"
 )
+#: How long a piece of text has to be to tell a message.
+_TELLING = 4
 _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
 
 
@@ -52,8 +53,37 @@ def usage(golden: Outcome, texts: Iterable[str], callers: str) -> Usage:
         identity=any(_asks_identity(text) for text in texts),
         leaves_autograd=any(_LEAVES_AUTOGRAD.search(text) for text in texts),
         reads_messages=any(_READS_MESSAGES.search(text) for text in texts),
+        own_messages=frozenset(part for text in texts for part in _own_messages(text)),
         any_callers=callers == "any",
     )
+
+
+def _own_messages(text: str) -> set[str]:
+    """Pieces of the messages of the RuntimeErrors that the text raises itself.
+
+    Of a message that is put together from unknown parts, the piece is "", which is in all.
+    """
+    if "RuntimeError" not in text:
+        return set()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {""}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call):
+            continue
+        if getattr(node.exc.func, "id", "") != "RuntimeError" or not node.exc.args:
+            continue
+        pieces = [
+            piece
+            for part in ast.walk(node.exc.args[0])
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            for piece in re.split(r"%\w|\{[^{}]*\}", part.value)
+            if len(piece.strip()) >= _TELLING
+        ]
+        found.add(max(pieces, key=len, default="").strip())
+    return found
 
 
 def _asks_identity(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import cast
 
 import libcst as cst
 
@@ -174,7 +175,7 @@ class _NotSo(Exception):
 class _Count:
     """A call of ``bincount``: what is counted, with which weights, up to what.
 
-    ``definition`` is the statement that binds the name which is counted, where that is a selection.
+    ``definitions`` are the statements that bind names in it to what is selected, by name.
     """
 
     call: cst.Call
@@ -182,7 +183,11 @@ class _Count:
     weights: cst.BaseExpression | None
     most: cst.BaseExpression
     mask: cst.BaseExpression | None
-    definition: cst.SimpleStatementLine | None = None
+    definitions: dict[str, _Bound] = dataclasses.field(default_factory=dict)
+
+
+#: The line by which a name is bound to a selection, and the selection.
+_Bound = tuple[cst.SimpleStatementLine, cst.BaseExpression]
 
 
 def _rewrite(site: Site, function: cst.FunctionDef) -> Rewrite:
@@ -195,17 +200,17 @@ def _rewrite(site: Site, function: cst.FunctionDef) -> Rewrite:
     for count in counts:
         new, first = _new(site, count, taken)
         test = None
-        if count.definition is not None:
-            gone[count.definition] = None
-            test = _size_test(site, function, count)
+        for name, (line, _) in count.definitions.items():
+            gone[line] = None
+            test = _size_test(site, function, count, name, counts) or test
         if first is not None:
             edit.insert_before(test or site.statement_of(count.call), cst.parse_statement(first))
         if test is None:
             edit.replace(count.call, new)
         else:
-            line = site.statement_of(count.call).deep_replace(count.call, new)
-            assert isinstance(line, cst.BaseStatement)
-            edit.replace(test, line.with_changes(leading_lines=test.leading_lines))
+            counting: cst.CSTNode = site.statement_of(count.call)
+            made = cast(cst.BaseStatement, counting.deep_replace(count.call, new))
+            edit.replace(test, made.with_changes(leading_lines=test.leading_lines))
     for statement in gone:
         edit.remove(statement)
     return edit.rewrite("count into a tensor of a known length", rank=11)
@@ -214,7 +219,7 @@ def _rewrite(site: Site, function: cst.FunctionDef) -> Rewrite:
 def _is_about(site: Site, counts: list[_Count]) -> bool:
     """Whether the break stands at one of the counts, at what it counts, or at its test."""
     own = {site.statement_of(count.call) for count in counts}
-    own |= {count.definition for count in counts if count.definition is not None}
+    own |= {line for count in counts for line, _ in count.definitions.values()}
     for parent in (site.node, *site.ancestors(site.node)):
         if parent in own:
             return True
@@ -237,27 +242,35 @@ def _count(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> _Count |
     ids, weights, most = arguments
     if most is None or code(most) == "0" or _is_conditional(site, node):
         return None
-    fact = infer(most, site.fact)
-    if fact is None or fact.kind != "int":
+    if not _is_int(site, function, most):
         return None
-    definition = None
-    if isinstance(ids, cst.Name):
-        found = _selected(site, function, ids)
-        if found is not None:
-            definition, ids = found
+    definitions: dict[str, _Bound] = {}
+    for name in sorted({it.value for it in walk(ids) if isinstance(it, cst.Name)}):
+        bound = _selected(site, function, name)
+        if bound is not None:
+            definitions[name] = bound
     try:
-        mask = _mask(site, ids)
+        mask = _mask(site, ids, definitions)
     except _NotSo:
         return None
     if mask is None:
-        definition = None
-        ids = arguments[0]
+        definitions = {}
         held = tensor_fact(site, ids)
         if held is None or held.dtype not in _INTS or held.shape is None or len(held.shape) != 1:
             return None
     if not _fit(site, weights, mask):
         return None
-    return _Count(node, ids, weights, most, mask, definition)
+    return _Count(node, ids, weights, most, mask, definitions)
+
+
+def _is_int(site: Site, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
+    """Whether it is an int, here or, where this never ran, wherever the same is written."""
+    fact = infer(node, site.fact)
+    if fact is not None:
+        return fact.kind == "int"
+    same = (it for it in walk(function.body) if type(it) is type(node) and code(it) == code(node))
+    kinds = {fact.kind for it in same if (fact := site.fact(it)) is not None}
+    return kinds == {"int"}
 
 
 def _arguments(
@@ -294,12 +307,10 @@ def _is_conditional(site: Site, node: cst.CSTNode) -> bool:
     return True
 
 
-def _selected(
-    site: Site, function: cst.FunctionDef, name: cst.Name
-) -> tuple[cst.SimpleStatementLine, cst.BaseExpression] | None:
-    """The only binding of a name, by a line of its own, whose parts nothing changes later."""
-    found: tuple[cst.SimpleStatementLine, cst.BaseExpression] | None = None
-    for place in site.places_of(name.value, function):
+def _selected(site: Site, function: cst.FunctionDef, name: str) -> _Bound | None:
+    """The only binding of a name, to a selection of which nothing changes later."""
+    found: _Bound | None = None
+    for place in site.places_of(name, function):
         holder = site.parent(place)
         if isinstance(holder, cst.Param):
             return None
@@ -313,7 +324,7 @@ def _selected(
                 found = statement, value
             case _:
                 return None
-    if found is None:
+    if found is None or not any(mask_of(site, it) is not None for it in walk(found[1])):
         return None
     line = site.span(found[0]).end_line
     reads = activity(found[1]).reads
@@ -325,14 +336,21 @@ def _selected(
     return found
 
 
-def _mask(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def _mask(
+    site: Site, node: cst.BaseExpression, definitions: dict[str, _Bound]
+) -> cst.BaseExpression | None:
     """The one mask by which all that is counted is selected; None where nothing is selected."""
-    masks = [mask for it in walk(node) if (mask := mask_of(site, it)) is not None]
+    masks = [
+        mask
+        for whole in (node, *(value for _, value in definitions.values()))
+        for it in walk(whole)
+        if (mask := mask_of(site, it)) is not None
+    ]
     if not masks:
         return None
     if not is_plain_mask(masks[0]) or not all(same_mask(site, masks[0], it) for it in masks):
         raise _NotSo
-    _dense(site, node, masks[0])
+    _dense(site, node, definitions)
     return masks[0]
 
 
@@ -344,7 +362,7 @@ def _fit(site: Site, weights: cst.BaseExpression | None, mask: cst.BaseExpressio
     return floats and mask is None and isinstance(weights, cst.Name | cst.Attribute)
 
 
-def _dense(site: Site, node: cst.BaseExpression, mask: cst.BaseExpression) -> str:
+def _dense(site: Site, node: cst.BaseExpression, definitions: dict[str, _Bound]) -> str:
     """The text of the expression for all elements, selected or not; `_NotSo` if there is none."""
     chosen = mask_of(site, node)
     if chosen is not None:
@@ -358,6 +376,10 @@ def _dense(site: Site, node: cst.BaseExpression, mask: cst.BaseExpression) -> st
     match node:
         case cst.Integer():
             return code(node)
+        case cst.Name(name) if name in definitions:
+            whole = definitions[name][1]
+            text = _dense(site, whole, definitions)
+            return f"({text})" if " " in text else text
         case cst.Name() | cst.Attribute():
             fact = infer(node, site.fact)
             if fact is not None and (fact.kind == "int" or (fact.is_tensor and fact.shape == ())):
@@ -368,16 +390,16 @@ def _dense(site: Site, node: cst.BaseExpression, mask: cst.BaseExpression) -> st
             right=right,
         ):
             sign = code(operator).strip()
-            texts = [_dense(site, side, mask) for side in (left, right)]
+            texts = [_dense(site, side, definitions) for side in (left, right)]
             text = f"{texts[0]} {sign} {texts[1]}"
             return f"({text})" if node.lpar else text
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
             if name in _TO_INT and not args:
-                inner = _dense(site, owner, mask)
+                inner = _dense(site, owner, definitions)
                 loose = isinstance(owner, cst.BinaryOperation) and not owner.lpar
                 return f"({inner}).{name}()" if loose else f"{inner}.{name}()"
             if name in _SAME_ORDER and [code(arg) for arg in args] in ([], ["-1"]):
-                return _dense(site, owner, mask)
+                return _dense(site, owner, definitions)
     raise _NotSo
 
 
@@ -388,13 +410,18 @@ def _new(site: Site, count: _Count, taken: set[str]) -> tuple[cst.BaseExpression
     """The expression that counts, and a statement that names what is counted, if that is needed."""
     most, first, torch = code(count.most), None, torch_name(site)
     if count.mask is not None:
-        text, mask = _dense(site, count.ids, count.mask), code(count.mask)
+        text, mask = _dense(site, count.ids, count.definitions), code(count.mask)
         fact = infer(count.ids, site.fact)
-        if fact is None or fact.dtype != "torch.int64":
+        if fact is None and code(count.ids) in count.definitions:
+            fact = infer(count.definitions[code(count.ids)][1], site.fact)
+        long = fact is not None and fact.dtype == "torch.int64"
+        if not long and not text.endswith(".long()"):
             text = f"({text}).long()" if " " in text else f"{text}.long()"
+        wholes = (count.ids, *(value for _, value in count.definitions.values()))
         held = next(
             it.value
-            for it in walk(count.ids)
+            for whole in wholes
+            for it in walk(whole)
             if isinstance(it, cst.Subscript) and mask_of(site, it) is not None
         )
         own = tensor_fact(site, held)
@@ -430,24 +457,22 @@ def _new(site: Site, count: _Count, taken: set[str]) -> tuple[cst.BaseExpression
     return cst.parse_expression(new), first
 
 
-def _size_test(site: Site, function: cst.FunctionDef, count: _Count) -> cst.If | None:
+def _size_test(
+    site: Site, function: cst.FunctionDef, count: _Count, name: str, counts: list[_Count]
+) -> cst.If | None:
     """The test whether anything is counted that goes with the count.
 
-    The name of what is counted must stand nowhere else.
+    The name of what is counted must stand nowhere else, but in other counts.
     """
-    definition = count.definition
-    assert definition is not None
-    (small,) = definition.body
-    assert isinstance(small, cst.Assign)
-    target = small.targets[0].target
-    assert isinstance(target, cst.Name)
     test: cst.If | None = None
-    for place in site.places_of(target.value, function):
+    calls = [other.call for other in counts if name in other.definitions]
+    target = count.definitions[name][0]
+    for place in site.places_of(name, function):
         above = [place, *site.ancestors(place)]
-        if target in above or count.call in above:
+        if target in above or any(call in above for call in calls):
             continue
         around = next((it for it in above if isinstance(it, cst.If)), None)
-        if around is None or not _asks_size(around.test, target.value):
+        if around is None or not _asks_size(around.test, name):
             raise _NotSo
         if not _gives_zeros(site, around, count):
             raise _NotSo

@@ -68,7 +68,8 @@ class Usage:
     ``steps``: an optimizer takes steps that
     tell a zero gradient from none.  ``identity``: the text asks whether two objects are one,
     or for addresses.  ``leaves_autograd``: the text calls ``.numpy()`` or reads ``requires_grad``.
-    ``reads_messages``: the text looks at what a RuntimeError says, or raises one itself.
+    ``reads_messages``: the text looks at what an error says.
+    ``own_messages``: pieces of what the RuntimeErrors say that the text raises itself.
     ``any_callers``: calls may come from anywhere, not from this program alone.
     """
 
@@ -77,6 +78,7 @@ class Usage:
     identity: bool = False
     leaves_autograd: bool = False
     reads_messages: bool = False
+    own_messages: frozenset[str] = frozenset()
     any_callers: bool = False
 
 
@@ -142,6 +144,16 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
     return Weight.CAVEAT
 
 
+def _is_unread(finding: Finding, usage: Usage) -> bool:
+    """Whether both raise, in words of torch's that nobody reads."""
+    if finding.kind is not Kind.MESSAGE or usage.reads_messages:
+        return False
+    if _ASSERTION in finding.after:
+        return True  # of a size that no graph can have
+    own = any(piece in finding.before for piece in usage.own_messages)
+    return finding.detail in ("RuntimeError", "IndexError") and not own
+
+
 def _comes_with_a_choice(finding: Finding) -> bool:
     """Whether every choice that stays in the graph has this: the arm not taken is in it, too."""
     if finding.kind is Kind.DIFFERENTIABLE:
@@ -164,9 +176,7 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
     if finding.kind is Kind.NOT_COMPILED and finding.variation in _OTHER_VALUES:
         return strict  # the graph breaks again there, as the original's does
     if finding.mild:
-        # Both raise, and of a size that no graph can have; who reads the words may see others.
-        unread = _ASSERTION in finding.after and not usage.reads_messages
-        return strict if unread else Weight.CAVEAT
+        return strict if _is_unread(finding, usage) else Weight.CAVEAT
     if finding.variation == "instance" and finding.kind not in LOUD:
         # A number that `__init__` reads is right for another instance, and stale once it changes.
         return Weight.CAVEAT

@@ -121,14 +121,42 @@ def test_what_a_finding_means(found: Finding, use: Usage, expected: Weight) -> N
     [
         ("Runtime assertion failed for expression Ne(u1, 0)", NOBODY, Weight.LIMIT),
         ("Runtime assertion failed for expression Ne(u1, 0)", READS, Weight.CAVEAT),
-        ("another word", NOBODY, Weight.CAVEAT),
+        ("another word", NOBODY, Weight.LIMIT),
+        ("another word", READS, Weight.CAVEAT),
+        ("another word", Usage(own_messages=frozenset({"never called"})), Weight.LIMIT),
+        ("another word", Usage(own_messages=frozenset({"reshape"})), Weight.CAVEAT),
+        ("another word", Usage(own_messages=frozenset({""})), Weight.CAVEAT),
     ],
 )
-def test_words_of_an_error_about_a_size_count_where_somebody_reads_them(
+def test_words_of_an_error_of_torch_count_where_somebody_reads_them(
     after: str, use: Usage, expected: Weight
 ) -> None:
-    found = Finding(Kind.MESSAGE, Part.EXCEPTION, before="cannot reshape", after=after)
+    found = Finding(
+        Kind.MESSAGE, Part.EXCEPTION, before="cannot reshape", after=after, detail="RuntimeError"
+    )
     assert weigh(found, KEY, Kinds(), use, eager=True) is expected
+
+
+def test_words_of_a_programs_own_errors_count() -> None:
+    found = Finding(
+        Kind.MESSAGE, Part.EXCEPTION, before="id 3 >= 2", after="id 5 >= 2", detail="ValueError"
+    )
+    assert weigh(found, KEY, Kinds(), NOBODY, eager=True) is Weight.CAVEAT
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("raise RuntimeError('You never called it.')", {"You never called it."}),
+        ("raise RuntimeError(f'of {n} rows, {k} are bad')", {"are bad"}),
+        ("raise RuntimeError('%d rows of %s' % (n, k))", {"rows of"}),
+        ("raise RuntimeError(message)", {""}),
+        ("raise ValueError('bad')", set()),
+        ("x = 'RuntimeError'", set()),
+    ],
+)
+def test_pieces_of_own_messages(text: str, expected: set[str]) -> None:
+    assert usage._own_messages(text) == expected
 
 
 def test_a_gradient_of_nan_is_a_difference_only_where_both_are_compiled() -> None:
