@@ -34,6 +34,7 @@ _FACTS = {
     "small": tensor(6, dtype="torch.int32"),
     "true.flatten()": tensor(6, dtype="torch.int64"),
     "n": scalar(4),
+    "torch.bincount(small, minlength=n)": tensor(7, dtype="torch.int64"),
     "true[m]": tensor(5, dtype="torch.int64"),
     "pred[m]": tensor(5, dtype="torch.int64"),
     "n * true[m] + pred[m]": tensor(5, dtype="torch.int64"),
@@ -124,6 +125,16 @@ class CountIntoPlaces(Codemod):
         for why, lines, at in (
             ("as many as there are", ("return torch.bincount(ids)",), "torch.bincount(ids)"),
             (
+                "at least one place",
+                ("return torch.bincount(ids, minlength=1)",),
+                "torch.bincount(ids, minlength=1)",
+            ),
+            (
+                "more were counted",
+                ("return torch.bincount(small, minlength=n)",),
+                "torch.bincount(small, minlength=n)",
+            ),
+            (
                 "another mask",
                 ("return torch.bincount(n * true[m] + pred[true > 0], minlength=n)",),
                 "true[m]",
@@ -213,7 +224,12 @@ def _rewrite(site: Site, function: cst.FunctionDef) -> Rewrite:
             edit.replace(test, made.with_changes(leading_lines=test.leading_lines))
     for statement in gone:
         edit.remove(statement)
-    return edit.rewrite("count into a tensor of a known length", rank=11)
+    mosts = " and ".join(dict.fromkeys(f"`{code(count.most)}`" for count in counts))
+    return edit.rewrite(
+        "count into a tensor of a known length",
+        rank=11,
+        notes=[f"what is counted has to be below {mosts}; `bincount` made its result longer"],
+    )
 
 
 def _is_about(site: Site, counts: list[_Count]) -> bool:
@@ -240,9 +256,9 @@ def _count(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> _Count |
     if arguments is None:
         return None
     ids, weights, most = arguments
-    if most is None or code(most) == "0" or _is_conditional(site, node):
+    if most is None or code(most) in ("0", "1") or _is_conditional(site, node):
         return None
-    if not _is_int(site, function, most):
+    if not _is_int(site, function, most) or _is_longer(site, node, most):
         return None
     definitions: dict[str, _Bound] = {}
     for name in sorted({it.value for it in walk(ids) if isinstance(it, cst.Name)}):
@@ -271,6 +287,14 @@ def _is_int(site: Site, function: cst.FunctionDef, node: cst.BaseExpression) -> 
     same = (it for it in walk(function.body) if type(it) is type(node) and code(it) == code(node))
     kinds = {fact.kind for it in same if (fact := site.fact(it)) is not None}
     return kinds == {"int"}
+
+
+def _is_longer(site: Site, node: cst.Call, most: cst.BaseExpression) -> bool:
+    """Whether more was counted than ``minlength`` says."""
+    fact, limit = site.fact(node), infer(most, site.fact)
+    if fact is None or fact.shape is None or limit is None or not isinstance(limit.value, int):
+        return False
+    return fact.shape != (limit.value,)
 
 
 def _arguments(
