@@ -10,6 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
+from gbfix.analysis.liveness import maybe_bound_before
 from gbfix.analysis.tree import code, walk
 
 from ..control_flow.refusal import Refusal
@@ -405,12 +406,22 @@ class ArmMaker:
             names[name] = mine
             wanted = name in self.live | _all_names(rest)
             reads = name in activity(statement).reads
+            if self._is_new(statement, name):
+                continue
             if reads or (wanted and not _always_binds([statement], name)):
                 self.arm.prelude.append(_assign(mine, cst.Name(name)))
         for name, mine in names.items():
             self._bind(name, mine)
         self.arm.prelude.append(self._inside(statement))
         self.arm.local |= activity(statement).writes - self.outer
+
+    def _is_new(self, statement: cst.BaseStatement, name: str) -> bool:
+        """Whether the block is the first to bind the name, as far as the file's text tells."""
+        origin = self.ctx.original(statement)
+        if self.ctx.function is None or self.ctx.site.parent(origin) is None:
+            return False
+        known = name in maybe_bound_before(self.ctx.function, origin)
+        return not known and name not in self.ctx.bound
 
     def _check_ends(self, loop: cst.While) -> None:
         """Refuse a loop that may never end where its branch is not taken."""

@@ -423,14 +423,33 @@ class _Engine:
                         f"`{code(node.func.value)}` changes its length with the data; keep all"
                         " rounds, with a mask or a count of what is valid"
                     )
-            elif isinstance(node, cst.NamedExpr):
+            elif isinstance(node, cst.NamedExpr) and not self._is_of_one(node):
                 raise Refusal(f"`{code(node)}` binds a name in an expression")
         return stored
+
+    def _is_of_one(self, node: cst.NamedExpr) -> bool:
+        """Whether the name stands in its own statement, or test, alone."""
+        for around in self.site.ancestors(node):
+            if isinstance(around, cst.SimpleStatementLine):
+                break
+            if isinstance(around, cst.If | cst.While):
+                around = around.test
+                break
+        else:
+            return False
+        name = code(node.target)
+        places = set(self.site.places_of(name, self.function))
+        return places <= set(walk(around))
 
     def _carry(self, used: frozenset[str], stored: set[str]) -> None:
         """Finds the names that must keep their values once the loop has ended."""
         first = branch_of(self.loop.body).statements[0]
-        bound = names_bound([self.loop.body])
+        alone = {
+            code(node.target)
+            for node in walk(self.loop.body)
+            if isinstance(node, cst.NamedExpr) and self._is_of_one(node)
+        }
+        bound = [name for name in names_bound([self.loop.body]) if name not in alone]
         live = live_before(self.function, first) | used
         before = definitely_bound_before(self.function, self.loop)
         captured = captured_for_later(self.site, self.function)
