@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import Activity, activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
@@ -51,7 +51,7 @@ def with_users(node: cst.If, before: Block, rest: Block, ctx: Context) -> Moved 
         sides = [_is_none(name, arm, before, ctx) for arm in (body, orelse)]
         if None not in sides and sides[0] is not sides[1]:
             absent[name] = sides[0] is True
-    if not absent:
+    if not absent or _is_captured(ctx.function, absent):
         return None
     users = [at for at, it in enumerate(rest) if _mentions(it, absent)]
     if not users or not any(_asks(it, absent) for it in rest[: users[-1] + 1]):
@@ -98,6 +98,7 @@ def _independent(node: cst.If, moved: Block) -> list[cst.BaseStatement]:
             and isinstance(statement.body[0], cst.Assign)
             and not own.mutates
             and not own.attribute_writes
+            and not _may_tell(own, does)
         )
         if plain and not own.reads & bound and not own.bound & (reads | bound):
             first.append(statement)
@@ -105,6 +106,25 @@ def _independent(node: cst.If, moved: Block) -> list[cst.BaseStatement]:
             reads |= own.reads
             bound |= own.bound
     return first
+
+
+def _may_tell(statement: Activity, choice: Activity) -> bool:
+    """Whether what a statement calls may change what a choice asks for."""
+    for call in statement.calls:
+        root = call.partition(".")[0]
+        if root == "torch" or (root != "self" and "." in call):
+            continue  # torch's, or a method of a tensor
+        if root == "self" and not any(text.startswith("self.") for text in choice.attribute_reads):
+            continue
+        if root == "self" or statement.reads & choice.reads:
+            return True
+    return False
+
+
+def _is_captured(function: cst.FunctionDef, names: dict[str, bool]) -> bool:
+    """Whether a function within the function knows one of the names."""
+    inner = (it for it in walk(function.body) if isinstance(it, cst.FunctionDef | cst.Lambda))
+    return any(_mentions(it, names) for it in inner)
 
 
 def _is_return(node: cst.CSTNode) -> bool:

@@ -11,6 +11,7 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import constant_test, exits
 from gbfix.analysis.tree import code, walk
+from gbfix.schema import Fact
 
 from ..control_flow.branches import branch_of
 from ..control_flow.if_to_where import is_point
@@ -175,7 +176,8 @@ def _counted(
     """How many rounds it takes a name that every round moves by a whole number to the limit."""
     if not isinstance(counter, cst.Name):
         return 0
-    facts = [values.outside(counter.value), values.fact(limit)]
+    start = values.outside(counter.value) or _set_above(counter.value, loop, values)
+    facts = [start, values.fact(limit)]
     if any(fact is None or fact.kind != "int" for fact in facts):
         return 0
     step = _step(counter.value, loop)
@@ -193,6 +195,29 @@ def _counted(
     if isinstance(starts, int) and isinstance(ends, int):
         return max(abs(ends - starts) // abs(step), 1)
     return 1
+
+
+def _set_above(name: str, loop: cst.While, values: Values) -> Fact | None:
+    """The number that a line of the loop's own block gives the name, where that never ran."""
+    found: Fact | None = None
+    for statement in values.site.block_of(loop):
+        if statement is loop:
+            return found
+        if name not in activity(statement).bound:
+            continue
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name())],
+                        value=cst.Integer() as number,
+                    )
+                ]
+            ):
+                found = Fact("int", "int", value=number.evaluated_value)
+            case _:
+                found = None
+    return None
 
 
 def _step(name: str, loop: cst.While) -> int:
