@@ -532,12 +532,24 @@ class Converter:
         if "return" in (yes.ends, no.ends):
             if yes.ends != no.ends:
                 raise Declined("one branch returns where the other does not")
-            if states(self.ctx.function).declared_outside & {*yes.values, *no.values}:
-                raise Declined("a branch that returns binds a name of a function further out")
             none = cst.Name("None")
             selects.dtype = dtype_for(self.ctx, node)
             whole.result = selects.select(test, yes.result or none, no.result or none, local)
             whole.ends = "return"
+            outside = states(self.ctx.function).declared_outside & {*yes.values, *no.values}
+            if outside and _names(whole.result) & outside:
+                # It is made of what these names held before.
+                name = self.ctx.fresh("result")
+                whole.prelude.append(_assign(name, whole.result))
+                whole.result = cst.Name(name)
+            for name in sorted(outside):
+                pair = (
+                    yes.values.get(name) or cst.Name(name),
+                    no.values.get(name) or cst.Name(name),
+                )
+                selects.dtype = dtype_for(self.ctx, node, name, getattr(node, "test", None))
+                check_alias(self.ctx, node, name, pair)
+                whole.values[name] = selects.select(test, *pair, local)
             return
         for name in [*yes.values, *(it for it in no.values if it not in yes.values)]:
             if name not in live and not name.startswith(APPEND):
