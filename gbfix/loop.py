@@ -115,6 +115,9 @@ class Loop:
         #: Whether rewrites may be accepted on the word of the recorded calls, and how many were.
         self._provisional = False
         self._unconfirmed = 0
+        #: Texts that passed and are unsafe, with whether they split: an option of Dynamo comes up
+        #: at every break of its kind, and is tried once.
+        self._unsafe: dict[frozenset[tuple[str, str]], tuple[Attempt, bool]] = {}
         #: Regions whose patches are not wanted, as they did not make them faster.
         self._unpaid: frozenset[str] = frozenset()
         self._clock = Clock()
@@ -457,6 +460,13 @@ class Loop:
         for number, rewrite in enumerate(rewrites):
             if self._is_late():
                 break
+            texts = frozenset({**self._overlay, **rewrite.edits}.items())
+            if texts in self._unsafe:
+                before, split = self._unsafe[texts]
+                whole = whole or not split
+                if before not in shown.attempts:
+                    shown.attempts += (before,)
+                continue
             judgement = self._trials.attempt(
                 rewrite,
                 site,
@@ -489,6 +499,8 @@ class Loop:
                     continue
                 self._accept(accepted_one, judgement)
                 return True
+            if verdict.passed and safety is Safety.UNSAFE:
+                self._unsafe[texts] = attempt, judgement.split
             whole = whole or (verdict.passed and not judgement.split)
             if verdict.passed and not withheld:
                 withheld = True

@@ -386,3 +386,18 @@ def test_a_file_that_another_process_writes_is_no_effect_of_the_program(
     (shown,) = report.breaks
     assert shown.status == "fixed", shown.attempts
     assert (tmp_path / "other.log").stat().st_size
+
+
+def test_an_option_that_passes_and_is_unsafe_is_tried_once(tmp_path: Path, runner: Runner) -> None:
+    (tmp_path / "main.py").write_text(
+        "import torch\n\n\n@torch.compile\ndef f(x, y):\n"
+        "    kept = x[x > 0]\n    places = y.nonzero()\n    return kept.cumsum(0), places\n\n\n"
+        "print(f(torch.tensor([1.0, -1.0, 2.0]), torch.tensor([0, 1, 1])))\n"
+    )
+    said: list[str] = []
+    target = Target("script", "main.py", cwd=str(tmp_path))
+    report = engine.run(target, Options(use_cache=False), said.append, runner)
+    assert sum("trying region-option" in line for line in said) == 1
+    tried = [attempt for item in report.breaks for attempt in item.attempts]
+    assert [attempt.codemod for attempt in tried] == ["region-option"] * 2
+    assert all(attempt.passed and attempt.safety is Safety.UNSAFE for attempt in tried)
