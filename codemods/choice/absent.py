@@ -14,7 +14,7 @@ from gbfix.analysis.activity import Activity, activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 
 from .context import Context
 
@@ -68,7 +68,7 @@ def with_users(node: cst.If, before: Block, rest: Block, ctx: Context) -> Moved 
         return None
     if absent.keys() & live_after(ctx.function, moved[-1]):
         return None
-    first = _independent(node, moved)
+    first = _independent(node, moved, ctx)
     moved = [it for it in moved if it not in first]
     arms = []
     for arm, holds in ((body, True), (orelse, False)):
@@ -84,7 +84,7 @@ def with_users(node: cst.If, before: Block, rest: Block, ctx: Context) -> Moved 
     return Moved(made, moved, first, idle if whole == held + len(idle) else [])
 
 
-def _independent(node: cst.If, moved: Block) -> list[cst.BaseStatement]:
+def _independent(node: cst.If, moved: Block, ctx: Context) -> list[cst.BaseStatement]:
     """Statements that bind names with which the choice has nothing to do: they may come first."""
     does = activity(node)
     first: list[cst.BaseStatement] = []
@@ -98,7 +98,7 @@ def _independent(node: cst.If, moved: Block) -> list[cst.BaseStatement]:
             and isinstance(statement.body[0], cst.Assign)
             and not own.mutates
             and not own.attribute_writes
-            and not _may_tell(own, does)
+            and not _may_tell(statement, does, ctx)
         )
         if plain and not own.reads & bound and not own.bound & (reads | bound):
             first.append(statement)
@@ -108,15 +108,22 @@ def _independent(node: cst.If, moved: Block) -> list[cst.BaseStatement]:
     return first
 
 
-def _may_tell(statement: Activity, choice: Activity) -> bool:
+def _may_tell(statement: cst.CSTNode, choice: Activity, ctx: Context) -> bool:
     """Whether what a statement calls may change what a choice asks for."""
-    for call in statement.calls:
-        root = call.partition(".")[0]
-        if root == "torch" or (root != "self" and "." in call):
-            continue  # torch's, or a method of a tensor
-        if root == "self" and not any(text.startswith("self.") for text in choice.attribute_reads):
+    shared = activity(statement).reads & choice.reads
+    for node in walk(statement):
+        if not isinstance(node, cst.Call):
             continue
-        if root == "self" or statement.reads & choice.reads:
+        call = code(node.func)
+        root = call.partition(".")[0]
+        if root == "torch" or (root != "self" and isinstance(node.func, cst.Attribute)):
+            continue  # torch's, or a method of a tensor
+        fact = ctx.fact(node.func)
+        part = fact is not None and fact.kind == "module"
+        asked = f"{call}." if part else "self."
+        if root == "self" and not any(text.startswith(asked) for text in choice.attribute_reads):
+            continue
+        if root == "self" or shared:
             return True
     return False
 
