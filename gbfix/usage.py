@@ -23,6 +23,7 @@ _ASKS_FOR_NONE = re.compile(r"\bgrad\s+is\s+(?:not\s+)?None\b")
 _READS_MESSAGES = re.compile(
     r"\bexcept\b[^\n:]*\bas\b|\btraceback\b|\bmatch\s*=|\braises\(|exc_info|excepthook"
 )
+_CHECKS = re.compile(r"\btorch\._check\w*\(")
 #: How long a piece of text has to be to tell a message.
 _TELLING = 4
 _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
@@ -63,6 +64,8 @@ def _own_messages(text: str) -> set[str]:
 
     Of a message that is put together from unknown parts, the piece is "", which is in all.
     """
+    if _CHECKS.search(text):
+        return {""}  # torch._check raises RuntimeErrors in the program's words
     if "RuntimeError" not in text:
         return set()
     try:

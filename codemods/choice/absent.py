@@ -102,28 +102,39 @@ def _independent(node: cst.If, moved: Block, ctx: Context) -> list[cst.BaseState
         )
         if plain and not own.reads & bound and not own.bound & (reads | bound):
             first.append(statement)
+        elif own.mutates or own.mutates_unknown or own.attribute_writes or _calls(statement, ctx):
+            break  # nothing is known to come out the same before it
         else:
             reads |= own.reads
             bound |= own.bound
     return first
 
 
+def _calls(statement: cst.CSTNode, ctx: Context) -> list[cst.Call]:
+    """Calls of neither torch's functions nor methods of tensors."""
+    return [
+        node
+        for node in walk(statement)
+        if isinstance(node, cst.Call)
+        and not ctx.resolve(node.func).startswith("torch.")
+        and not (isinstance(node.func, cst.Attribute) and ctx.is_tensor(node.func.value))
+    ]
+
+
 def _may_tell(statement: cst.CSTNode, choice: Activity, ctx: Context) -> bool:
     """Whether what a statement calls may change what a choice asks for."""
     shared = activity(statement).reads & choice.reads
-    for node in walk(statement):
-        if not isinstance(node, cst.Call):
-            continue
+    asks_self = any(call.startswith("self.") for call in choice.calls)
+    for node in _calls(statement, ctx):
         call = code(node.func)
-        root = call.partition(".")[0]
-        if root == "torch" or (root != "self" and isinstance(node.func, cst.Attribute)):
-            continue  # torch's, or a method of a tensor
+        if not call.startswith("self."):
+            if shared:
+                return True
+            continue
         fact = ctx.fact(node.func)
         part = fact is not None and fact.kind == "module"
         asked = f"{call}." if part else "self."
-        if root == "self" and not any(text.startswith(asked) for text in choice.attribute_reads):
-            continue
-        if root == "self" or shared:
+        if asks_self or any(text.startswith(asked) for text in choice.attribute_reads):
             return True
     return False
 
@@ -228,6 +239,12 @@ class _Fold(cst.CSTTransformer):
         side = updated_node.body if known else updated_node.orelse
         return side.with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
 
+    def leave_Comparison(
+        self, original_node: cst.Comparison, updated_node: cst.Comparison
+    ) -> cst.BaseExpression:
+        known = _asked(original_node, self._none)
+        return updated_node if known is None else cst.Name(str(known))
+
     def leave_BooleanOperation(
         self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation
     ) -> cst.BaseExpression:
@@ -242,6 +259,12 @@ class _Fold(cst.CSTTransformer):
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
         known = self._known(original_node.test)
         if known is None:
+            match updated_node.test:
+                case (
+                    cst.BooleanOperation(left=left, operator=cst.And(), right=cst.Name("True"))
+                    | cst.BooleanOperation(left=left, operator=cst.Or(), right=cst.Name("False"))
+                ):
+                    return updated_node.with_changes(test=left)
             return updated_node
         side = updated_node.body if known else updated_node.orelse
         new = _statements(side)
@@ -255,6 +278,9 @@ class _Fold(cst.CSTTransformer):
                 if (not ands) in sides:
                     return not ands
                 return ands if sides == [ands, ands] else None
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                known = self._known(inner)
+                return None if known is None else not known
         return _asked(test, self._none)
 
 

@@ -150,6 +150,18 @@ class CountIntoPlaces(Codemod):
                 "true[m]",
             ),
             (
+                "what is selected is not counted",
+                (
+                    "hits = true[m]",
+                    "if hits.numel() == 0:",
+                    "    found = torch.bincount(hits, minlength=n).float()",
+                    "else:",
+                    "    found = torch.zeros(n)",
+                    "return found",
+                ),
+                "true[m]",
+            ),
+            (
                 "the other branch gives ones",
                 (
                     "hits = true[m]",
@@ -353,7 +365,9 @@ def _selected(site: Site, function: cst.FunctionDef, name: str) -> _Bound | None
     line = site.span(found[0]).end_line
     reads = activity(found[1]).reads
     for node in walk(function.body):
-        if isinstance(node, cst.SimpleStatementLine) and site.span(node).line > line:
+        if not isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            continue
+        if site.span(node).line > line:
             does = activity(node)
             if (does.writes | does.mutates) & reads:
                 return None
@@ -535,7 +549,11 @@ def _gives_zeros(site: Site, node: cst.If, count: _Count) -> bool:
             return False
     if [code(it) for it in yes.targets] != [code(it) for it in no.targets]:
         return False
-    counting, other = (yes, no) if count.call in walk(yes) else (no, yes)
+    match node.test:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Equal())]):
+            counting, other = no, yes
+        case _:
+            counting, other = yes, no
     if count.call not in walk(counting):
         return False
     floats = counting.value is not count.call

@@ -151,6 +151,7 @@ def test_words_of_a_programs_own_errors_count() -> None:
         ("raise RuntimeError(f'of {n} rows, {k} are bad')", {"are bad"}),
         ("raise RuntimeError('%d rows of %s' % (n, k))", {"rows of"}),
         ("raise RuntimeError(message)", {""}),
+        ("torch._check(n > 0, lambda: 'none')", {""}),
         ("raise ValueError('bad')", set()),
         ("x = 'RuntimeError'", set()),
     ],
