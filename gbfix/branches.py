@@ -6,6 +6,7 @@ import ast
 import collections
 import dataclasses
 import difflib
+import functools
 import re
 import types
 from collections.abc import Mapping, Sequence, Set
@@ -20,13 +21,15 @@ class Forced:
     """A truth value of a rewritten condition that no input gave: where to force it, in both.
 
     ``call`` is the patch's ``torch.cond`` or ``torch.where``; where ``moved``, it is the condition
-    itself, which now stands in an operator.
+    itself, which now stands in an operator, or under a name.  ``again`` are the further places of
+    the patch where the condition itself stands.
     """
 
     test: Span
     call: Span
     value: bool
     moved: bool = False
+    again: tuple[Span, ...] = ()
 
 
 def ends_with(forced: Outcome) -> str | None:
@@ -242,8 +245,13 @@ def _conditionals(source: str) -> list[tuple[ast.Call, str]]:
     return [(node, ast.unparse(node)) for node in calls]
 
 
+@functools.lru_cache(maxsize=4)
+def _lines(source: str) -> tuple[str, ...]:
+    return tuple(source.split("\n"))
+
+
 def _ast_span(source: str, node: ast.expr) -> Span:
-    lines = source.split("\n")
+    lines = _lines(source)
 
     def column(line: int, offset: int) -> int:
         return len(lines[line - 1].encode()[:offset].decode("utf-8", "ignore"))
@@ -303,7 +311,70 @@ def plan_branches(
             elif len(places) == len(tests):
                 place, named = places[index]
                 plan.append(_upright(old, new, Forced(part, place, value, named)))
+            elif (forced := _as_written(old, new, part, parts, calls, value)) is not None:
+                plan.append(forced)
     return seen, 2 * len(tests), plan
+
+
+def _as_written(
+    old: str, new: str, part: Span, parts: Sequence[Span], calls: Sequence[Span], value: bool
+) -> Forced | None:
+    """A condition that the patch asks in several calls, or beside others in one: where it stands.
+
+    It has to read as in the original, where no other condition may read like it.
+    """
+    written = {span: node for span, node in _expressions(old) if span in parts}
+    if part not in written:
+        return None
+    test = written[part]
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, value = test.operand, not value
+    text = ast.unparse(test)
+    alike = [node for node in written.values() if text in _texts(node)]
+    if isinstance(test, ast.Name | ast.Constant) or len(alike) != 1:
+        return None
+    found = {
+        _ast_span(new, node)
+        for asked in _asked(new, calls)
+        for node in ast.walk(asked)
+        if isinstance(node, ast.expr) and ast.unparse(node) == text
+    }
+    if not found:
+        return None
+    first, *others = sorted(found, key=lambda span: (span.line, span.column))
+    return Forced(_ast_span(old, test), first, value, moved=True, again=tuple(others))
+
+
+def _texts(test: ast.expr) -> set[str]:
+    return {ast.unparse(node) for node in ast.walk(test) if isinstance(node, ast.expr)}
+
+
+def _asked(new: str, calls: Sequence[Span]) -> list[ast.expr]:
+    """The conditions of the calls, and what the names among them were given."""
+    found: list[ast.expr] = []
+    for function in _functions(new):
+        given = _given_once(function)
+        todo = [
+            call.args[0]
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call) and call.args and _ast_span(new, call) in calls
+        ]
+        while todo:
+            test = todo.pop()
+            if test in found:
+                continue
+            found.append(test)
+            names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+            todo.extend(given[name] for name in names & given.keys())
+    return found
+
+
+def _expressions(source: str) -> list[tuple[Span, ast.expr]]:
+    return [
+        (_ast_span(source, node), node)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.expr)
+    ]
 
 
 def _alone(

@@ -563,7 +563,9 @@ class Trials:
         self._progress("forcing a branch that no input reached")
         original = _instrument(path, "force", forced.test, forced.value)
         action = "force" if forced.moved else "force-call"
-        patched = _instrument(path, action, forced.call, forced.value)
+        patched = [
+            _instrument(path, action, place, forced.value) for place in (forced.call, *forced.again)
+        ]
         golden = self._bench.job("golden", accepted, [original], values_only=True)
         first = self._bench.once(golden)
         ends = branches.ends_with(first)
@@ -573,7 +575,7 @@ class Trials:
             self._bench.job(
                 "candidate",
                 overlay,
-                [*self._observers(overlay), patched],
+                [*self._observers(overlay), *patched],
                 golden=golden.directory,
                 constant_state="state-is-constant" in self.baseline.assumes,
                 backends=self._options.backends[:2],

@@ -695,6 +695,50 @@ def test_what_one_call_joins_is_forced_as_a_whole() -> None:
     assert [item.test for item in plan] == [test]
 
 
+_TWICE = """\
+def f(self, x, mask):
+    if mask is not None and mask.any():
+        x = -x
+    elif not self.steps > 10:
+        x = x * 2
+    return x
+"""
+_ASKED_TWICE = """\
+def f(self, x, mask):
+    if mask is not None:
+        mask_any = mask.any()
+        x = torch.where(mask_any, -x, torch.where(self.steps > 10, x, x * 2))
+    else:
+        x = torch.where(self.steps > 10, x, x * 2)
+    return x
+"""
+
+
+def test_a_test_that_the_patch_asks_in_two_places_is_forced_in_both() -> None:
+    tests, part = [Span(2, 7, 2, 38), Span(4, 9, 4, 28)], Span(2, 28, 2, 38)
+    seen, total, plan = branches.plan_branches(
+        _TWICE,
+        _ASKED_TWICE,
+        [Span(2, 0, 5, 20)],
+        {(2, 38): (1, 1), (4, 9): (0, 3)},
+        tests,
+        None,
+        {tests[0]: part},
+    )
+    assert (seen, total) == (3, 4)
+    places = Span(4, 50, 4, 65), Span(6, 24, 6, 39)
+    held = Span(4, 13, 4, 28)
+    assert plan == [branches.Forced(held, places[0], True, moved=True, again=(places[1],))]
+
+
+def test_a_test_that_two_conditions_read_like_is_not_forced_by_its_text() -> None:
+    old = _TWICE.replace("mask is not None and mask.any()", "self.steps > 10")
+    tests = [Span(2, 7, 2, 22), Span(4, 9, 4, 28)]
+    new = _ASKED_TWICE.replace("mask is not None", "self.steps > 10")
+    seen, total, plan = branches.plan_branches(old, new, [Span(2, 0, 5, 20)], {}, tests, None)
+    assert (seen, total, plan) == (0, 4, [])
+
+
 def test_a_test_in_one_line_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     old = "def f(batch):\n    kind = torch.tensor(1 if batch.ndim == 2 else 2)\n    return kind\n"
     new = old.replace("torch.tensor(1 if batch.ndim == 2 else 2)", "1 if batch.ndim == 2 else 2")

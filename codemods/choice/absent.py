@@ -6,7 +6,6 @@ What asks is moved into both branches: there the answer is known, and both leave
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import libcst as cst
 
@@ -16,9 +15,8 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.tree import code, walk
 
+from .blocks import Block, size_of, statements_in
 from .context import Context
-
-Block = Sequence[cst.BaseStatement]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +43,7 @@ def with_users(node: cst.If, before: Block, rest: Block, ctx: Context) -> Moved 
     """
     if ctx.function is None or exits(node).jumps:
         return None
-    body, orelse = _statements(node.body), _statements(node.orelse)
+    body, orelse = statements_in(node.body), statements_in(node.orelse)
     absent: dict[str, bool] = {}
     for name in sorted({*activity(node.body).bound, *_bound(node.orelse)}):
         sides = [_is_none(name, arm, before, ctx) for arm in (body, orelse)]
@@ -63,7 +61,7 @@ def with_users(node: cst.If, before: Block, rest: Block, ctx: Context) -> Moved 
         or left.continues
         or left.yields
         or left.returns > _is_return(moved[-1])
-        or _size(moved) > _MOST
+        or size_of(moved) > _MOST
     ):
         return None
     if absent.keys() & live_after(ctx.function, moved[-1]):
@@ -167,19 +165,6 @@ def _is_idle(node: cst.CSTNode, names: dict[str, bool]) -> bool:
     return False
 
 
-def _statements(part: cst.CSTNode | None) -> list[cst.BaseStatement]:
-    match part:
-        case cst.IndentedBlock(body=body):
-            return list(body)
-        case cst.SimpleStatementSuite(body=small):
-            return [cst.SimpleStatementLine([it]) for it in small]
-        case cst.Else(body=body):
-            return _statements(body)
-        case cst.If():
-            return [part]
-    return []
-
-
 def _bound(part: cst.CSTNode | None) -> frozenset[str]:
     return activity(part).bound if part is not None else frozenset()
 
@@ -220,10 +205,6 @@ def _asked(node: cst.CSTNode, none: dict[str, bool]) -> bool | None:
         ) if name in none:
             return none[name] is isinstance(operator, cst.Is)
     return None
-
-
-def _size(statements: Block) -> int:
-    return sum(isinstance(it, cst.BaseStatement) for line in statements for it in walk(line))
 
 
 class _Fold(cst.CSTTransformer):
@@ -267,7 +248,7 @@ class _Fold(cst.CSTTransformer):
                     return updated_node.with_changes(test=left)
             return updated_node
         side = updated_node.body if known else updated_node.orelse
-        new = _statements(side)
+        new = statements_in(side)
         return cst.FlattenSentinel(new) if new else cst.RemoveFromParent()
 
     def _known(self, test: cst.BaseExpression) -> bool | None:

@@ -16,6 +16,7 @@ from gbfix.analysis.tree import code, walk
 from ..control_flow.refusal import Refusal
 from ..control_flow.values import Values
 from .aliases import is_fresh
+from .blocks import else_with, leading_lines, statements_in, unspaced
 from .context import Declined
 from .convert import (
     APPEND,
@@ -24,14 +25,8 @@ from .convert import (
     _assign,
     _commented,
     _decided,
-    _else,
-    _else_of,
-    _ends,
-    _leading,
     _leaves,
     _names,
-    _statements,
-    _unspaced,
     beside,
     given,
 )
@@ -321,12 +316,12 @@ class ArmMaker:
                 continue
             if name.startswith(APPEND):
                 mine = self.ctx.fresh("appended")
-                self.arm.prelude.append(_assign(mine, value))
+                self.arm.prelude.append(_assign(mine, self._gated(value)))
                 self.arm.values[name] = cst.Name(mine)
                 self.arm.local.add(mine)
                 continue
             mine = self.ctx.fresh(f"{name}_{self.suffix}")
-            self.arm.prelude.append(_assign(mine, value))
+            self.arm.prelude.append(_assign(mine, self._gated(value)))
             self._bind(name, mine)
 
     # -- blocks ------------------------------------------------------------------------------
@@ -361,7 +356,7 @@ class ArmMaker:
                 self.arm.values[name] = new
                 continue
             mine = self.ctx.fresh(f"{name}_{self.suffix}") if name in self.outer else name
-            self.arm.prelude.append(_assign(mine, new))
+            self.arm.prelude.append(_assign(mine, self._gated(new)))
             if mine != name:
                 self._bind(name, mine)
             else:
@@ -379,13 +374,13 @@ class ArmMaker:
         chosen = self.converter.chosen
         self.converter.chosen = lambda it: it is inner or chosen(it)
         self.ctx.origins[inner] = self.ctx.original(node)
-        body, orelse = _statements(node.body), _else_of(node)
+        body, orelse = statements_in(node.body), statements_in(node.orelse)
         no = _decided(orelse, python, False)
         arms = ([inner], no) if joint == "and" else (body, [inner])
         new = node.with_changes(
             test=python,
             body=cst.IndentedBlock(arms[0]),
-            orelse=_else(arms[1]) if arms[1] else None,
+            orelse=else_with(arms[1]) if arms[1] else None,
         )
         self._compound(new, rest)
         self.converter.chosen = chosen
@@ -438,14 +433,14 @@ class ArmMaker:
                 self._check_ends(statement)
                 return statement.with_changes(
                     test=renamed(statement.test, self.arm.renames),
-                    body=self._suite(_statements(statement.body)),
+                    body=self._suite(statements_in(statement.body)),
                 )
             case cst.If():
-                orelse = _else_of(statement)
+                orelse = statements_in(statement.orelse)
                 return statement.with_changes(
                     test=renamed(statement.test, self.arm.renames),
-                    body=self._suite(_statements(statement.body)),
-                    orelse=_else(self._lines(orelse)) if orelse else None,
+                    body=self._suite(statements_in(statement.body)),
+                    orelse=else_with(self._lines(orelse)) if orelse else None,
                 )
             case cst.For():
                 if statement.orelse is not None:
@@ -453,19 +448,19 @@ class ArmMaker:
                 return statement.with_changes(
                     target=renamed(statement.target, self.arm.renames),
                     iter=renamed(statement.iter, self.arm.renames),
-                    body=self._suite(_statements(statement.body)),
+                    body=self._suite(statements_in(statement.body)),
                 )
             case cst.With():
                 off = any(self.ctx.turns_off(item.item) for item in statement.items)
                 self.converter.quiet += off
                 try:
-                    return statement.with_changes(body=self._suite(_statements(statement.body)))
+                    return statement.with_changes(body=self._suite(statements_in(statement.body)))
                 finally:
                     self.converter.quiet -= off
         raise Declined("a branch holds a block that cannot be evaluated in vain")
 
     def _suite(self, statements: Sequence[cst.BaseStatement]) -> cst.IndentedBlock:
-        return cst.IndentedBlock(_unspaced(self._lines(statements)))
+        return cst.IndentedBlock(unspaced(self._lines(statements)))
 
     def _lines(self, statements: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """Statements inside a block: names are bound at once, stores keep to the path."""
@@ -518,8 +513,8 @@ def _always_binds(lines: Sequence[cst.BaseStatement], name: str) -> bool:
                 plain = all(isinstance(part, cst.Name | cst.Tuple | cst.Element) for part in parts)
                 if plain and any(part.value == name for part in stores):
                     return True
-            case cst.If(body=body) if orelse := _else_of(line):
-                if _always_binds(_statements(body), name) and _always_binds(orelse, name):
+            case cst.If(body=body) if orelse := statements_in(line.orelse):
+                if _always_binds(statements_in(body), name) and _always_binds(orelse, name):
                     return True
     return False
 
@@ -534,11 +529,11 @@ def _retargeted(
 
 def _comment_lines(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
     """The comments above and behind a line, as lines of their own."""
-    found = _commented(_leading(line))
+    found = _commented(leading_lines(line))
     trailing = line.trailing_whitespace.comment
     if trailing is not None:
         found.append(cst.EmptyLine(comment=trailing))
     return found
 
 
-__all__ = ["ArmMaker", "_ends", "comments_in"]
+__all__ = ["ArmMaker", "comments_in"]

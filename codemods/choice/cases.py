@@ -466,6 +466,22 @@ EXAMPLES = (
 _NEAR_MISSES = (
     NearMiss(
         """
+        def weigh(weights, inside, rows, decay: bool):
+            if rows.sum() > 0:
+                if decay:
+                    weights[inside] = rows
+            return weights
+        """,
+        at="rows.sum() > 0",
+        why="what is written has as many elements as the mask picks out",
+        facts={
+            "inside": tensor(3, dtype="torch.bool"),
+            "rows": tensor(2),
+            "weights": tensor(3),
+        },
+    ),
+    NearMiss(
+        """
         import torch
 
         def f(x, table, ids):

@@ -223,8 +223,8 @@ class Context:
     def reads(self) -> dict[str, cst.BaseExpression]:
         """Names that hold ``t.item()`` for a while, and the tensor that they can hold instead.
 
-        Every use must be one in which a tensor without dimensions does the same: a comparison, or
-        arithmetic beside a tensor.
+        Every use must be one in which a tensor without dimensions does the same: a comparison,
+        arithmetic beside a tensor, or what is written into elements of a tensor.
         """
         if self.function is None:
             return {}
@@ -277,6 +277,16 @@ class Context:
         asked = cst.Comparison | cst.ComparisonTarget | cst.Arg
         return all(isinstance(self.site.parent(place), asked) for place in self._uses(name))
 
+    def goes_into_elements(self, name: str) -> bool:
+        """Whether something that is computed with the name is written into elements of a tensor."""
+        for place in self._uses(name):
+            node = place
+            while isinstance(parent := self.site.parent(node), cst.BinaryOperation):
+                node = parent
+            if node is not place and isinstance(parent, cst.Assign):
+                return True
+        return False
+
     def _takes_tensor(self, place: cst.CSTNode) -> bool:
         parent = self.site.parent(place)
         match parent:
@@ -288,6 +298,8 @@ class Context:
                     return self._takes_tensor(parent)
                 fact = self.fact(other)
                 return fact is not None and fact.is_tensor and fact.shape != ()
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=base))]):
+                return self.is_tensor(base)
             case cst.Arg(value=value):
                 call = self.site.parent(parent)
                 if isinstance(call, cst.Call) and self.resolve(call.func).startswith("math.is"):

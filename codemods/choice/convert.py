@@ -20,10 +20,12 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after, maybe_bound_before
 from gbfix.analysis.names import telling_name
 from gbfix.analysis.purity import effects_of
+from gbfix.analysis.torch_names import INT_DTYPES
 from gbfix.analysis.tree import code, dotted, walk
 
 from .absent import with_users
 from .aliases import check_alias
+from .blocks import Block, else_with, ends_control, leading_lines, size_of, statements_in, unspaced
 from .context import Context, Declined
 from .early import Parts, check_early, first_exit
 from .expressions import Expressions
@@ -37,7 +39,6 @@ from .vain import Vain
 
 _DUPLICATED = 8  # statements that may stand twice rather than not be converted
 _ASKED_FIRST, _TIMES = 24, 3  # statements of a choice that stands once for each of Python's answers
-Block = Sequence[cst.BaseStatement]
 
 
 @dataclasses.dataclass
@@ -138,10 +139,10 @@ class Converter:
                 body = self._inner(statement.body)
                 orelse = statement.orelse
                 if orelse is not None:
-                    inner = [orelse] if isinstance(orelse, cst.If) else _statements(orelse.body)
+                    inner = [orelse] if isinstance(orelse, cst.If) else statements_in(orelse.body)
                     new = self.block(inner)
                     if new != list(inner):
-                        orelse = _else(new)
+                        orelse = else_with(new)
                 if test is statement.test and body is statement.body and orelse is statement.orelse:
                     return [statement]
                 return [statement.with_changes(test=test, body=body, orelse=orelse)]
@@ -164,7 +165,7 @@ class Converter:
         return case if body is case.body else case.with_changes(body=body)
 
     def _inner(self, body: cst.BaseSuite) -> cst.BaseSuite:
-        old = _statements(body)
+        old = statements_in(body)
         new = self.block(old)
         return body if new == old else cst.IndentedBlock(new)
 
@@ -238,8 +239,12 @@ class Converter:
                 if value is None or not self.takes_reads:
                     return None
                 text = code(value)
-                if self._gradients(line) and not self.ctx.only_compared(name):
+                fact = self.ctx.fact(value)
+                whole = fact is not None and fact.dtype in INT_DTYPES
+                if not whole and self._gradients(line) and not self.ctx.only_compared(name):
                     text = f"{primary(text)}.detach()"
+                if self.ctx.goes_into_elements(name):
+                    text = f"{primary(text)}.double()"  # as precise as the number was
                 new = small.with_changes(value=cst.parse_expression(text))
                 return line.with_changes(body=[new])
         return None
@@ -271,9 +276,9 @@ class Converter:
             new.append(cst.SimpleStatementLine([cst.Return(arm.result)]))
         if not new:
             new = [cst.SimpleStatementLine([cst.Pass()])]
-        above = [*_leading(node), *arm.comments]
+        above = [*leading_lines(node), *arm.comments]
         head = new[0]
-        new[0] = head.with_changes(leading_lines=[*above, *_commented(_leading(head))])
+        new[0] = head.with_changes(leading_lines=[*above, *_commented(leading_lines(head))])
         return finish(new, self.tests[before:])
 
     def _assigned(self, arm: Arm) -> list[cst.BaseStatement]:
@@ -307,7 +312,7 @@ class Converter:
         tensor: cst.BaseExpression,
     ) -> list[cst.BaseStatement]:
         """``if P and t`` becomes an ``if P`` with the choice inside, ``if P or t`` one beside."""
-        body, orelse = _statements(node.body), _else_of(node)
+        body, orelse = statements_in(node.body), statements_in(node.orelse)
         inner = beside(self.ctx, node, python, joint, tensor)
         if joint == "and":
             yes = self._tail([inner], rest, node)
@@ -317,14 +322,18 @@ class Converter:
             no = self._tail([inner], rest, node)
         else:
             yes, no = self._tail(body, rest), self._tail(orelse, rest)
-        if rest and _size(rest) > _DUPLICATED and not (_ends(yes) and not _ends(rest)):
+        if (
+            rest
+            and size_of(rest) > _DUPLICATED
+            and not (ends_control(yes) and not ends_control(rest))
+        ):
             raise Declined("what follows the branch would have to stand twice")
         new = node.with_changes(
             test=python,
-            body=cst.IndentedBlock(_unspaced(yes)),
-            orelse=_else(no) if no and not (_ends(yes) and rest) else None,
+            body=cst.IndentedBlock(unspaced(yes)),
+            orelse=else_with(no) if no and not (ends_control(yes) and rest) else None,
         )
-        if no and _ends(yes) and rest:
+        if no and ends_control(yes) and rest:
             return [new, *no]
         return [new]
 
@@ -333,18 +342,21 @@ class Converter:
     ) -> list[cst.BaseStatement] | None:
         """The choice below what Python asks where an arm is left; None where it asks nothing."""
         arms = [
-            it if _ends(it) else [*it, *rest] for it in (_statements(node.body), _else_of(node))
+            it if ends_control(it) else [*it, *rest]
+            for it in (statements_in(node.body), statements_in(node.orelse))
         ]
         whole = self._made_of(node, *arms)
-        found = first_exit(whole, self._parts, lambda it: (_statements(it.body), _else_of(it)))
+        found = first_exit(
+            whole, self._parts, lambda it: (statements_in(it.body), statements_in(it.orelse))
+        )
         if found is None:
             return None
         inner, parts = found
         check_early(parts[0], whole, self.ctx)
-        if _size([whole]) > _ASKED_FIRST or self.asked_first == _TIMES:
+        if size_of([whole]) > _ASKED_FIRST or self.asked_first == _TIMES:
             raise Declined("what follows the branch would have to stand twice")
         self.asked_first += 1
-        yes, no = _statements(inner.body), _else_of(inner)
+        yes, no = statements_in(inner.body), statements_in(inner.orelse)
         if parts[1]:
             left = self._known(beside(self.ctx, inner, *parts), inner)
             if parts[1] == "and":
@@ -356,18 +368,18 @@ class Converter:
         self.ctx.taken, taken = taken, self.ctx.taken  # one of the two runs: names may be the same
         new_no = self._emitted(self._replaced(whole, inner, no), [])
         self.ctx.taken |= taken
-        ends = _ends(new_yes)
+        ends = ends_control(new_yes)
         new = node.with_changes(
             test=parts[0],
-            body=cst.IndentedBlock(_unspaced(new_yes)),
-            orelse=None if ends else _else(new_no),
+            body=cst.IndentedBlock(unspaced(new_yes)),
+            orelse=None if ends else else_with(new_no),
         )
         return [new, *new_no] if ends else [new]
 
     def _replaced(self, node: cst.If, inner: cst.If, statements: Block) -> cst.If:
         """The choice with statements in the place of an ``if`` in its arms, wherever it stands."""
         arms = []
-        for arm in (_statements(node.body), _else_of(node)):
+        for arm in (statements_in(node.body), statements_in(node.orelse)):
             made: list[cst.BaseStatement] = []
             for statement in arm:
                 if statement is inner:
@@ -376,7 +388,7 @@ class Converter:
                     made.append(self._replaced(statement, inner, statements))
                 else:
                     made.append(statement)
-                if _ends(made):
+                if ends_control(made):
                     break
             arms.append(made)
         return self._made_of(node, *arms)
@@ -384,8 +396,8 @@ class Converter:
     def _made_of(self, origin: cst.If, body: Block, orelse: Block) -> cst.If:
         """A choice as another has it, with other arms."""
         made = origin.with_changes(
-            body=cst.IndentedBlock(_unspaced(body)),
-            orelse=_else(orelse) if orelse else None,
+            body=cst.IndentedBlock(unspaced(body)),
+            orelse=else_with(orelse) if orelse else None,
             leading_lines=(),
         )
         return self._known(made, origin)
@@ -404,7 +416,7 @@ class Converter:
         origin: cst.If | None = None,
     ) -> list[cst.BaseStatement]:
         """An arm of Python's with what follows it, converted."""
-        whole = statements if _ends(statements) else [*statements, *rest]
+        whole = statements if ends_control(statements) else [*statements, *rest]
         if origin is None:
             return self.block(whole)
         inner, *others = whole
@@ -428,13 +440,13 @@ class Converter:
         if function is None:
             raise Declined("the branch stands in no function")
         whole = Arm()
-        body, orelse = _statements(node.body), _else_of(node)
+        body, orelse = statements_in(node.body), statements_in(node.orelse)
         if _leaves(node):
-            if not _ends(body):
+            if not ends_control(body):
                 body = [*body, *rest]
-            if not _ends(orelse):
+            if not ends_control(orelse):
                 orelse = [*orelse, *rest]
-            if body[-len(rest) :] == orelse[-len(rest) :] != [] and _size(rest) > _DUPLICATED:
+            if body[-len(rest) :] == orelse[-len(rest) :] != [] and size_of(rest) > _DUPLICATED:
                 raise Declined("what follows the branch would have to stand twice")
         body, orelse = self._stored_either_way(body, orelse)
         whole.prelude += self._walruses(node.test)
@@ -480,7 +492,7 @@ class Converter:
         assert self.ctx.function is not None
         for parent in self.ctx.site.ancestors(node):
             if isinstance(parent, cst.For | cst.While):
-                last = _statements(parent.body)[-1]
+                last = statements_in(parent.body)[-1]
                 return set(live_after(self.ctx.function, last))
         return set()
 
@@ -653,12 +665,12 @@ def beside(
     ctx: Context, node: cst.If, python: cst.BaseExpression, joint: str, tensor: cst.BaseExpression
 ) -> cst.If:
     """The choice of a tensor that is left where Python has had its part in the test."""
-    orelse = _else_of(node)
+    orelse = statements_in(node.orelse)
     # A test that does more than to compute may change what Python is asked behind it.
     if effects_of(tensor, ctx.fact).pure:
         orelse = _decided(orelse, python, joint == "and")
     return node.with_changes(
-        test=tensor, leading_lines=(), orelse=_else(orelse) if orelse else None
+        test=tensor, leading_lines=(), orelse=else_with(orelse) if orelse else None
     )
 
 
@@ -666,8 +678,8 @@ def _decided(lines: Block, python: cst.BaseExpression, truth: bool) -> list[cst.
     """What is left of ``if P: ... else: ...`` where P was just asked."""
     match lines:
         case [cst.If(test=test, body=body) as again] if _asks_again(python, test):
-            if not _commented(_leading(again)):
-                return _statements(body) if truth else _else_of(again)
+            if not _commented(leading_lines(again)):
+                return statements_in(body) if truth else statements_in(again.orelse)
     return list(lines)
 
 
@@ -681,42 +693,6 @@ def _asks_again(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         if not all(isinstance(part, plain) or dotted(part) is not None for part in parts):
             return False
     return code(one) == code(other)
-
-
-def _statements(body: cst.BaseSuite) -> list[cst.BaseStatement]:
-    if isinstance(body, cst.IndentedBlock):
-        return list(body.body)
-    assert isinstance(body, cst.SimpleStatementSuite)
-    return [cst.SimpleStatementLine([small]) for small in body.body]
-
-
-def _else_of(node: cst.If) -> list[cst.BaseStatement]:
-    if node.orelse is None:
-        return []
-    if isinstance(node.orelse, cst.If):
-        return [node.orelse]
-    return _statements(node.orelse.body)
-
-
-def _else(statements: Block) -> cst.Else:
-    return cst.Else(cst.IndentedBlock(_unspaced(statements)))
-
-
-def _unspaced(statements: Block) -> list[cst.BaseStatement]:
-    """The statements of a block without blank lines before the first."""
-    if not statements:
-        return [cst.SimpleStatementLine([cst.Pass()])]
-    head, *others = statements
-    above = _leading(head)
-    lines = list(above)
-    while lines and lines[0].comment is None:
-        lines.pop(0)
-    # What was made of which statement is known by identity.
-    return [head if lines == above else head.with_changes(leading_lines=lines), *others]
-
-
-def _leading(node: cst.CSTNode) -> list[cst.EmptyLine]:
-    return list(getattr(node, "leading_lines", ()))
 
 
 def _commented(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
@@ -741,22 +717,3 @@ def _leaves(node: cst.CSTNode) -> bool:
     if found.breaks:
         raise Declined("`break` leaves a loop")
     return bool(found.returns or found.continues)
-
-
-def _ends(statements: Block) -> bool:
-    """Whether control never gets to the end of the statements."""
-    if not statements:
-        return False
-    last = statements[-1]
-    match last:
-        case cst.SimpleStatementLine():
-            return isinstance(last.body[-1], cst.Return | cst.Continue | cst.Raise)
-        case cst.If():
-            return _ends(_statements(last.body)) and _ends(_else_of(last))
-        case cst.With():
-            return _ends(_statements(last.body))
-    return False
-
-
-def _size(statements: Block) -> int:
-    return sum(1 for it in statements for node in walk(it) if isinstance(node, cst.BaseStatement))

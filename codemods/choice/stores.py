@@ -153,7 +153,8 @@ class Stores:
         if fact is None or not fact.is_tensor or fact.dtype != "torch.bool":
             return None
         given = self.ctx.fact(value)
-        single = given is not None and given.is_tensor and given.shape == ()
+        # Where no run has seen the value: more than one number would raise an error.
+        single = given is None or (given.is_tensor and given.shape in ((), None))
         if not single and not self.ctx.is_number(value):
             raise Declined("a branch gives the elements of a mask other values than one number")
         test = self.predicate()

@@ -46,8 +46,12 @@ class Vain:
         self._open: set[str] = set()
 
     def check(self, node: cst.CSTNode) -> None:
+        stores: set[cst.CSTNode] = set()
         for inner in walk(node):
             match inner:
+                case cst.Assign(targets=targets):
+                    # `x[mask] = ...` picks nothing out, and the mask holds on the path only.
+                    stores |= {it.target for it in targets}
                 case cst.Await() | cst.Yield() | cst.Raise() | cst.Assert():
                     raise Declined("a branch raises, yields or waits")
                 case cst.Global() | cst.Nonlocal() | cst.Import() | cst.ImportFrom() | cst.Del():
@@ -60,17 +64,19 @@ class Vain:
                     if isinstance(inner.operator, cst.FloorDivide | cst.Modulo):
                         self._guarded(inner.right, "an integer division by zero")
                 case cst.Subscript():
-                    self._subscript(inner)
+                    self._subscript(inner, stored=inner in stores)
 
     @property
     def cheap(self) -> bool:
         return self.cost <= _MANY
 
-    def _subscript(self, node: cst.Subscript) -> None:
+    def _subscript(self, node: cst.Subscript, *, stored: bool) -> None:
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
                 fact = self.ctx.fact(element.slice.value)
                 if fact is not None and fact.is_tensor and fact.dtype == "torch.bool":
+                    if stored:
+                        continue
                     raise Declined("a branch picks out elements by a mask")
                 self._guarded(element.slice.value, "an index out of range")
 

@@ -66,7 +66,7 @@ EXAMPLES = (
         (
             "a = torch.where(m, x, 0)",
             "b = torch.where(m, y, 0)",
-            "return (torch.where(m, (a - b) ** 2, 0) / m.sum()).sum()",
+            "return torch.where(m, (a - b) ** 2, 0).sum() / m.sum()",
         ),
     ),
     _example(
@@ -75,8 +75,8 @@ EXAMPLES = (
         (
             "a = torch.where(m, x, 0)",
             "b = torch.where(m, y, 0)  # what is known",
-            "return (torch.where(m, F.smooth_l1_loss(a, b, beta=0.5"
-            ', reduction="none"), 0) / m.sum()).sum()',
+            "return torch.where(m, F.smooth_l1_loss(a, b, beta=0.5"
+            ', reduction="none"), 0).sum() / m.sum()',
         ),
     ),
     _example(
@@ -88,7 +88,7 @@ EXAMPLES = (
         ),
         (
             "c, k = torch.where(m[..., None], logits, 0), torch.where(m, labels, 0)",
-            "right = (torch.where(m, (c.argmax(-1) == k).float(), 0) / m.sum()).sum()",
+            "right = torch.where(m, (c.argmax(-1) == k).float(), 0).sum() / m.sum()",
             "return F.cross_entropy(c.flatten(0, 1), torch.where(m, k, -100).flatten()), right",
         ),
     ),
@@ -103,7 +103,7 @@ EXAMPLES = (
             "r = torch.where(rows[..., None], x, 0)",
             "s = torch.where(rows[..., None], y, 0)",
             "return torch.where(rows[..., None], r * s, 0).sum(0) / rows.sum().clamp(min=1), "
-            "r.sum(0), (torch.where(rows[..., None], r * s, 0) / (rows.sum() * r.shape[-1])).sum()",
+            "r.sum(0), torch.where(rows[..., None], r * s, 0).sum() / (rows.sum() * r.shape[-1])",
         ),
     ),
     _example(

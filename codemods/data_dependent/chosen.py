@@ -11,7 +11,7 @@ from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
 
-from .selections import HOMES, SMOOTH, STEEP, TWO, mask_of, tensor_fact
+from .selections import HOMES, SMOOTH, STEEP, TWO, selection_of, tensor_fact
 
 #: Compute along a dimension: the last one of a row is whole, whatever the mask selects.
 _LAST = words(
@@ -65,8 +65,9 @@ class Chosen:
 
     def rank(self, node: cst.BaseExpression) -> int:
         """How many dimensions a selection or an expression of it has; 0 where it is not known."""
-        if isinstance(node, cst.Subscript) and self._is_selection(node):
-            held = tensor_fact(self.site, node.value)
+        selected = self._selected(node)
+        if selected is not None:
+            held = tensor_fact(self.site, selected)
             if held is None or held.shape is None:
                 return 0
             return len(held.shape) - self.dims + 1
@@ -84,11 +85,14 @@ class Chosen:
         """Whether it is zero where it does not count, without any more ado."""
         if isinstance(node, cst.Name) and node.value in self.names:
             return self.is_direct(self.names[node.value])
-        return isinstance(node, cst.Subscript) and self._is_selection(node)
+        return self._selected(node) is not None
 
-    def _is_selection(self, node: cst.Subscript) -> bool:
-        mask = mask_of(self.site, node)
-        return isinstance(mask, cst.Name) and mask.value == self.mask
+    def _selected(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """What a selection by the mask selects from."""
+        match selection_of(self.site, node):
+            case value, cst.Name(mask) if mask == self.mask:
+                return value
+        return None
 
     def _follow(self, node: cst.BaseExpression, uses: list[cst.CSTNode]) -> bool:
         match node:
@@ -97,8 +101,8 @@ class Chosen:
                 risky, learns = self._marks[name]
                 self._risky, self._learns = self._risky or risky, self._learns or learns
                 return True
-            case cst.Subscript() if self._is_selection(node):
-                held = tensor_fact(self.site, node.value)
+            case cst.Subscript() | cst.Call() if (selected := self._selected(node)) is not None:
+                held = tensor_fact(self.site, selected)
                 known = held is not None and (held.dtype or "") in _FLOATS | _INTS
                 uses.append(node)
                 return known and self.rank(node) > 0

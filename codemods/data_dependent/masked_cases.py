@@ -80,7 +80,7 @@ EXAMPLES = tuple(
         (
             "a mean",
             ("return x[m].mean()",),
-            ("return (torch.where(m, x, 0) / m.sum()).sum()",),
+            ("return torch.where(m, x, 0).sum() / m.sum()",),
             "x[m]",
             {},
         ),

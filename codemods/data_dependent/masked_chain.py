@@ -16,9 +16,9 @@ from .chain_cases import EXAMPLES, NEAR_MISSES
 from .chosen import Chosen
 from .flow import torch_name
 from .nested import Atom, Bare, Nested, Parts
-from .selections import mask_of, tensor_fact
+from .selections import averaged, selection_of, tensor_fact
 
-#: What is divided by the count before it is added up: small numbers would be zero in float16.
+#: What is added up before it is divided by the count: the sum may be too large for float16.
 _AVERAGED = words("torch.bfloat16 torch.float32 torch.float64")
 _LOSSES = words(
     """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
@@ -38,7 +38,7 @@ class MaskedChain(Codemod):
     return ((p - t) ** 2).mean()
     ```
     becomes `p = torch.where(mask, pred, 0)`, `t = torch.where(mask, target, 0)` and
-    `(torch.where(mask, (p - t) ** 2, 0) / mask.sum()).sum()`.
+    `torch.where(mask, (p - t) ** 2, 0).sum() / mask.sum()`.
 
     *When it applies.*  The mask is a name that is bound once and covers the first dimensions.  All
     that follows is computed row by row (element-wise functions, the last dimension, ``nn.Linear``),
@@ -79,7 +79,7 @@ def _masks(site: Site) -> list[str]:
             return []  # it may be the mask by another name
     found: dict[str, None] = {}
     for node in walk(site.function.body):
-        mask = mask_of(site, node) if isinstance(node, cst.Subscript) else None
+        _, mask = selection_of(site, node) or (None, None)
         if not isinstance(mask, cst.Name) or mask.value in does.mutates | does.captures:
             continue
         times = _times_bound(site, mask.value) + (mask.value in params)
@@ -155,11 +155,13 @@ class _Chain:
         """Counts the uses as known, and puts zeros into the selections among them."""
         self.covered.update(uses)
         for node in uses:
-            if isinstance(node, cst.Subscript):
-                fact = tensor_fact(self.site, node.value)
+            selection = selection_of(self.site, node)
+            if selection is not None and isinstance(node, cst.BaseExpression):
+                fact = tensor_fact(self.site, selection[0])
                 none = "False" if fact is not None and fact.dtype == "torch.bool" else "0"
                 wide = self.chosen.wide(self.chosen.rank(node))
-                self.edits[node] = (f"{self.torch}.where({wide}, ", node.value, f", {none})")
+                value = Bare(selection[0])
+                self.edits[node] = (f"{self.torch}.where({wide}, ", value, f", {none})")
 
     def _is_covered(self, function: cst.FunctionDef) -> bool:
         """Whether the names are used for nothing else, and no function inside sees them."""
@@ -246,7 +248,7 @@ class _Chain:
         if kind == "sum":
             self.edits[node] = (*dense, f".sum({over})")
         else:
-            self.edits[node] = ("(", *dense, f" / {count}).sum({over})")
+            self.edits[node] = averaged(self.site, node, dense, count, over)
 
     def _last_size(self, value: cst.BaseExpression, uses: list[cst.CSTNode]) -> str:
         """The text of the size of the last dimension."""
@@ -259,8 +261,9 @@ class _Chain:
                 continue
             if isinstance(use, cst.Name):
                 return f"{use.value}.shape[-1]"
-            if isinstance(use, cst.Subscript) and isinstance(use.value, cst.Name):
-                return f"{use.value.value}.shape[-1]"
+            match selection_of(self.site, use):
+                case cst.Name(name), _:
+                    return f"{name}.shape[-1]"
         return ""
 
     def _loss(self, node: cst.Call, kind: str) -> None:
@@ -307,7 +310,7 @@ class _Chain:
         if reduction == "sum":
             self.edits[node] = (*dense, ".sum()")
         else:
-            self.edits[node] = ("(", *dense, f" / {count}).sum()")
+            self.edits[node] = averaged(self.site, node, dense, count)
 
     def _cross_entropy(
         self,

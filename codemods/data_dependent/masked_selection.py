@@ -19,6 +19,7 @@ from .masked_cases import EXAMPLES, NEAR_MISSES
 from .nested import Nested, Parts
 from .selections import (
     Elementwise,
+    averaged,
     complementary,
     elementwise,
     hit_tested,
@@ -487,7 +488,7 @@ def _reduction(
     if len(along) != len(node.args) or along not in ([], ["0"]):
         return None
     if kind == "mean" and held.dtype == "torch.float16":
-        return None  # divided by the count before it is added up, small numbers would be zero
+        return None  # what is added up before it is divided may be too large
     if held.dtype not in _FLOATS or (
         kind == "sum" and along and len(held.shape) == len(fact.shape)
     ):
@@ -502,7 +503,7 @@ def _reduction(
         return (*dense, f".sum({axis})")
     count = code(mask) if isinstance(mask, cst.Name | cst.Attribute) else f"({code(mask)})"
     count = known or count
-    return ("(", *dense, f" / {count}.sum()).sum({axis})")
+    return averaged(site, node, dense, f"{count}.sum()", axis)
 
 
 def _function(site: Site, node: cst.Call) -> str:
@@ -567,12 +568,12 @@ def _loss(site: Site, node: cst.Call) -> Parts | None:
         return None
     torch = torch_name(site)
     text = code(mask) if isinstance(mask, cst.Name | cst.Attribute) else f"({code(mask)})"
-    return (
-        "(",
+    dense: Parts = (
         node.func,
         f"({torch}.where({code(mask)}, ",
         first.value,
         f", 0), {torch}.where({code(mask)}, ",
         second.value,
-        f', 0), reduction="none") / {text}.sum()).sum()',
+        ', 0), reduction="none")',
     )
+    return averaged(site, node, dense, f"{text}.sum()")

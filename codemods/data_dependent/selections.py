@@ -14,6 +14,8 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from .nested import Parts
+
 #: Element-wise, and with finite gradients for every finite input.
 SMOOTH = words(
     """abs absolute atan arctan cos sin sigmoid tanh relu relu6 leaky_relu softplus silu gelu elu
@@ -56,6 +58,46 @@ def mask_of(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
             if fact is not None and fact.dtype == "torch.bool" and fact.shape:
                 return index
     return None
+
+
+def selection_of(
+    site: Site, node: cst.CSTNode
+) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """What ``x[mask]`` selects from, and the mask; ``torch.masked_select(x, mask)`` is the same.
+
+    The latter fits the shapes of both to each other: they have to be alike here.
+    """
+    match node:
+        case cst.Subscript(value=value) if (index := mask_of(site, node)) is not None:
+            return value, index
+        case cst.Call(
+            args=[
+                cst.Arg(value=value, keyword=None, star=""),
+                cst.Arg(value=mask, keyword=None, star=""),
+            ]
+        ) if resolve(site.module, node.func) == "torch.masked_select":
+            pass
+        case cst.Call(
+            func=cst.Attribute(value=value, attr=cst.Name("masked_select")),
+            args=[cst.Arg(value=mask, keyword=None, star="")],
+        ):
+            pass
+        case _:
+            return None
+    held, fact = tensor_fact(site, value), tensor_fact(site, mask)
+    alike = held is not None and fact is not None and held.shape == fact.shape
+    if alike and fact is not None and fact.dtype == "torch.bool" and fact.shape:
+        return value, mask
+    return None
+
+
+_LOOSE = (cst.Arg, cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Element, cst.Expr)
+
+
+def averaged(site: Site, node: cst.CSTNode, dense: Parts, count: str, over: str = "") -> Parts:
+    """``dense.sum() / count`` in place of the node; the mean of nothing is nan, as it was."""
+    whole = (*dense, f".sum({over}) / {count}")
+    return whole if isinstance(site.parent(node), _LOOSE) else ("(", *whole, ")")
 
 
 def same_mask(site: Site, first: cst.BaseExpression, second: cst.BaseExpression) -> bool:

@@ -14,7 +14,7 @@ class Head(nn.Module):
         counts = labels >= 0
         logits = self.out(torch.where(counts[..., None], hidden, 0))
         wanted = torch.where(counts, labels, 0)
-        right = (torch.where(counts, (logits.argmax(-1) == wanted).float(), 0) / counts.sum()).sum()
+        right = torch.where(counts, (logits.argmax(-1) == wanted).float(), 0).sum() / counts.sum()
         return F.cross_entropy(logits.flatten(0, 1), torch.where(counts, wanted, -100).flatten()), right
 
 

@@ -7,7 +7,7 @@ import torch
 def depth_error(predicted, depth):
     valid = depth > 0
     error = (predicted - depth).abs()
-    return (torch.where(valid, error, 0) / valid.sum()).sum()
+    return torch.where(valid, error, 0).sum() / valid.sum()
 
 
 torch.manual_seed(0)

@@ -8,7 +8,7 @@ def score(guess, goal):
     known = goal != 0
     a, b = torch.where(known, guess, 0), torch.where(known, goal, 0)
     far = (a - b).abs()
-    return (torch.where(known, far.sqrt(), 0) / known.sum()).sum() + torch.where(known, far, 0).sum() / known.sum().clamp(min=1)
+    return (torch.where(known, far.sqrt(), 0).sum() / known.sum()) + torch.where(known, far, 0).sum() / known.sum().clamp(min=1)
 
 
 torch.manual_seed(0)
