@@ -413,6 +413,19 @@ def not_tried(backend: str, why: str) -> Rung:
     return Rung(backend, None, why, (f"{caveat} (--inductor-timeout gives it longer)",))
 
 
+_SHOWS_GRADIENT = (
+    "A tensor that the program prints shows a `grad_fn` where it showed none: the side of a"
+    " condition that is not taken has a part in it."
+)
+
+
+def _shows_more_gradients(outcome: Outcome, baseline: Baseline) -> bool:
+    """Whether what is printed differs in tensors that require a gradient now, and in no more."""
+    before = Outcome([], stdout=baseline.shown)
+    more = outcome.shown.count(b"grad_fn=") > before.shown.count(b"grad_fn=")
+    return more and outcome.shown_values == before.shown_values
+
+
 def _user_rungs(
     candidate: Outcome,
     user: Outcome,
@@ -434,7 +447,11 @@ def _user_rungs(
         for outcome, how in ((candidate, "uncompiled"), (user, "compiled")):
             # A slow run may be stopped once its regions had their calls.
             whole = any(not event.stopped for event in outcome.of(Finished))
-            if whole and outcome.shown != baseline.shown and not (fewer_texts and outcome is user):
+            if not whole or (fewer_texts and outcome is user):
+                continue
+            if _shows_more_gradients(outcome, baseline):
+                program = dataclasses.replace(program, limits=(_SHOWS_GRADIENT,))
+            elif outcome.shown != baseline.shown:
                 detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
                 program = Rung("program", False, detail)
                 break
@@ -489,7 +506,9 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
         begun = key in baseline.calls and baseline.graphs.get((key, first[key]), 0)
         if index == first[key] or not begun:
             continue
-        if made <= before + left[key, index]:
+        # What is compiled behind a break that is left depends on the side that the call took.
+        so_far = max(n for (name, i), n in left.items() if name == key and i <= index)
+        if made <= before + so_far:
             continue
         later = [n for (name, i), n in graphs.items() if name == key and i > index]
         known = [n for (name, i), n in baseline.graphs.items() if name == key and i > index]

@@ -659,6 +659,13 @@ def test_the_names_of_gradient_functions_are_nobodys_output() -> None:
     assert Outcome([], stdout=b"tensor(1.5)\n").shown != one.shown
 
 
+def test_a_printed_tensor_may_show_a_gradient_function_or_none() -> None:
+    one = Outcome([], stdout=b"tensor([1.,\n        2.], grad_fn=<MulBackward0>) done\n")
+    other = Outcome([], stdout=b"tensor([1.,\n        2.]) done\n")
+    assert one.shown != other.shown
+    assert one.shown_values == other.shown_values
+
+
 def test_the_seconds_that_pytest_prints_are_nobodys_output() -> None:
     one, other, third = (
         Outcome([], stdout=text) for text in (b"1 passed in 0.31s", b"1 passed in 0.32s", b"1.31s")

@@ -554,7 +554,7 @@ def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) 
         if name:
             raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
         for name in touches:
-            if any(escapes(text, name.lstrip(".")) for text in sources):
+            if any(escapes(text, name) for text in sources):
                 raise Unfit(f"`{name.lstrip('.')}` has another name, by which it may be read")
     reads = frozenset[str]().union(*(item.reads for item in operators))
     name = others_change(sources, reads, start)

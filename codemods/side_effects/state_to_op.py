@@ -469,16 +469,22 @@ _SHOWS = words(
 
 @functools.lru_cache(maxsize=256)
 def escapes(text: str, name: str) -> bool:
-    """Whether the object may get another name, under which somebody could read it."""
+    """Whether the object may get another name, under which somebody could read it.
+
+    ``.x`` stands for an attribute, which a plain name ``x`` is not.
+    """
+    wanted = name.lstrip(".")
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return True
     for parent in ast.walk(tree):
         for node in ast.iter_child_nodes(parent):
-            if name not in (getattr(node, "id", ""), getattr(node, "attr", "")):
+            if wanted not in (getattr(node, "id", ""), getattr(node, "attr", "")):
                 continue
             if not isinstance(node, ast.Name | ast.Attribute):
+                continue
+            if name.startswith(".") and isinstance(node, ast.Name):
                 continue
             if not isinstance(node.ctx, ast.Load) or isinstance(parent, ast.FormattedValue):
                 continue

@@ -271,6 +271,7 @@ class Finished:
 T = TypeVar("T")
 
 _GRAD_FN = re.compile(rb",\s+grad_fn=<\w+>")
+_GRADIENT = re.compile(rb",\s+(?:grad_fn=<[\w.]+>|requires_grad=True)(?=[,)])")
 #: How pytest says how long it took: two runs may agree in that by chance.
 _TOOK = re.compile(rb"\bin \d+\.\d\ds\b")
 
@@ -310,6 +311,11 @@ class Outcome:
         not, and which one says nothing of its value.
         """
         return _TOOK.sub(b"in <...>s", _GRAD_FN.sub(b", grad_fn=<...>", self.stdout))
+
+    @property
+    def shown_values(self) -> bytes:
+        """The same without what printed tensors say of gradients."""
+        return _GRADIENT.sub(b"", self.shown)
 
     def of(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
