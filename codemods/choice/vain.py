@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -30,6 +31,8 @@ _INDEXED = words(
 )
 #: Give integers that are in range.
 _IN_RANGE = words("clamp clip argmax argmin argsort arange nonzero remainder")
+#: Of each element by itself.
+_ALONE = words("abs square sqrt exp log float double half long int bool detach pow to clamp")
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -46,17 +49,20 @@ class Vain:
         self._open: set[str] = set()
 
     def check(self, node: cst.CSTNode) -> None:
-        stores: set[cst.CSTNode] = set()
+        harmless: set[cst.CSTNode] = set()  # selections that cannot fail where nothing is selected
         for inner in walk(node):
             match inner:
                 case cst.Assign(targets=targets):
                     # `x[mask] = ...` picks nothing out, and the mask holds on the path only.
-                    stores |= {it.target for it in targets}
+                    harmless |= {it.target for it in targets}
                 case cst.Await() | cst.Yield() | cst.Raise() | cst.Assert():
                     raise Declined("a branch raises, yields or waits")
                 case cst.Global() | cst.Nonlocal() | cst.Import() | cst.ImportFrom() | cst.Del():
                     raise Declined("a branch changes names outside the function")
                 case cst.Call():
+                    match inner.func:
+                        case cst.Attribute(value=value, attr=cst.Name("sum" | "mean")):
+                            harmless |= {*_selected(value)}
                     self._call(inner)
                 case cst.BinaryOperation():
                     heavy = isinstance(inner.operator, cst.MatrixMultiply)
@@ -64,18 +70,18 @@ class Vain:
                     if isinstance(inner.operator, cst.FloorDivide | cst.Modulo):
                         self._guarded(inner.right, "an integer division by zero")
                 case cst.Subscript():
-                    self._subscript(inner, stored=inner in stores)
+                    self._subscript(inner, harmless=inner in harmless)
 
     @property
     def cheap(self) -> bool:
         return self.cost <= _MANY
 
-    def _subscript(self, node: cst.Subscript, *, stored: bool) -> None:
+    def _subscript(self, node: cst.Subscript, *, harmless: bool) -> None:
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
                 fact = self.ctx.fact(element.slice.value)
                 if fact is not None and fact.is_tensor and fact.dtype == "torch.bool":
-                    if stored:
+                    if harmless:
                         continue
                     raise Declined("a branch picks out elements by a mask")
                 self._guarded(element.slice.value, "an index out of range")
@@ -207,3 +213,17 @@ def _is_callee(node: cst.CSTNode, child: cst.CSTNode) -> bool:
 
 def _in_place(method: str) -> bool:
     return method.endswith("_") and not method.endswith("__") and method != "requires_grad_"
+
+
+def _selected(node: cst.BaseExpression) -> Iterator[cst.Subscript]:
+    """The subscripts of which the expression is made, element by element."""
+    match node:
+        case cst.Subscript():
+            yield node
+        case cst.BinaryOperation(left=left, right=right):
+            yield from _selected(left)
+            yield from _selected(right)
+        case cst.UnaryOperation(expression=inner):
+            yield from _selected(inner)
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _ALONE:
+            yield from _selected(inner)

@@ -45,6 +45,8 @@ _FACTS: dict[str, Fact] = {
     "a.log()": tensor(7),
     "w": tensor(4, 3, dtype="torch.bool"),
     "head(r) / one": tensor(2, 5),
+    "labels == i": tensor(4, 3, dtype="torch.bool"),
+    "i": scalar(1, constant=False),
 }
 
 
@@ -56,6 +58,7 @@ def _example(title: str, before: tuple[str, ...], after: tuple[str, ...]) -> Exa
 
 
 def _at(lines: tuple[str, ...]) -> str:
+    lines = tuple(line for line in lines if "= x[" in line or "= y[" in line) or lines
     return lines[0].partition("= ")[2].partition(", ")[0]
 
 
@@ -114,6 +117,30 @@ EXAMPLES = (
             "return torch.where(rows[..., None], head(r), 0).sum()",
         ),
     ),
+    Example(
+        _source(
+            "total = 0",
+            "for i in range(3):",
+            "    # the members of a class",
+            "    a = torch.masked_select(x, labels == i)",
+            "    if len(a) > 0:",
+            "        total = total + a.mean()",
+            "return total",
+        ),
+        _source(
+            "total = 0",
+            "for i in range(3):",
+            "    # the members of a class",
+            "    labels_equals_i = labels == i",
+            "    a = torch.where(labels_equals_i, x, 0)",
+            "    if labels_equals_i.sum() > 0:",
+            "        total = total + (a.sum() / labels_equals_i.sum())",
+            "return total",
+        ),
+        at="torch.masked_select(x, labels == i)",
+        facts=_FACTS,
+        title="a mask without a name, in a loop",
+    ),
 )
 
 
@@ -155,6 +182,15 @@ NEAR_MISSES = (
                "return z.sqrt().sum()"),
     _near_miss("a logarithm by name, and what learns", _A, "c = a.log()", "return (c * one).sum()"),
     _near_miss("the mask by another name", _A, "w[0] = False", "return a.mean()", first="w = m"),
+    _near_miss("a name of the mask is bound again", "a = x[labels == i]", "i = i + 1",
+               "b = y[labels == i]", "return (a * b).sum()"),
+    _near_miss("a name of the mask is a comprehension's",
+               "a = sum([x[labels == i].mean() for i in range(3)])", "return a"),
+    _near_miss("the same mask in another block", "a = x[labels == i]", "if i > 1:",
+               "    a = x[labels == i]", "return a.sum()"),
+    _near_miss("a mask that is called for", "a = x[head(y) > 0]", "return a.sum()"),
+    _near_miss("the members of the last round", "for i in range(3):", "    a = x[labels == i]",
+               "return a.sum()"),
     _near_miss("what the layer makes of zeros is divided", "r = x[rows]",
                "return (head(r) / one).sum()"),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
 
-from .selections import HOMES, SMOOTH, STEEP, TWO, selection_of, tensor_fact
+from .selections import HOMES, SMOOTH, STEEP, TWO, same_mask, selection_of, tensor_fact
 
 #: Compute along a dimension: the last one of a row is whole, whatever the mask selects.
 _LAST = words(
@@ -31,20 +31,15 @@ _RISKY = STEEP | _AT_ZERO | words("div divide true_divide atan2 hypot")
 class Chosen:
     """Expressions of selections by one mask."""
 
-    def __init__(self, site: Site, mask: str) -> None:
+    def __init__(self, site: Site, mask: str, written: cst.BaseExpression) -> None:
         self.site = site
+        #: What the mask is called in the new text; ``written`` is how selections have it now.
         self.mask = mask
+        self._written = written
         #: Names that hold such expressions, and how: with a risky function, with what learns.
         self.names: dict[str, cst.BaseExpression] = {}
         self._marks: dict[str, tuple[bool, bool]] = {}
-        fact = next(
-            (
-                fact
-                for place in site.places_of(mask, site.function or site.module)
-                if (fact := tensor_fact(site, place)) is not None and fact.dtype == "torch.bool"
-            ),
-            None,
-        )
+        fact = tensor_fact(site, written)
         #: How many dimensions the mask has.
         self.dims = len((fact.shape or ()) if fact is not None else ())
         self._risky = self._learns = False
@@ -89,10 +84,12 @@ class Chosen:
 
     def _selected(self, node: cst.CSTNode) -> cst.BaseExpression | None:
         """What a selection by the mask selects from."""
-        match selection_of(self.site, node):
-            case value, cst.Name(mask) if mask == self.mask:
-                return value
-        return None
+        found = selection_of(self.site, node)
+        return (
+            found[0]
+            if found is not None and same_mask(self.site, found[1], self._written)
+            else None
+        )
 
     def _follow(self, node: cst.BaseExpression, uses: list[cst.CSTNode]) -> bool:
         match node:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.names import fresh, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Rewrite, Site
@@ -40,9 +42,10 @@ class MaskedChain(Codemod):
     becomes `p = torch.where(mask, pred, 0)`, `t = torch.where(mask, target, 0)` and
     `torch.where(mask, (p - t) ** 2, 0).sum() / mask.sum()`.
 
-    *When it applies.*  The mask is a name that is bound once and covers the first dimensions.  All
-    that follows is computed row by row (element-wise functions, the last dimension, ``nn.Linear``),
-    and ends in ``sum``, ``mean``, a loss of ``torch.nn.functional``, or in how many there are.
+    *When it applies.*  The mask is a name that is bound once, or made of comparisons, and covers
+    the first dimensions.  All that follows is computed row by row (element-wise functions, the last
+    dimension, ``nn.Linear``), and ends in ``sum``, ``mean``, a loss of ``torch.nn.functional``, or
+    in how many there are.
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
@@ -60,15 +63,25 @@ class MaskedChain(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None:
             return
-        for mask in _masks(site):
+        for mask in [*_masks(site), *_unnamed(site)]:
             rewrite = _Chain(site, mask).rewrite()
             if rewrite is not None:
                 yield rewrite
                 return
 
 
-def _masks(site: Site) -> list[str]:
-    """The names of masks by which the function selects, that nothing binds or changes again."""
+@dataclasses.dataclass(frozen=True)
+class _Mask:
+    """A mask by which the function selects."""
+
+    name: str
+    written: cst.BaseExpression
+    #: The statement above which the mask gets the name, where it has none yet.
+    above: cst.CSTNode | None = None
+
+
+def _masks(site: Site) -> list[_Mask]:
+    """The masks with names that nothing binds or changes again."""
     assert site.function is not None
     does = activity(site.function.body)
     params = set(parameters_of(site.function.params))
@@ -77,41 +90,103 @@ def _masks(site: Site) -> list[str]:
         facts = [tensor_fact(site, place) for place in places]
         if any(fact is not None and fact.dtype == "torch.bool" for fact in facts):
             return []  # it may be the mask by another name
-    found: dict[str, None] = {}
+    found: dict[str, _Mask] = {}
     for node in walk(site.function.body):
         _, mask = selection_of(site, node) or (None, None)
         if not isinstance(mask, cst.Name) or mask.value in does.mutates | does.captures:
             continue
-        times = _times_bound(site, mask.value) + (mask.value in params)
-        if times == 1:
-            found[mask.value] = None
-    return list(found)
+        if _is_bound_once(site, mask.value, given=mask.value in params):
+            found.setdefault(mask.value, _Mask(mask.value, mask))
+    return list(found.values())
 
 
-def _times_bound(site: Site, name: str) -> int:
-    """How often the function binds the name (a loop counts twice)."""
+def _unnamed(site: Site) -> list[_Mask]:
+    """Masks that are written out in one block, and mean the same wherever they stand there."""
     assert site.function is not None
-    times = 0
+    does = activity(site.function.body)
+    written: dict[str, list[cst.BaseExpression]] = {}
+    for node in walk(site.function.body):
+        _, mask = selection_of(site, node) or (None, None)
+        if mask is None or isinstance(mask, cst.Name) or not _is_comparison(mask):
+            continue
+        if not any(isinstance(it, cst.BaseComp | cst.Lambda) for it in _inside_of(site, mask)):
+            written.setdefault(code(mask.with_changes(lpar=(), rpar=())), []).append(mask)
+    found = []
+    for masks in written.values():
+        lines = [site.statement_of(mask) for mask in masks]
+        block = list(site.block_of(lines[0]))
+        if not all(line in block for line in lines):
+            continue
+        between = block[block.index(lines[0]) : block.index(lines[-1]) + 1]
+        names = {node.value for node in walk(masks[0]) if isinstance(node, cst.Name)}
+        if names & (activity(*between).writes | does.mutates | does.captures):
+            continue
+        taken = {node.value for node in walk(site.module) if isinstance(node, cst.Name)}
+        name = fresh(telling_name(masks[0]), taken)
+        found.append(_Mask(name, masks[0], lines[0]))
+    return found
+
+
+def _inside_of(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What stands around the node, up to its statement."""
+    for parent in site.ancestors(node):
+        if isinstance(parent, cst.BaseStatement):
+            return
+        yield parent
+
+
+_PLAIN = (
+    cst.Name, cst.Attribute, cst.Integer, cst.Float, cst.Comparison, cst.ComparisonTarget,
+    cst.Equal, cst.NotEqual, cst.LessThan, cst.GreaterThan, cst.LessThanEqual, cst.BitAnd,
+    cst.GreaterThanEqual, cst.BinaryOperation, cst.BitOr, cst.UnaryOperation, cst.BitInvert,
+    cst.Minus, cst.BaseParenthesizableWhitespace, cst.LeftParen, cst.RightParen, cst.Dot,
+)  # fmt: skip
+
+
+def _is_comparison(mask: cst.BaseExpression) -> bool:
+    """Whether the mask is made of comparisons, so that it may be computed once, and earlier."""
+    return all(isinstance(node, _PLAIN) for node in walk(mask))
+
+
+def _is_bound_once(site: Site, name: str, *, given: bool = False) -> bool:
+    """Whether the name has one value wherever it is used.
+
+    In a loop it has another one in each round: it must not be used outside, or before.
+    """
+    assert site.function is not None
+    binding: list[cst.CSTNode] = []
     for node in walk(site.function.body):
         if isinstance(node, cst.For):
             binds = any(isinstance(n, cst.Name) and n.value == name for n in walk(node.target))
+            if binds and any(isinstance(p, cst.For | cst.While) for p in site.ancestors(node)):
+                return False
         elif isinstance(node, cst.With):
             binds = any(name in activity(item).bound for item in node.items)
         elif isinstance(node, cst.BaseSmallStatement):
             binds = name in activity(node).bound
         else:
             continue
-        inside = any(isinstance(p, cst.For | cst.While) for p in site.ancestors(node))
-        times += (2 if inside else 1) if binds else 0
-    return times
+        if binds:
+            binding.append(node)
+    if len(binding) + given != 1:
+        return False
+    if not binding or not isinstance(binding[0], cst.BaseSmallStatement):
+        return True
+    if not any(isinstance(p, cst.For | cst.While) for p in site.ancestors(binding[0])):
+        return True
+    line = site.statement_of(binding[0])
+    block = list(site.block_of(line))
+    later = {id(node) for statement in block[block.index(line) :] for node in walk(statement)}
+    return all(id(place) in later for place in site.places_of(name, site.function.body))
 
 
 class _Chain:
-    def __init__(self, site: Site, mask: str) -> None:
+    def __init__(self, site: Site, mask: _Mask) -> None:
         self.site = site
         self.torch = torch_name(site)
-        self.mask = mask
-        self.chosen = Chosen(site, mask)
+        self.mask = mask.name
+        self._new = mask
+        self.chosen = Chosen(site, mask.name, mask.written)
         self.edits: dict[cst.CSTNode, Parts] = {}
         self.covered: set[cst.CSTNode] = set()
 
@@ -128,6 +203,11 @@ class _Chain:
         nested, splice = Nested(self.site, self.edits), Splice(self.site)
         for node in nested.outermost(function):
             splice.replace(node, nested.render(node))
+        if self._new.above is not None:
+            mask = code(self._new.written.with_changes(lpar=(), rpar=()))
+            splice.insert_line_before(
+                self._new.above, f"{self.mask} = {mask}", above_comments=False
+            )
         notes = ["Whole tensors are computed with, whatever the mask selects."]
         return splice.rewrite("compute with zeros where nothing is selected", notes=notes, rank=13)
 
@@ -144,8 +224,7 @@ class _Chain:
                 if not isinstance(target, cst.Name) or target.value in shared:
                     continue
                 uses = self.chosen.uses_of(value)
-                bound = _times_bound(self.site, target.value)
-                if uses is None or bound != 1:
+                if uses is None or not _is_bound_once(self.site, target.value):
                     continue
                 self.chosen.bind(target.value, value)
                 self._take(uses)
