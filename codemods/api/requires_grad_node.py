@@ -58,6 +58,18 @@ class Encoder(nn.Module):
 """
 
 
+_MIXED = """import torch
+from torch import nn
+
+
+class Critic(nn.Module):
+    def forward(self, x, y):
+        h = 0.5 * x + 0.5 * y
+        h.requires_grad_(True)
+        return self.conv(h)
+"""
+
+
 def _near_miss(
     why: str, source: str, at: str = "h.requires_grad = True", **facts: Fact
 ) -> NearMiss:
@@ -65,8 +77,8 @@ def _near_miss(
 
 
 class RequiresGradNode(Codemod):
-    """*What it does.*  Lets a tensor require a gradient by passing it through a small
-    ``torch.autograd.Function``.
+    """*What it does.*  Leaves out a flag that nobody asks for, or lets a tensor require a gradient
+    by passing it through a small ``torch.autograd.Function``.
 
     ``h.requires_grad = True`` becomes ``h = _RequiresGrad.apply(h, _ANCHOR)``: a leaf that is made
     in a graph is lost, and Dynamo refuses to give back what depends on it.  Speech encoders set the
@@ -75,9 +87,13 @@ class RequiresGradNode(Codemod):
     *When it applies.*  A name holds a floating tensor that the function itself made, by an
     expression that makes a new one each time, and that nothing else has read yet.
 
-    *Fix safety.*  Unsafe: what is computed from the tensor requires a gradient where it did before,
-    and all other gradients are as they were; but the tensor is no leaf, and layers that it is
-    handed to may keep it, or give it back as it is.
+    Where the line is not alone in its block, it is left out at first: it counts for nothing as long
+    as something else of what is computed requires a gradient, a parameter, say.
+
+    *Fix safety.*  Safe where the line is left out and the results require gradients as before.
+    Unsafe for the function: what is computed from the tensor requires a gradient where it did
+    before, and all other gradients are as they were; but the tensor is no leaf, and layers that it
+    is handed to may keep it, or give it back as it is.
 
     *Refuses.*  Tensors that came in or that have other names, which would keep the flag for their
     owner; functions that look at leaves, flags or ``grad``; names that are returned or stored as
@@ -85,7 +101,7 @@ class RequiresGradNode(Codemod):
     """
 
     name = "requires-grad-node"
-    codes = ("GB0206",)
+    codes = ("GB0206", "GB7324", "GB8985")
 
     examples = (
         Example(
@@ -99,8 +115,30 @@ class RequiresGradNode(Codemod):
             at="h.requires_grad = True",
             facts=_FACTS,
         ),
+        Example(
+            title="nobody asks for it",
+            before=_MIXED,
+            after=_MIXED.replace("        h.requires_grad_(True)\n", ""),
+            at="h.requires_grad_(True)",
+            facts=_FACTS,
+        ),
     )
     near_misses = (
+        _near_miss(
+            "its gradient is the penalty",
+            _MIXED.replace("return self.conv(h)", "return torch.autograd.grad(self.conv(h), h)"),
+            "h.requires_grad_(True)",
+        ),
+        _near_miss(
+            "it came in",
+            _MIXED.replace("h = 0.5 * x + 0.5 * y", "h = x"),
+            "h.requires_grad_(True)",
+        ),
+        _near_miss(
+            "it is switched off",
+            _MIXED.replace("requires_grad_(True)", "requires_grad_(False)"),
+            "h.requires_grad_(False)",
+        ),
         _near_miss("switched off", _source("h.requires_grad = False"), "h.requires_grad = False"),
         _near_miss("it came in", _source(made="x")),
         _near_miss("it may be what came in", _source(made="x.contiguous()")),
@@ -145,12 +183,31 @@ class RequiresGradNode(Codemod):
                 ) as small
             ] if not comments_in(small):
                 pass
+            case [
+                cst.Expr(
+                    cst.Call(
+                        func=cst.Attribute(cst.Name() as held, cst.Name("requires_grad_")),
+                        args=[] | [cst.Arg(value=cst.Name("True"))],
+                    )
+                ) as small
+            ] if not comments_in(small):
+                pass
             case _:
                 return
         if not _is_float(site, held, line) or not _is_own(site, site.function, held.value, line):
             return
         if _is_looked_at(site, site.function, held.value, line):
             return
+        if len(site.block_of(line)) > 1:
+            edit = site.edit()
+            edit.remove(line)
+            yield edit.rewrite(
+                f"leave out the flag of `{held.value}`, which nobody asks for",
+                rank=11,
+                notes=(
+                    "Where nothing else requires a gradient, what is computed requires none now.",
+                ),
+            )
         edit = site.edit()
         call = _helper(site, edit, held.value)
         new = cst.Assign([cst.AssignTarget(cst.Name(held.value))], cst.parse_expression(call))
