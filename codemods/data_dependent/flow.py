@@ -57,13 +57,18 @@ class Flow:
         self.names: dict[str, Number] = {}
         #: Names of lists of numbers: ``sizes = t.tolist()``.
         self.lists: dict[str, Number] = {}
-        self._changed_in_place = _changes_in_place(site)
+        self.changed_in_place = _changes_in_place(site)
         self._reads = {read: self._read(read) for read in reads}
         #: Where kept names are bound.
         self.targets: dict[cst.CSTNode, str] = {}
         #: Python numbers that kept names are bound to as well, made tensors.
         self.made: dict[cst.CSTNode, Parts] = {}
         self._settle()
+
+    @property
+    def reads(self) -> tuple[cst.CSTNode, ...]:
+        """The expressions that read numbers out of tensors."""
+        return tuple(self._reads)
 
     # -- what is kept ------------------------------------------------------------------------
 
@@ -334,7 +339,7 @@ class Flow:
             parts += ".reshape(())"
         if floats:
             parts += ".detach()"
-        if not is_fresh(value) and self._changed_in_place:
+        if not is_fresh(value) and self.changed_in_place:
             parts += ".clone()"
         if kind == "int":
             parts += "" if is_long(value) else ".long()"

@@ -22,6 +22,7 @@ from .flow import Flow, Stopped, parts_of, variables
 from .flow_guards import negated, replaced
 from .flow_index import assigned_slice, indexed
 from .flow_numbers import Number
+from .flow_windows import window
 from .nested import Atom, Parts
 
 _FLOATS = torch_names.FLOAT_DTYPES
@@ -81,6 +82,8 @@ class Uses:
         if isinstance(node, cst.AugAssign) and self._augmented(node):
             return
         if isinstance(node, cst.Assign) and assigned_slice(self, node):
+            return
+        if isinstance(node, cst.Subscript) and window(self, node):
             return
         if isinstance(node, cst.If) and self._replaced(node):
             return

@@ -78,6 +78,22 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a window of a size that is known",
+            (
+                "s = x.argmax().item()",
+                "end = s + 2",
+                "return y[..., s:end] * x[:, s : 3 + s].sum()",
+            ),
+            (
+                "s = x.argmax()",
+                "end = s + 2",
+                "return y.index_select(-1, s + torch.arange(2, device=y.device)) "
+                "* x.index_select(1, s + torch.arange(3, device=x.device)).sum()",
+            ),
+            "x.argmax().item()",
+            {"x.argmax()": tensor(dtype="torch.int64")},
+        ),
+        (
             "what is written behind a position",
             ("end = x.argmax().item()", "y = x.clone()", "y[end:] = 0", "return y"),
             (
@@ -206,6 +222,32 @@ NEAR_MISSES = tuple(
             {"i": tensor(3, dtype="torch.complex64")},
         ),
         (("return x[t.item() is None]",), "t.item()", "compared by identity", {}),
+        *(
+            (
+                ("s = x.argmax().item()", *lines),
+                "x.argmax().item()",
+                why,
+                {"x.argmax()": tensor(dtype="torch.int64")},
+            )
+            for why, lines in (
+                ("a window whose end is the data's", ("return y[2:s].sum()",)),
+                ("a window beside an index", ("return y[0, s : s + 2].sum()",)),
+                ("a window with a step", ("return y[s : s + 4 : 2].sum()",)),
+                ("a window as large as data says", ("return y[s : s + s].sum()",)),
+                (
+                    "a window whose end is bound twice",
+                    ("e = s + 2", "if x is None:", "    e = s", "return y[s:e].sum()"),
+                ),
+                (
+                    "a window that is kept, and written through",
+                    ("w = y[s : s + 2]", "w += 1", "return y"),
+                ),
+                (
+                    "a window whose end came before its start",
+                    ("e = s + 2", "s = s + 1", "return y[s:e].sum()"),
+                ),
+            )
+        ),
         (
             ("y = x.argmax().item()", "return x[y, :2, y]"),
             "x.argmax().item()",

@@ -36,15 +36,17 @@ class FollowNumber(Codemod):
     *When it applies.*  To ``.item()``, ``int()``, ``float()`` and ``.tolist()`` of tensors, and to
     0-dimensional tensors that torch reads itself (``full_like``, ``alpha=``, an index), where every
     use of the number can take a tensor: arithmetic and comparisons with tensors, fills, ``clamp``,
-    ``where``, entries of ``torch.tensor([...])``, an index, bounds of a slice that is written to.
+    ``where``, entries of ``torch.tensor([...])``, an index, bounds of a slice that is written to, the
+    start of a window whose size is known (``x[:, s:s + 4]``).
 
     *Fix safety.*  Numbers that meet in arithmetic are kept as int64 or float64, as Python computes
     them; beside tensors without dimensions, or of another sort of number, they are cast, so that
     torch chooses the dtypes that it chose before.  Unsafe where Python raises an error and tensors
-    do not: a division by a number that may be zero, ``math`` out of its range, ``int(nan)``.
+    do not: a division by a number that may be zero, ``math`` out of its range, ``int(nan)``; and
+    the other way where a window may lie outside of its tensor.
 
-    *Refuses.*  Numbers that are returned, printed, kept in objects, sizes of tensors, bounds of
-    slices that are read, and names that are also bound to something else.
+    *Refuses.*  Numbers that are returned, printed, kept in objects, sizes of tensors, other bounds
+    of slices that are read, and names that are also bound to something else.
     """
 
     name = "follow-number"

@@ -1,0 +1,133 @@
+"""Windows whose size is known, at a place that data tells: ``x[:, start:start + size]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.tree import code, walk, words
+
+from .flow_index import _catches_index_errors, _is_target
+
+if TYPE_CHECKING:
+    from .flow_uses import Uses
+
+_OUTSIDE = (
+    "a window that does not lie within its tensor raises an error, where the original gives a"
+    " smaller one"
+)
+_BOUNDED = words("randint randperm clamp clip argmax argmin min multinomial")
+_HOLDS = (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.Return, cst.Element, cst.DictElement)
+
+
+def window(uses: Uses, node: cst.Subscript) -> bool:
+    """Take the rows of a window by their numbers; False if no kept number bounds a slice.
+
+    ``x[:, s:s + n]`` is ``x.index_select(1, s + torch.arange(n, device=x.device))``.  That is a
+    copy, where a slice is a view.
+    """
+    from .flow import Stopped
+
+    kept = [
+        part.slice
+        for part in node.slice
+        if isinstance(part.slice, cst.Slice) and uses.flow.is_kept(part.slice)
+    ]
+    if not kept or _is_target(uses, node):
+        return False
+    held = uses.fact(node.value)
+    if held is None or not held.is_tensor:
+        raise Stopped("a slice of something else than a tensor")
+    if not isinstance(node.value, cst.Name | cst.Attribute):
+        raise Stopped("a slice of something without a name")
+    if uses.flow.changed_in_place and isinstance(uses.site.parent(node), _HOLDS):
+        raise Stopped("bounds a slice that is kept, and something is changed in place")
+    owner, torch = code(node.value), uses.flow.torch
+    parts: list[str | cst.CSTNode] = [owner]
+    axis = 0
+    for position, part in enumerate(node.slice):
+        if isinstance(part.slice, cst.Index):
+            if not isinstance(part.slice.value, cst.Ellipsis) or position:
+                raise Stopped("a slice beside an index")
+            axis = 1 - len(node.slice)  # counted from the end, whatever stands before
+            continue
+        if isinstance(part.slice, cst.Slice) and part.slice in kept:
+            lower, size = _bounds(uses, part.slice)
+            number = uses.flow.arithmetic.number(lower)
+            if number is None or not number.kept or number.kind != "int":
+                raise Stopped("bounds a slice, whose size would depend on the data")
+            uses.met += 1
+            uses.commit(number)
+            parts += [f".index_select({axis}, ", lower]
+            parts.append(f" + {torch}.arange({size}, device={owner}.device))")
+        elif code(part.slice).strip() != ":":
+            raise Stopped("a slice beside another")
+        axis += 1
+    # Where a program draws or bounds the number, it takes care that the window fits.
+    fits = all(_BOUNDED & _called(read) for read in uses.flow.reads)
+    sure = fits and not _catches_index_errors(uses)
+    (uses.limits if sure else uses.doubts).append(_OUTSIDE)
+    uses.edits[node] = parts
+    return True
+
+
+def _called(read: cst.CSTNode) -> set[str]:
+    """The functions and methods that are called in the expression of a number."""
+    return {
+        node.func.attr.value if isinstance(node.func, cst.Attribute) else code(node.func)
+        for node in walk(read)
+        if isinstance(node, cst.Call)
+    }
+
+
+def _bounds(uses: Uses, part: cst.Slice) -> tuple[cst.BaseExpression, str]:
+    """Where the window begins, and the text of its size, which no data decides."""
+    from .flow import Stopped
+
+    lower, upper = part.lower, part.upper
+    if lower is not None and part.step is None:
+        if isinstance(upper, cst.Name):
+            upper = _bound_to(uses, upper.value, lower)
+        match upper:
+            case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+                for one, other in ((left, right), (right, left)):
+                    fact = uses.fact(other)
+                    whole = isinstance(other, cst.Integer) or (
+                        fact is not None and fact.kind == "int"
+                    )
+                    if code(one) == code(lower) and whole and not uses.flow.is_kept(other):
+                        return lower, code(other)
+    raise Stopped("bounds a slice, whose size would depend on the data")
+
+
+def _bound_to(uses: Uses, name: str, lower: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The one value that the function binds to a name, made of what ``lower`` is made of."""
+    binding = _binding(uses, name)
+    match binding:
+        case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
+            pass
+        case _:
+            return None
+    site = uses.site
+    block = list(site.block_of(binding))
+    for part in walk(lower):
+        if not isinstance(part, cst.Name) or part.value not in uses.flow.names:
+            continue
+        first = _binding(uses, part.value)
+        if first is None or first not in block or block.index(first) >= block.index(binding):
+            return None
+    return value
+
+
+def _binding(uses: Uses, name: str) -> cst.CSTNode | None:
+    """The statement that binds the name, where only one does."""
+    function = uses.flow.function
+    bound = [
+        place
+        for place in uses.site.places_of(name, function.body)
+        if name in activity(uses.site.statement_of(place)).bound
+    ]
+    statements = {id(it): it for it in map(uses.site.statement_of, bound)}
+    return next(iter(statements.values())) if len(statements) == 1 else None
