@@ -36,8 +36,8 @@ class FollowNumber(Codemod):
     *When it applies.*  To ``.item()``, ``int()``, ``float()`` and ``.tolist()`` of tensors, and to
     0-dimensional tensors that torch reads itself (``full_like``, ``alpha=``, an index), where every
     use of the number can take a tensor: arithmetic and comparisons with tensors, fills, ``clamp``,
-    ``where``, entries of ``torch.tensor([...])``, an index, bounds of a slice that is written to, the
-    start of a window whose size is known (``x[:, s:s + 4]``).
+    ``where``, entries of ``torch.tensor([...])``, an index, bounds of a slice that is written to,
+    the start of a window whose size is known (``x[:, s:s + 4]``).
 
     *Fix safety.*  Numbers that meet in arithmetic are kept as int64 or float64, as Python computes
     them; beside tensors without dimensions, or of another sort of number, they are cast, so that
