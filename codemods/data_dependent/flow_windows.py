@@ -19,7 +19,8 @@ _OUTSIDE = (
     " smaller one"
 )
 _BOUNDED = words("randint randperm clamp clip argmax argmin min multinomial")
-_HOLDS = (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.Return, cst.Element, cst.DictElement)
+_LOOKS = (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.UnaryOperation)
+_LOOKING = words("sum mean max min amax amin norm abs std var any all clone argmax argmin")
 
 
 def window(uses: Uses, node: cst.Subscript) -> bool:
@@ -42,7 +43,7 @@ def window(uses: Uses, node: cst.Subscript) -> bool:
         raise Stopped("a slice of something else than a tensor")
     if not isinstance(node.value, cst.Name | cst.Attribute):
         raise Stopped("a slice of something without a name")
-    if uses.flow.changed_in_place and isinstance(uses.site.parent(node), _HOLDS):
+    if uses.flow.changed_in_place and not _only_looked_at(uses, node):
         raise Stopped("bounds a slice that is kept, and something is changed in place")
     owner, torch = code(node.value), uses.flow.torch
     parts: list[str | cst.CSTNode] = [owner]
@@ -71,6 +72,14 @@ def window(uses: Uses, node: cst.Subscript) -> bool:
     (uses.limits if sure else uses.doubts).append(_OUTSIDE)
     uses.edits[node] = parts
     return True
+
+
+def _only_looked_at(uses: Uses, node: cst.Subscript) -> bool:
+    """Whether something new is made of the window at once."""
+    holder = uses.site.parent(node)
+    if isinstance(holder, cst.Attribute):
+        return holder.attr.value in _LOOKING
+    return isinstance(holder, _LOOKS)
 
 
 def _called(read: cst.CSTNode) -> set[str]:
