@@ -277,6 +277,19 @@ class Context:
         asked = cst.Comparison | cst.ComparisonTarget | cst.Arg
         return all(isinstance(self.site.parent(place), asked) for place in self._uses(name))
 
+    def may_divide_by_zero(self, name: str) -> bool:
+        """Whether Python divides by the number, and no test of the function compares it with 0."""
+        divides = asked = False
+        for place in self._uses(name):
+            match self.site.parent(place):
+                case cst.BinaryOperation(operator=cst.Divide(), left=left, right=right):
+                    divides |= right is place and self.is_number(left)
+                case cst.Comparison(
+                    left=left, comparisons=[cst.ComparisonTarget(comparator=cst.Integer("0"))]
+                ):
+                    asked |= left is place
+        return divides and not asked
+
     def goes_into_elements(self, name: str) -> bool:
         """Whether something that is computed with the name is written into elements of a tensor."""
         for place in self._uses(name):

@@ -243,6 +243,10 @@ class Converter:
                 whole = fact is not None and fact.dtype in INT_DTYPES
                 if not whole and self._gradients(line) and not self.ctx.only_compared(name):
                     text = f"{primary(text)}.detach()"
+                if self.ctx.may_divide_by_zero(name):
+                    self.ctx.doubts.append(
+                        f"where `{name}` is 0, the original raises ZeroDivisionError"
+                    )
                 if self.ctx.goes_into_elements(name):
                     text = f"{primary(text)}.double()"  # as precise as the number was
                 new = small.with_changes(value=cst.parse_expression(text))

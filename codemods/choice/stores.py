@@ -155,6 +155,12 @@ class Stores:
         given = self.ctx.fact(value)
         # Where no run has seen the value: more than one number would raise an error.
         single = given is None or (given.is_tensor and given.shape in ((), None))
+        if single and (given is None or given.shape is None):
+            note = (
+                "What is written where a mask holds has to be one number, in other branches, too."
+            )
+            if note not in self.ctx.notes:
+                self.ctx.notes.append(note)
         if not single and not self.ctx.is_number(value):
             raise Declined("a branch gives the elements of a mask other values than one number")
         test = self.predicate()

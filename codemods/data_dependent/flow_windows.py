@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 
 from .flow_index import _catches_index_errors, _is_target
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
     from .flow_uses import Uses
 
 _OUTSIDE = (
-    "a window that does not lie within its tensor raises an error, where the original gives a"
-    " smaller one"
+    "a window that does not lie within its tensor raises an error, or takes rows from its end,"
+    " where the original gives a smaller one"
 )
-_BOUNDED = words("randint randperm clamp clip argmax argmin min multinomial")
 _LOOKS = (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.UnaryOperation)
 _LOOKING = words("sum mean max min amax amin norm abs std var any all clone argmax argmin")
 
@@ -47,7 +47,7 @@ def window(uses: Uses, node: cst.Subscript) -> bool:
         raise Stopped("bounds a slice that is kept, and something is changed in place")
     owner, torch = code(node.value), uses.flow.torch
     parts: list[str | cst.CSTNode] = [owner]
-    axis = 0
+    axis, drawn = 0, True
     for position, part in enumerate(node.slice):
         if isinstance(part.slice, cst.Index):
             if not isinstance(part.slice.value, cst.Ellipsis) or position:
@@ -59,6 +59,7 @@ def window(uses: Uses, node: cst.Subscript) -> bool:
             number = uses.flow.arithmetic.number(lower)
             if number is None or not number.kept or number.kind != "int":
                 raise Stopped("bounds a slice, whose size would depend on the data")
+            drawn = drawn and _is_drawn(uses, lower)
             uses.met += 1
             uses.commit(number)
             parts += [f".index_select({axis}, ", lower]
@@ -66,9 +67,7 @@ def window(uses: Uses, node: cst.Subscript) -> bool:
         elif code(part.slice).strip() != ":":
             raise Stopped("a slice beside another")
         axis += 1
-    # Where a program draws or bounds the number, it takes care that the window fits.
-    fits = all(_BOUNDED & _called(read) for read in uses.flow.reads)
-    sure = fits and not _catches_index_errors(uses)
+    sure = drawn and not _catches_index_errors(uses)
     (uses.limits if sure else uses.doubts).append(_OUTSIDE)
     uses.edits[node] = parts
     return True
@@ -82,13 +81,26 @@ def _only_looked_at(uses: Uses, node: cst.Subscript) -> bool:
     return isinstance(holder, _LOOKS)
 
 
-def _called(read: cst.CSTNode) -> set[str]:
-    """The functions and methods that are called in the expression of a number."""
-    return {
-        node.func.attr.value if isinstance(node.func, cst.Attribute) else code(node.func)
-        for node in walk(read)
-        if isinstance(node, cst.Call)
-    }
+def _is_drawn(uses: Uses, lower: cst.BaseExpression) -> bool:
+    """Whether the number is drawn by ``torch.randint`` from 0 on: the program sees to its end."""
+    if isinstance(lower, cst.Name):
+        match _binding(uses, lower.value):
+            case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
+                lower = value
+    if lower not in uses.flow.reads:
+        return False
+    inner: cst.BaseExpression = lower
+    while isinstance(inner, cst.Call) and resolve(uses.site.module, inner.func) != "torch.randint":
+        if isinstance(inner.func, cst.Attribute) and not inner.args:
+            inner = inner.func.value
+        elif code(inner.func) == "int" and len(inner.args) == 1:
+            inner = inner.args[0].value
+        else:
+            return False
+    match inner:
+        case cst.Call(args=[cst.Arg(value=cst.Integer("0"), keyword=None), _, _, *_]):
+            return True
+    return False
 
 
 def _bounds(uses: Uses, part: cst.Slice) -> tuple[cst.BaseExpression, str]:
@@ -119,7 +131,14 @@ def _bound_to(uses: Uses, name: str, lower: cst.BaseExpression) -> cst.BaseExpre
             pass
         case _:
             return None
-    site = uses.site
+    site, function = uses.site, uses.flow.function
+    given = {*parameters_of(function.params)}
+    if name in given or any(
+        _is_bound(uses, part.value) and (part.value in given or not _binding(uses, part.value))
+        for part in walk(value)
+        if isinstance(part, cst.Name)
+    ):
+        return None
     block = list(site.block_of(binding))
     for part in walk(lower):
         if not isinstance(part, cst.Name) or part.value not in uses.flow.names:
@@ -132,11 +151,15 @@ def _bound_to(uses: Uses, name: str, lower: cst.BaseExpression) -> cst.BaseExpre
 
 def _binding(uses: Uses, name: str) -> cst.CSTNode | None:
     """The statement that binds the name, where only one does."""
-    function = uses.flow.function
-    bound = [
-        place
-        for place in uses.site.places_of(name, function.body)
-        if name in activity(uses.site.statement_of(place)).bound
-    ]
-    statements = {id(it): it for it in map(uses.site.statement_of, bound)}
-    return next(iter(statements.values())) if len(statements) == 1 else None
+    found = _bindings(uses, name)
+    return found[0] if len(found) == 1 else None
+
+
+def _is_bound(uses: Uses, name: str) -> bool:
+    return bool(_bindings(uses, name))
+
+
+def _bindings(uses: Uses, name: str) -> list[cst.CSTNode]:
+    site = uses.site
+    lines = [site.statement_of(it) for it in site.places_of(name, uses.flow.function.body)]
+    return list({id(line): line for line in lines if name in activity(line).bound}.values())

@@ -115,9 +115,13 @@ def _unnamed(site: Site) -> list[_Mask]:
     for masks in written.values():
         lines = [site.statement_of(mask) for mask in masks]
         block = list(site.block_of(lines[0]))
-        if not all(line in block for line in lines):
+        # (An `elif`, and what shares its line with an `if`, has no line above it.)
+        whole = isinstance(site.parent(lines[0]), cst.IndentedBlock)
+        if not whole or not all(line in block for line in lines):
             continue
         between = block[block.index(lines[0]) : block.index(lines[-1]) + 1]
+        if not all(line in lines and _changes_nothing(line) for line in between):
+            continue
         names = {node.value for node in walk(masks[0]) if isinstance(node, cst.Name)}
         if names & (activity(*between).writes | does.mutates | does.captures):
             continue
@@ -125,6 +129,20 @@ def _unnamed(site: Site) -> list[_Mask]:
         name = fresh(telling_name(masks[0]), taken)
         found.append(_Mask(name, masks[0], lines[0]))
     return found
+
+
+def _changes_nothing(line: cst.CSTNode) -> bool:
+    """Whether nothing in the statement may change a tensor by this or another name."""
+    if not isinstance(line, cst.SimpleStatementLine) or activity(line).mutates:
+        return False
+    for node in walk(line):
+        if isinstance(node, cst.Call):
+            name = code(node.func)
+            last = name.rpartition(".")[2]
+            known = "." in name and not name.startswith(("self.", "super"))
+            if not (known or name in ("len", "int", "float", "max", "min")) or last.endswith("_"):
+                return False
+    return True
 
 
 def _inside_of(site: Site, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

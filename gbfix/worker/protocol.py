@@ -8,6 +8,7 @@ pickled events, written as they happen, so that a killed or crashed run still te
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pickle
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -313,9 +314,11 @@ class Outcome:
         return _TOOK.sub(b"in <...>s", _GRAD_FN.sub(b", grad_fn=<...>", self.stdout))
 
     @property
-    def shown_values(self) -> bytes:
-        """The same without what printed tensors say of gradients."""
-        return _GRADIENT.sub(b"", self.shown)
+    def shown_values(self) -> tuple[bytes, frozenset[int]]:
+        """The same without what printed tensors say of gradients, and where they said it."""
+        parts = _GRADIENT.split(self.shown)
+        ends = itertools.accumulate(len(part) for part in parts[:-1])
+        return b"".join(parts), frozenset(ends)
 
     def of(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
