@@ -3,9 +3,14 @@ import torch
 
 @torch.compile
 def fn(x):
+    x_sum_above_0 = x.sum() > 0
     x_max_above_2 = x.max() > 2
-    x_then = torch.where(x_max_above_2, x / torch.where(x_max_above_2, x.norm(), 1), x)
-    x = torch.where(x.sum() > 0, x_then.cos(), x)
+    x_then = torch.where(
+        x_max_above_2,
+        x / torch.where(x_sum_above_0, torch.where(x_max_above_2, x.norm(), 1), 1),
+        x,
+    )
+    x = torch.where(x_sum_above_0, x_then.cos(), x)
     return x.sum(0)
 
 
