@@ -342,7 +342,33 @@ def _as_written(
     if not found:
         return None
     first, *others = sorted(found, key=lambda span: (span.line, span.column))
+    if others and _is_set_between(new, test, first.line, others[-1].line):
+        return None  # forced alike, it would hide that the patch asks about another value
     return Forced(_ast_span(old, test), first, value, moved=True, again=tuple(others))
+
+
+def _is_set_between(source: str, test: ast.expr, first: int, last: int) -> bool:
+    """Whether a name or attribute of the test is bound, or changed in place, on these lines."""
+    asked = {_name(node) for node in ast.walk(test)} - {""}
+    for node in ast.walk(ast.parse(source)):
+        if not first <= getattr(node, "lineno", 0) <= last:
+            continue
+        match node:
+            case ast.Name(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                changed = {_name(node)}
+            case ast.Subscript(value=value, ctx=ast.Store()):
+                changed = {_name(part) for part in ast.walk(value)}
+            case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr.endswith("_"):
+                changed = {_name(part) for part in ast.walk(value)}
+            case _:
+                continue
+        if changed & asked:
+            return True
+    return False
+
+
+def _name(node: ast.AST) -> str:
+    return getattr(node, "id", "") or getattr(node, "attr", "")
 
 
 def _texts(test: ast.expr) -> set[str]:

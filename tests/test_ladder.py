@@ -731,6 +731,17 @@ def test_a_test_that_the_patch_asks_in_two_places_is_forced_in_both() -> None:
     assert plan == [branches.Forced(held, places[0], True, moved=True, again=(places[1],))]
 
 
+def test_a_test_that_asks_about_another_value_in_its_second_place_is_not_forced() -> None:
+    new = _ASKED_TWICE.replace("    else:\n", "    else:\n        self.steps += 1\n")
+    tests, part = [Span(2, 7, 2, 38), Span(4, 9, 4, 28)], Span(2, 28, 2, 38)
+    counts = {(2, 38): (1, 1), (4, 9): (0, 3)}
+    spans = [Span(2, 0, 5, 20)]
+    seen, _, plan = branches.plan_branches(
+        _TWICE, new, spans, counts, tests, None, {tests[0]: part}
+    )
+    assert (seen, plan) == (3, [])
+
+
 def test_a_test_that_two_conditions_read_like_is_not_forced_by_its_text() -> None:
     old = _TWICE.replace("mask is not None and mask.any()", "self.steps > 10")
     tests = [Span(2, 7, 2, 22), Span(4, 9, 4, 28)]

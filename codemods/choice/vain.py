@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.torch_names import (
+    ELEMENTWISE,
     INT_DTYPES,
     PURE_MODULES,
     RNG_FUNCTIONS,
@@ -31,8 +32,6 @@ _INDEXED = words(
 )
 #: Give integers that are in range.
 _IN_RANGE = words("clamp clip argmax argmin argsort arange nonzero remainder")
-#: Of each element by itself.
-_ALONE = words("abs square sqrt exp log float double half long int bool detach pow to clamp")
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -225,5 +224,5 @@ def _selected(node: cst.BaseExpression) -> Iterator[cst.Subscript]:
             yield from _selected(right)
         case cst.UnaryOperation(expression=inner):
             yield from _selected(inner)
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _ALONE:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in ELEMENTWISE:
             yield from _selected(inner)

@@ -8,7 +8,8 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.torch_names import FULL_REDUCTIONS
+from gbfix.analysis.tree import code, walk
 
 from .flow_index import _catches_index_errors, _is_target
 
@@ -20,7 +21,6 @@ _OUTSIDE = (
     " where the original gives a smaller one"
 )
 _LOOKS = (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.UnaryOperation)
-_LOOKING = words("sum mean max min amax amin norm abs std var any all clone argmax argmin")
 
 
 def window(uses: Uses, node: cst.Subscript) -> bool:
@@ -77,7 +77,7 @@ def _only_looked_at(uses: Uses, node: cst.Subscript) -> bool:
     """Whether something new is made of the window at once."""
     holder = uses.site.parent(node)
     if isinstance(holder, cst.Attribute):
-        return holder.attr.value in _LOOKING
+        return holder.attr.value in FULL_REDUCTIONS
     return isinstance(holder, _LOOKS)
 
 
