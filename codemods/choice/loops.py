@@ -22,6 +22,7 @@ from ..control_flow.break_to_cond import is_bounded
 from ..control_flow.closures import captured_for_later
 from ..control_flow.if_to_where import is_point
 from ..control_flow.predicates import is_data_dependent, split
+from ..control_flow.range_to_loop import TOO_MANY
 from ..control_flow.refusal import Condition, Refusal
 from ..control_flow.sites import surely_without_gradients
 from ..control_flow.surroundings import check_later_changes
@@ -38,9 +39,6 @@ from .loops_while import Bound, bound_of
 from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
 from .tests import decided_by_tensor, lower
 from .tests import split as parts_of
-
-#: Statements in all rounds together that a graph may hold, before it is too long to compile.
-_MANY = 2000
 
 
 class LoopToBound(Codemod):
@@ -196,7 +194,7 @@ class _Engine:
     def rewrite(self, used: frozenset[str]) -> Rewrite:
         loop, values = self.loop, self.values
         statements = branch_of(loop.body).statements
-        if len(statements) * self._rounds() > _MANY:
+        if len(statements) * self._rounds() > TOO_MANY:
             raise Refusal("it has too many rounds to unroll")
         stored = self._check(statements)
         self._carry(used, stored)

@@ -14,11 +14,9 @@ from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
 
 from ..control_flow.membership import WHOLE
+from ..control_flow.range_to_loop import MANY
 from ..control_flow.texts import number_of, primary
 from ..control_flow.values import Values
-
-#: More rounds are worth an operator that counts: `range-to-loop`.
-MANY = 64
 
 #: Methods whose result is at most what bounds their tensor from above (by at least 1; NaN is 0).
 _BELOW_ITS_BOUND = words(

@@ -30,6 +30,7 @@ from .if_to_where import is_point
 from .layout import first_of_block, spaced, statement_line
 from .lowering import Lowering
 from .predicates import split
+from .range_to_loop import MANY
 from .refusal import Refusal
 from .sites import depth_of, if_at, rest_of, without_gradients
 from .surroundings import check_later_changes
@@ -166,6 +167,7 @@ class BreakToCond(Codemod):
         )
         for loop, body, rest, why in (
             ("range(4)", "if x.sum() < 1: return x", "return x", "a return, not a break"),
+            ("range(65)", "pass" + _STOP, "return x", "as many conds are long to compile"),
             (
                 "range(4)",
                 "n = n + 1" + _STOP,
@@ -230,6 +232,8 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
         raise Refusal("the `if` has an `else`")
     values = Values(site)
     check_loop(site, loop, function, values)
+    if _most(loop.iter, values) > MANY:
+        raise Refusal("one torch.cond for each of its rounds would be long to compile")
     condition = split(node.test, values)
     if condition.python or condition.node is None or not is_point(condition.node, values):
         raise Refusal("its test has a Python part, or dimensions")
@@ -309,6 +313,14 @@ def check_loop(
         raise Refusal("its variable is used afterwards")
     if without_gradients(site, loop):
         raise Refusal("copies made without gradients would lose theirs")
+
+
+def _most(over: cst.BaseExpression, values: Values) -> int:
+    """The largest number in ``range(...)``; 0 where it is not known, or for another iterable."""
+    arguments = over.args if isinstance(over, cst.Call) else ()
+    facts = [values.fact(arg.value) for arg in arguments]
+    known = [fact.value for fact in facts if fact is not None and isinstance(fact.value, int)]
+    return max(known, default=0)
 
 
 def is_bounded(node: cst.BaseExpression, values: Values) -> bool:

@@ -61,7 +61,8 @@ def rewrite_loop(
     tensors = [name for name in names if name not in numbers]
     _check_steady(node, tensors, values)
     placed = _placed(node, tensors, values)
-    on_data = bool(round_.counter) or is_data_dependent(head, values)
+    restarted = _restarted(site, node, function, tensors, values) if round_.numbered else []
+    on_data = (bool(round_.counter) and not round_.numbered) or is_data_dependent(head, values)
     if round_.counter:
         _check_for(site, node, round_, values, used)
         numbers = [round_.counter, *numbers]
@@ -90,10 +91,11 @@ def rewrite_loop(
     check_later_changes(site, node, values, set(tensors))
     taken |= line.flags
     step = fresh("step", taken)
-    guard = _Guard(site, node, tensors, values, taken | {step}, on_data)
+    guard = _Guard(site, node, tensors, values, taken | {step}, on_data, restarted)
     first, after = guard.lines(test, used)
     starts = {name: round_.start if name == round_.counter else name for name in numbers}
-    call = _call(site, node, values, names, (starts, flag, placed), step, predicate, used)
+    made = (starts, flag, placed, restarted)
+    call = _call(site, node, values, names, made, step, predicate, used)
     edit = site.edit()
     definition = body.function(step, names)
     new = spaced(leading(node), [definition], [*first, call, *after])
@@ -153,6 +155,31 @@ def _check_for(
     check_inside(site, name, node.body, round_.tests, values)
 
 
+def _restarted(
+    site: Site,
+    node: cst.While | cst.For,
+    function: cst.FunctionDef,
+    tensors: list[str],
+    values: Values,
+) -> list[str]:
+    """The tensors that each round binds anew, without dimensions, and that start with some.
+
+    ``torch.while_loop`` carries one shape: they start as another tensor, of which no round asks.
+    """
+    block = branch_of(node.body).statements
+    asked = live_before(function, block[0])
+    before = site.locals_before(node)
+    found = []
+    for name in tensors:
+        old, new = before.get(name), values.outside(name)
+        if old is None or new is None or old.shape == new.shape:
+            continue
+        if name in asked or new.shape != () or old.dtype != new.dtype:
+            raise Refusal(f"`{name}` starts with another shape than a round gives it")
+        found.append(name)
+    return found
+
+
 def _placed(node: cst.While | cst.For, tensors: list[str], values: Values) -> str:
     """A tensor on whose device the loop computes."""
     if tensors:
@@ -197,6 +224,7 @@ def _with_tensors(round_: Round, numbers: list[str], values: Values) -> Round:
         round_.counter,
         round_.start,
         round_.stop,
+        round_.numbered,
     )
 
 
@@ -224,6 +252,8 @@ class _Guard:
     taken: set[str]
     #: Whether a tensor decides about the first round (or Python numbers, for a `break` inside).
     on_data: bool
+    #: Names that start with another shape than rounds give them.
+    restarted: Sequence[str] = ()
 
     @property
     def floats(self) -> list[str]:
@@ -239,16 +269,9 @@ class _Guard:
 
         ``used`` are the names that what follows the loop may read.
         """
-        floats = [name for name in self.floats if name in used]
+        floats = self._graded(used)
+        floats += [name for name in self.restarted if name in used and name not in floats]
         if not floats or not predicate:
-            return [], []
-        if without_gradients(self.site, self.node):
-            for name in floats:
-                if not is_private(self.site, name, self.node, self.values):
-                    raise Refusal(f"a copy of `{name}` would lose its gradient here")
-            return [], []
-        private = [is_private(self.site, name, self.node, self.values) for name in floats]
-        if surely_without_gradients(self.site, self.node) and all(private):
             return [], []
         runs = fresh("runs", self.taken)
         first, after = [f"{runs} = {predicate}"], []
@@ -261,26 +284,46 @@ class _Guard:
             after.append(f"{name} = {chosen}")
         return [cst.parse_statement(t) for t in first], [cst.parse_statement(t) for t in after]
 
+    def _graded(self, used: frozenset[str]) -> list[str]:
+        """Those of the used names whose gradients the loop may spoil."""
+        floats = [name for name in self.floats if name in used]
+        private = [is_private(self.site, name, self.node, self.values) for name in floats]
+        if without_gradients(self.site, self.node):
+            for name, own in zip(floats, private, strict=True):
+                if not own:
+                    raise Refusal(f"a copy of `{name}` would lose its gradient here")
+            return []
+        if surely_without_gradients(self.site, self.node):
+            facts = [self.values.outside(name) for name in floats]
+            plain = [fact is not None and fact.requires_grad is False for fact in facts]
+            # A count that Python knows is hardly ever zero: only a tensor with gradients matters.
+            if all(
+                own or (ok and not self.on_data) for own, ok in zip(private, plain, strict=True)
+            ):
+                return []
+        return floats
+
 
 def _call(
     site: Site,
     node: cst.While | cst.For,
     values: Values,
     names: list[str],
-    made: tuple[dict[str, str], str, str],
+    made: tuple[dict[str, str], str, str, list[str]],
     step: str,
     predicate: str,
     used: frozenset[str],
 ) -> cst.BaseStatement:
     """``x, _ = torch.while_loop(...)``: what was no tensor before is made one for it."""
-    numbers, flag, tensor_ = made
+    numbers, flag, tensor_, restarted = made
     operands = []
     for name in names:
         initial = "False" if name == flag else numbers.get(name, "")
         if name in numbers and tensor_of(name, values).dtype == "torch.float64":
             initial += f", dtype={values.torch}.float64"
         text = f"{values.torch}.tensor({initial}, device={tensor_}.device)"
-        operands.append(text if initial else name)
+        begun = f"{name}.new_zeros(())" if name in restarted else name
+        operands.append(text if initial else begun)
     free = "_" not in activity(node.body).reads | activity(node.body).writes | used
     targets = ["_" if free and name not in used else name for name in names]
     left = f"({targets[0]},)" if len(targets) == 1 else ", ".join(targets)

@@ -24,7 +24,7 @@ from .if_to_where import is_point
 from .predicates import is_data_dependent, split
 from .refusal import Refusal
 from .steady import cannot_fail
-from .texts import operand
+from .texts import operand, primary
 from .values import Values
 
 
@@ -243,9 +243,15 @@ class Line:
         if comments_in(node.test):
             raise Refusal("a condition holds a comment")
         condition = split(node.test, self._values)
-        if condition.python or condition.node is None or not is_point(node.test, self._values):
+        if condition.python or condition.node is None:
             raise Refusal(f"`{code(node.test)}` has a Python part, or dimensions")
-        return condition.tensor
+        if is_point(node.test, self._values):
+            return condition.tensor
+        fact = self._values.fact(node.test)
+        if fact is None or fact.shape is None or any(size != 1 for size in fact.shape):
+            raise Refusal(f"`{code(node.test)}` has dimensions")
+        whole = condition.tensor.removesuffix(".reshape(())")
+        return f"{primary(cst.parse_expression(whole))}.reshape(())"
 
     def _check_test(self, node: cst.If, mask: Mask | None) -> None:
         if mask is not None and not cannot_fail(node.test, self._values):

@@ -1,4 +1,4 @@
-"""``for`` over as many rounds as a tensor says becomes ``torch.while_loop``."""
+"""``for`` over as many rounds as a tensor says, or to many, becomes ``torch.while_loop``."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import Activity, activity
+from gbfix.analysis.exits import exits
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
+from .branches import branch_of
 from .looping import rewrite_loop
 from .membership import WHOLE
 from .predicates import scalar_read
 from .refusal import Refusal
 from .scalars import scalars
+from .sites import if_at, surely_without_gradients
 from .texts import number_of
 from .values import Values
 from .while_body import round_of
 
 _IDS = tensor(4, dtype="torch.int64")
 _N = tensor(dtype="torch.int64")
+
+#: Up to so many rounds that data may end, a graph of them all is quick to compile.
+MANY = 64
+#: Statements in all rounds together that a graph may hold, before it is too long to compile.
+TOO_MANY = 2000
 
 
 class RangeToLoop(Codemod):
@@ -39,6 +47,9 @@ class RangeToLoop(Codemod):
 
     The bound is an integer tensor without dimensions, read by ``int``, ``.item()`` or ``range``;
     the body is tensor code without effects, and uses the counter for arithmetic with tensors.
+    Also a ``for`` over more than 64 rounds that Python counts and a ``break`` on data ends
+    (Newton's method, say), where the text turns gradients off: a graph of them all would be long to
+    compile.  With gradients `loop-to-bound` comes first, up to 2,000 statements in all rounds.
 
     **Fix safety**
 
@@ -147,6 +158,59 @@ class RangeToLoop(Codemod):
             at="range(n)",
             facts={"ids": _IDS, "n": scalar(2), "(ids > 2).sum()": _N},
         ),
+        Example(
+            """
+            import torch
+
+            @torch.no_grad()
+            def f(matrix, limit, steps=100):
+                y = matrix / 2
+                gap = torch.ones(())
+                for _ in range(steps):
+                    new = y * (2 - matrix @ y)
+                    gap = (new - y).norm()
+                    y = new * 1.0
+                    if gap < limit:
+                        break
+                return y, gap
+            """,
+            """
+            import torch
+
+            @torch.no_grad()
+            def f(matrix, limit, steps=100):
+                y = matrix / 2
+                gap = torch.ones(())
+
+                def step(i, gap, y, done):
+                    new = y * (2 - matrix @ y)
+                    gap = (new - y).norm()
+                    y = new * 1.0
+                    done = gap < limit
+                    return i + 1, gap, y, done
+
+                _, gap, y, _ = torch.while_loop(
+                    lambda i, gap, y, done: torch.logical_not(done) & (i < steps),
+                    step,
+                    (
+                        torch.tensor(0, device=gap.device),
+                        gap,
+                        y,
+                        torch.tensor(False, device=gap.device),
+                    ),
+                )
+                return y, gap
+            """,
+            at="gap < limit",
+            facts={
+                "matrix": tensor(3, 3),
+                "y": tensor(3, 3),
+                "new": tensor(3, 3),
+                "gap": tensor(),
+                "limit": scalar(1e-4),
+                "steps": scalar(100),
+            },
+        ),
     )
     near_misses = tuple(
         NearMiss(
@@ -189,6 +253,37 @@ class RangeToLoop(Codemod):
             ("range(int(n))", "return ids", "return x", "the body leaves the function"),
             ("range(int(n))", "y = ids * 2", "return y", "bound only where the loop runs"),
         )
+    ) + tuple(
+        NearMiss(
+            f"""
+            import torch
+
+            {decorator}
+            def f(x, limit, steps, out):
+                last = torch.ones(())
+                for i in range(steps):
+                    {line}
+                    if x.max() < limit:
+                        break
+                return x, last
+            """,
+            at="x.max() < limit",
+            why=why,
+            facts={
+                "x": tensor(3),
+                "last": tensor(),
+                "limit": scalar(0.1),
+                "steps": scalar(steps),
+                "out": scalar(None),
+            },
+        )
+        for decorator, steps, line, why in (
+            ("@torch.no_grad()", 64, "x = x * 0.5", "few rounds are quick to compile as they are"),
+            ("@torch.jit.ignore", 900, "x = x * 0.5", "gradients: the rounds are unrolled"),
+            ("@torch.no_grad()", 900, "x = x * 0.5; steps = steps - 1", "the bound is bound anew"),
+            ("@torch.no_grad()", 900, "x = x * 0.5; out.append(x)", "a list grows"),
+            ("@torch.no_grad()", 900, "x = x * 0.5 ** i", "a power of a number is no tensor's"),
+        )
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
@@ -196,48 +291,88 @@ class RangeToLoop(Codemod):
         if node is None or site.function is None:
             return
         try:
-            yield _rewrite(site, node, site.function)
+            rewrite = _rewrite(site, node, site.function)
+            if rewrite is not None:
+                yield rewrite
         except Refusal as refusal:
             line = site.span(node).line
             yield Advice(f"torch.while_loop does not fit the `for` on line {line}: {refusal}.")
 
 
 def _for_at(site: Site) -> cst.For | None:
-    """The ``for`` over a ``range`` whose bound broke."""
+    """The ``for`` over a ``range`` whose bound broke, or a test before its ``break``."""
+    stop = if_at(site)
+    if stop is not None:
+        block = site.parent(stop)
+        loop = None if block is None else site.parent(block)
+        if not isinstance(loop, cst.For) or loop.body is not block or not exits([stop]).breaks:
+            return None
+        return loop if _goes_over_range(site, loop.iter) else None
     child: cst.CSTNode = site.node
     if isinstance(child, cst.For):
         child = child.iter
     while isinstance(child, cst.BaseExpression | cst.Arg):
         parent = site.parent(child)
         if isinstance(parent, cst.For) and child is parent.iter:
-            called = isinstance(child, cst.Call) and resolve(site.module, child.func)
-            return parent if called == "builtins.range" else None
+            return parent if _goes_over_range(site, child) else None
         if not isinstance(parent, cst.CSTNode):
             return None
         child = parent
     return None
 
 
-def _rewrite(site: Site, node: cst.For, function: cst.FunctionDef) -> Rewrite:
+def _goes_over_range(site: Site, over: cst.CSTNode) -> bool:
+    return isinstance(over, cst.Call) and resolve(site.module, over.func) == "builtins.range"
+
+
+def _rewrite(site: Site, node: cst.For, function: cst.FunctionDef) -> Rewrite | None:
+    """The rewrite; None where few rounds are left to other codemods."""
     values = Values(site)
     start, bound = _arguments(node)
-    reads = scalars(site, node, values, {})
     inside = activity(node.body)
+    reads = scalars(site, node, values, {})
+    counted = not reads and if_at(site) is not None
+    number = _number(bound, inside, values) if counted else None
+    if number is not None:
+        rounds_ = number - int(start)
+        size = rounds_ * len(branch_of(node.body).statements)
+        graded = not surely_without_gradients(site, node)
+        if rounds_ <= MANY or (graded and size <= TOO_MANY):
+            return None
     for read in reads:
         if read.number in inside.reads:
             raise Refusal(f"`{read.number}` is used in the body, as a number")
-    text = _bound(bound, values)
+    text = code(bound) if number is not None else _bound(bound, values)
     round_ = round_of(node)
     taken = names_in(site.module)
     if not isinstance(node.target, cst.Name):
         raise Refusal("its target is no name")
     counter = node.target.value if node.target.value != "_" else fresh("i", taken)
-    kept = text.isidentifier() and text not in inside.bound
+    kept = number is not None or (text.isidentifier() and text not in inside.bound)
     rounds = text if kept else fresh("rounds", taken)
     if not kept:
         first = cst.parse_statement(f"{rounds} = {text}")
-    round_ = dataclasses.replace(round_, counter=counter, start=start, stop=rounds)
+    numbered = number is not None
+    round_ = dataclasses.replace(
+        round_, counter=counter, start=start, stop=rounds, numbered=numbered
+    )
     return rewrite_loop(site, node, function, round_, values, [] if kept else [first], reads)
+
+
+def _number(bound: cst.BaseExpression, inside: Activity, values: Values) -> int | None:
+    """How many rounds a loop had that Python counts; many, where calls differ in it."""
+    match bound:
+        case cst.Integer():
+            return int(bound.evaluated_value)
+        case cst.Name(value=name) if name not in inside.bound:
+            fact = values.outside(name)
+        case cst.Attribute(value=cst.Name()):
+            fact = values.fact(bound)
+        case _:
+            return None
+    if fact is None or fact.kind != "int":
+        return None
+    return fact.value if isinstance(fact.value, int) else MANY + 1
 
 
 def _arguments(node: cst.For) -> tuple[str, cst.BaseExpression]:

@@ -19,7 +19,7 @@ class Round:
     a ``break`` may end it.
 
     Of a ``for`` over numbers, ``counter`` is their name, and ``start`` and ``stop`` are the texts
-    of a number and of a tensor.
+    of a number and of a tensor (of a number, too, where the loop is ``numbered``).
     """
 
     test: cst.BaseExpression | None
@@ -28,6 +28,7 @@ class Round:
     counter: str = ""
     start: str = ""
     stop: str = ""
+    numbered: bool = False
 
     @property
     def tests(self) -> list[cst.BaseExpression]:
