@@ -131,7 +131,8 @@ class Rewrite:
     stated in the notes, and such a rewrite must be unsafe,
     ``reads-once`` (nothing in the project changes what the rewrite reads earlier, or less often,
     than the original), ``one-sided`` (where the rewrite acts, its condition has one truth value
-    whatever the data).
+    whatever the data), ``inner-tests-idle`` (the first condition that the rewrite changes is the
+    only one that decides about its values; those below it go without a trace).
     """
 
     title: str
