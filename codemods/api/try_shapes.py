@@ -13,7 +13,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact, Safety, Span
+from gbfix.schema import Fact, Span
 
 from .splice import Splice
 
@@ -29,6 +29,10 @@ _FIT = '''def {name}(x, y):
     return all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1]))
 
 '''
+_BOTH_FAIL = (
+    "Where the other form fails, too, compiled code raises `TorchRuntimeError`, a kind of"
+    " `RuntimeError`."
+)
 _NUMBERS = """        numbers = ({torch}.Tensor, int, float)
         return isinstance(x, numbers) and isinstance(y, numbers)"""
 
@@ -60,9 +64,9 @@ class TryShapes(Codemod):
     *When it applies.*  The ``try`` holds nothing but a sum, product or quotient of two tensors that
     are named, or ``view`` with the sizes that its handler gives to ``reshape``.
 
-    *Fix safety.*  ``reshape`` is safe.  The question is unsafe: two shapes broadcast if their
-    sizes, counted from the last one, are equal or 1, but where the handler's own form fails, too,
-    the whole graph raises Dynamo's ``TorchRuntimeError`` and not the plain ``RuntimeError``.
+    *Fix safety.*  Safe: two shapes broadcast if their sizes, counted from the last one, are equal
+    or 1.  A limit says that the whole graph raises Dynamo's ``TorchRuntimeError``, which is a
+    ``RuntimeError``, where the handler's own form fails, too.
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.
@@ -197,8 +201,7 @@ class TryShapes(Codemod):
                 yield splice.rewrite(
                     "ask whether the shapes broadcast",
                     rank=20,
-                    safety=Safety.UNSAFE,
-                    notes=("Where the other form fails, too, compiled code raises torch's error.",),
+                    notes=(_BOTH_FAIL,),
                 )
             case cst.Call(func=cst.Attribute(value=viewed, attr=cst.Name("view"))) as call:
                 line = _one_line(handler)

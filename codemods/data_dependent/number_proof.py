@@ -39,19 +39,48 @@ _SIZE_METHODS = words("dim numel ndimension")
 _SIZED = words("view reshape expand narrow repeat new_zeros new_ones new_empty new_full")
 
 
+def converted(call: cst.Call) -> tuple[cst.Call, cst.BaseExpression | None] | None:
+    """The call whose number ``call`` turns into Python's, and what it is cast to before, if it is.
+
+    That is ``core.item()``, or ``core.astype(kind).item()``.
+    """
+    match call:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Call() as inner, attr=cst.Name("item")), args=[]
+        ):
+            pass
+        case _:
+            return None
+    match inner:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Call() as core, attr=cst.Name("astype")),
+            args=[cst.Arg(value=kind, keyword=None, star="")],
+        ):
+            return core, kind
+    return inner, None
+
+
 class Proof:
     """What is known of the numbers of one function.
 
-    ``numpy_name`` tells the name in numpy of a call that is to be replaced, if it is one.
+    ``numpy_name`` tells the name in numpy of a call that is to be replaced, if it is one;
+    ``empty`` says whether a size may be 0.
     """
 
-    def __init__(self, site: Site, numpy_name: Callable[[cst.Call], str]) -> None:
+    def __init__(
+        self, site: Site, numpy_name: Callable[[cst.Call], str], *, empty: bool = True
+    ) -> None:
         self._site = site
         self._numpy_name = numpy_name
+        self._size = _SIZE if empty else dataclasses.replace(_SIZE, low=1)
+        self._product = _PRODUCT if empty else dataclasses.replace(_PRODUCT, low=1)
 
     def is_sure(self, call: cst.Call) -> bool:
         """Whether the call gives the same number without numpy, where it makes no difference."""
-        return self.number(call) is not None and self._goes_well(call)
+        if self.number(call) is None:
+            return False
+        # What `.item()` gives is Python's number before, too.
+        return converted(call) is not None or self._goes_well(call)
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -75,9 +104,9 @@ class Proof:
                 return self._call(node, depth)
             case cst.Attribute(value=base, attr=cst.Name("ndim")):
                 fact = self._site.fact(base)
-                return _SIZE if fact is not None and fact.is_tensor else None
+                return self._size if fact is not None and fact.is_tensor else None
             case cst.Subscript(value=base, slice=[cst.SubscriptElement(cst.Index())]):
-                return _SIZE if self._is_size(base) else None
+                return self._size if self._is_size(base) else None
             case cst.Name():
                 return self._name(node, depth)
         return None
@@ -106,25 +135,32 @@ class Proof:
                 return Number("int", 0, right.bits)
         return None
 
-    def _call(self, node: cst.Call, depth: int) -> Number | None:
+    def _call(self, node: cst.Call, depth: int, replaced: str = "") -> Number | None:
+        """The number of a call; ``replaced`` is its name in numpy, where its caller knows it."""
         if any(arg.star or arg.keyword for arg in node.args):
             return None
+        made = converted(node)
+        if made is not None and (numpy := self._numpy_name(node)):
+            core, kind = made
+            number = self._call(core, depth + 1, numpy)
+            whole = number is not None and (number.kind == "int" or kind is not None)
+            return dataclasses.replace(number, kind="int") if number and whole else number
         values = [arg.value for arg in node.args]
         name = resolve(self._site.module, node.func) or ""
         if name == "builtins.len" and len(values) == 1:
-            return _SIZE
+            return self._size
         if isinstance(node.func, cst.Attribute) and not name.startswith(("numpy.", "math.")):
             method = node.func.attr.value
             if (method == "size" and len(values) == 1) or (method in _SIZE_METHODS and not values):
                 fact = self._site.fact(node.func.value)
-                return _SIZE if fact is not None and fact.is_tensor else None
+                return self._size if fact is not None and fact.is_tensor else None
             return None
         given = [self.number(value, depth + 1) for value in values]
         if name == "builtins.int" and len(values) == 1 and given[0] is not None:
             return dataclasses.replace(given[0], kind="int")
-        numpy = self._numpy_name(node)
+        numpy = replaced or self._numpy_name(node)
         if numpy == "prod" and len(values) == 1 and self._is_size(values[0]):
-            return _PRODUCT  # of no sizes, 1.0: see `_is_plain_int`
+            return self._product  # of no sizes, 1.0: see `_is_plain_int`
         if None in given or not given:
             return None
         return _result(numpy, [number for number in given if number is not None])
@@ -161,7 +197,7 @@ class Proof:
             target = self._site.parent(sequence) if sequence is not None else None
             assign = self._site.parent(target) if target is not None else None
             if isinstance(assign, cst.Assign) and len(assign.targets) == 1:
-                return _SIZE if self._is_size(assign.value) else None
+                return self._size if self._is_size(assign.value) else None
             return None
         assign = self._site.parent(holder) if holder is not None else None
         if isinstance(assign, cst.Assign) and len(assign.targets) == 1:

@@ -16,7 +16,7 @@ from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scala
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import local_names
-from .number_proof import Proof
+from .number_proof import Proof, converted
 
 #: One number in, one number out.
 _ONE_NUMBER = {
@@ -49,6 +49,7 @@ _OTHERWISE = (
     "numpy's numbers wrap around, divide by zero and have methods and a dtype, which Python's do"
     " not; and `math` raises an error where numpy gives nan or inf"
 )
+_EMPTY = "Of an empty tensor's size, `math` raises an error where numpy gave nan or inf."
 _N = {"n": scalar(4)}
 _X = {"x": tensor(4, 6), "x.shape": Fact("tuple", "torch.Size", items=(scalar(4), scalar(6)))}
 
@@ -138,6 +139,14 @@ class NumpyScalar(Codemod):
             at="x[: np.maximum(int(np.floor(n / 2)), 1)]",
             code="GB0208",
             facts={**_N, "int(np.floor(n / 2))": scalar(2)},
+        ),
+        Example(
+            title="made Python's afterwards",
+            before=_source("return x[: np.ceil(np.log(x.shape[0])).astype(int).item()]"),
+            after=_source("return x[: math.ceil(math.log(x.shape[0]))]", more="import math\n"),
+            at="x[: np.ceil(np.log(x.shape[0])).astype(int).item()]",
+            code="GB0208",
+            facts=_X,
         ),
         Example(
             title="a sum of numbers in a list",
@@ -232,6 +241,12 @@ class NumpyScalar(Codemod):
                 ("return np.round(n)", "np.round(n)", "rounds to a float", _N),
                 ("return np.random.randn(n)", "np.random.randn(n)", "draws a number", _N),
                 ("return np.sqrt(n).astype(int)", "np.sqrt(n).astype(int)", "uses the array", _N),
+                (
+                    "return np.sqrt(n).astype('i4').item()",
+                    "np.sqrt(n).astype('i4').item()",
+                    "wraps around at 32 bits",
+                    _N,
+                ),
                 ("return np.prod(n)", "np.prod(n)", "math.prod takes no number", _N),
                 (
                     "return np.zeros((2, np.sum(n)))",
@@ -310,7 +325,8 @@ class NumpyScalar(Codemod):
                 assert isinstance(call, cst.Call)
                 edit.replace(call, new)
                 changed.append(call)
-        names = [site.text(call.func) for call in changed]
+        cores = [(converted(call) or (call, None))[0] for call in changed]
+        names = [site.text(core.func) for core in cores]
         helped = _returned(site, statement)
         for call, function in helped:
             edit.replace(call, call.with_changes(func=cst.parse_expression(function)))
@@ -322,15 +338,24 @@ class NumpyScalar(Codemod):
         news = [*_replacements(site, changed), *(cst.parse_expression(new) for _, new in helped)]
         if any("math." in site.module.code_for_node(new) for new in news):
             edit.add_import("math")
-        sure = all(proof.is_sure(call) or _is_whole_product(site, call) for call in changed)
+        unsure = [
+            call
+            for call in changed
+            if not proof.is_sure(call) and not _is_whole_product(site, call)
+        ]
+        filled = Proof(site, lambda call: _replaced_name(site, call), empty=False)
+        sure = all(filled.is_sure(call) for call in unsure)
         notes = [] if sure else [_OTHERWISE]
         if attributes:
             notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")
         if helped:
             notes.append("a function that others may call, too, gives a Python int from now on")
+        safety = Safety.UNSAFE if notes else Safety.SAFE
+        if unsure and sure:
+            notes.append(_EMPTY)
         yield edit.rewrite(
             f"compute a Python number without numpy: `{names[0]}`",
-            safety=Safety.UNSAFE if notes else Safety.SAFE,
+            safety=safety,
             notes=notes,
             rank=15,
         )
@@ -414,19 +439,46 @@ def _numpy_name(site: Site, call: cst.Call) -> str:
 
 def _replaced_name(site: Site, call: cst.Call) -> str:
     """The name in numpy of a call that is replaced, else nothing."""
-    return _numpy_name(site, call) if _in_python(site, call) is not None else ""
+    if _in_python(site, call) is None:
+        return ""
+    made = converted(call)
+    return _numpy_name(site, call if made is None else made[0])
 
 
 def _in_python(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     """The same number without numpy; None where that is not certain."""
+    made = converted(call)
+    if made is None:
+        used = site.parent(call)
+        if isinstance(used, cst.Attribute):  # ``np.sqrt(n).astype(int)``
+            return None
+        return _computed(site, call, whole=_goes_into_int(site, call))
+    core, kind = made
+    if comments_in(call) or (kind is not None and not _is_int(site, kind)):
+        return None
+    rounds = _numpy_name(site, core) in _ROUNDING
+    new = _computed(site, core, whole=rounds)
+    wrapped = "" if rounds == (kind is not None) else "float" if rounds else "int"
+    if new is None or (wrapped and not _is_free(site, call, wrapped)):
+        return None
+    new = call_of(wrapped, new) if wrapped else new
+    return new.with_changes(lpar=call.lpar, rpar=call.rpar)
+
+
+def _is_int(site: Site, kind: cst.BaseExpression) -> bool:
+    """Whether a dtype is numpy's widest int: what is finite fits in, and Python's int is its."""
+    if isinstance(kind, cst.SimpleString):
+        return kind.evaluated_value in ("int", "int64")
+    return resolve(site.module, kind) in ("builtins.int", "numpy.int64")
+
+
+def _computed(site: Site, call: cst.Call, *, whole: bool) -> cst.BaseExpression | None:
+    """The call with Python's function; ``whole`` says that its number becomes an int."""
     name = _numpy_name(site, call)
     if not name or any(arg.star or arg.keyword for arg in call.args) or comments_in(call):
         return None
-    used = site.parent(call)
-    if isinstance(used, cst.Attribute):  # ``np.sqrt(n).astype(int)``
-        return None
     values = [arg.value for arg in call.args]
-    function = _python_name(site, call, name, values)
+    function = _python_name(site, name, values, whole=whole)
     if function is None or not _is_free(site, call, function):
         return None
     parts = [_rewritten(site, value) for value in values]
@@ -435,7 +487,7 @@ def _in_python(site: Site, call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _python_name(
-    site: Site, call: cst.Call, name: str, values: list[cst.BaseExpression]
+    site: Site, name: str, values: list[cst.BaseExpression], *, whole: bool
 ) -> str | None:
     facts = [_number(site, value) for value in values]
     if name in _OF_SEQUENCE and len(values) == 1:
@@ -447,7 +499,7 @@ def _python_name(
         integral = kinds == {"int"}
         return None if name == "int64" and not integral else _ONE_NUMBER[name]
     if len(values) == 1 and name in _ROUNDING:
-        return _ROUNDING[name] if _goes_into_int(site, call) else None
+        return _ROUNDING[name] if whole else None
     if len(values) == 2 and kinds == {"int"}:
         return {**_OF_INTS, "maximum": "max", "minimum": "min"}.get(name)
     return None
@@ -471,7 +523,7 @@ def _rewritten(site: Site, value: cst.BaseExpression) -> cst.BaseExpression:
 def _number(site: Site, node: cst.BaseExpression) -> Fact | None:
     """The fact of a plain int or float, or None."""
     fact = infer(node, site.fact)
-    if fact is None and isinstance(node, cst.Call):
+    if isinstance(node, cst.Call) and (fact is None or fact.type in _TO_PYTHON):
         inner = _in_python(site, node)
         fact = Fact("float", "float") if inner is not None else None
     if fact is None and isinstance(node, cst.Subscript) and _is_sequence_of_ints(site, node.value):
@@ -511,7 +563,14 @@ def _is_free(site: Site, call: cst.Call, function: str) -> bool:
     """Whether ``math`` (or the builtin) means itself where the call stands."""
     root, _, _ = function.partition(".")
     if root == "math":
-        return import_map(site.module).get("math") == "math" or "math" not in names_in(site.module)
+        if import_map(site.module).get("math") == "math" or "math" not in names_in(site.module):
+            return True
+        # ``from math import sqrt`` binds no ``math``.
+        return all(
+            isinstance(site.parent(node), cst.ImportFrom)
+            for node in walk(site.module)
+            if isinstance(node, cst.Name) and node.value == "math"
+        )
     return resolve(site.module, cst.Name(root), at=call) == f"builtins.{root}"
 
 
