@@ -56,6 +56,27 @@ CASES = [
         "outputs",
     ),
     Wrong(
+        "what a first call keeps of other inputs",
+        """
+        class Scaled(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.low = None
+
+            def forward(self, x):
+                if self.low is None:
+                    torch._dynamo.graph_break()
+                    self.low = min(x.min().item(), 0)
+                return (x - self.low).sum()
+
+        torch.compile(Scaled())(torch.ones(3))
+        """,
+        "            torch._dynamo.graph_break()\n            self.low = min(x.min().item(), 0)\n",
+        "            self.low = 0\n",
+        "outputs",
+        "first-",
+    ),
+    Wrong(
         "what an object counts that a class holds",
         """
         class Meter:

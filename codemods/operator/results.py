@@ -7,10 +7,11 @@ its kind and ``.item()``, a table with constant keys is built again from its par
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.kinds import infer
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -90,6 +91,28 @@ def _several(
     return Result(name, kind, fact, node, tuple(p for p in parts if p is not None), fact.keys or ())
 
 
+def widened(site: Site, result: Result, nodes: Iterable[cst.BaseExpression]) -> Result:
+    """The result as a float, where one call saw an int of ``min(x.item(), 0)``.
+
+    What is cast to an int loses its fraction without a word.
+    """
+    if result.kind == "int" and any(_may_be_float(site, node) for node in nodes):
+        return dataclasses.replace(result, kind="float")
+    return result
+
+
+def _may_be_float(site: Site, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=cst.Name("min" | "max"), args=[_, _, *_]):
+            return any(_may_be_float(site, arg.value) for arg in node.args if not arg.keyword)
+        case cst.IfExp():
+            return _may_be_float(site, node.body) or _may_be_float(site, node.orelse)
+        case cst.BooleanOperation():
+            return _may_be_float(site, node.left) or _may_be_float(site, node.right)
+    fact = infer(node, site.fact)
+    return fact is not None and fact.kind == "float"
+
+
 def single_result(site: Site, node: cst.BaseExpression, numbers: bool) -> Result:
     """The result of one expression; raises `Refused`."""
     fact = site.fact(node)
@@ -97,7 +120,7 @@ def single_result(site: Site, node: cst.BaseExpression, numbers: bool) -> Result
     if found is None or found.kind == "none":
         kind = "unknown" if fact is None else (fact.type or fact.kind)
         raise Refused(f"`{code(node)[:60]}` gives what an operator cannot (`{kind}`)")
-    return found
+    return widened(site, found, (node,))
 
 
 def written_results(
@@ -110,8 +133,18 @@ def written_results(
         result = carried(name, fact, numbers, node)
         if result is None or result.kind == "none":
             raise NeedsAfter(frozenset({name}))
-        found.append((where, result))
+        found.append((where, widened(site, result, _given(run, name))))
     return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+
+
+def _given(run: Sequence[cst.CSTNode], name: str) -> Iterator[cst.BaseExpression]:
+    """What the assignments of a run give a name."""
+    for statement in run:
+        for node in walk(statement):
+            if isinstance(node, cst.Assign):
+                for target in node.targets:
+                    if isinstance(target.target, cst.Name) and target.target.value == name:
+                        yield node.value
 
 
 def _after(
@@ -171,6 +204,7 @@ def returned_results(
         result = carried("", fact, numbers, node.value)
         if result is None:
             raise Refused(f"`{code(node)[:60]}` gives what an operator cannot")
+        result = widened(site, result, (node.value,))
         if found is not None and _shape(found) != _shape(result):
             raise Refused("it returns values of different kinds")
         found = found or result

@@ -7,6 +7,8 @@ import re
 _INPUTS = {
     "base": "the program's own inputs",
     "again": "the program's own inputs, given a second time",
+    "first-negated": "the program's inputs, negated, in a first call",
+    "first-redrawn": "inputs with other random values, in a first call",
     "redrawn": "inputs with other random values",
     "redrawn-2": "inputs with other random values",
     "negated": "the program's inputs, negated",

@@ -421,6 +421,8 @@ class Worker:
         shots: list[Shot] = []
         limit = 0.0
         for variation in self._known_and_edges(index, camera, call, shots):
+            if variation.kind == "first" and not camera.has_moved:
+                continue  # every call is a first one
             before = camera.state() if limit else {}
             try:
                 shots += camera.shoot(call.target, [variation], seconds=limit)
@@ -589,7 +591,7 @@ class Worker:
                 continue
             # A region that compiles anew for every input would take minutes: then fewer do.
             spent = time.monotonic() - begun if begun else 0.0
-            late = spent > _SEQUENCE_SECONDS * (1 if variation.kind in ("values", "state") else 2)
+            late = spent > _SEQUENCE_SECONDS * (1 if variation.kind in _SERVED else 2)
             if self.job.brief and variation.kind == "grad" and before["base"].grads:
                 break
             if (late or self.job.brief) and variation.label not in _ESSENTIAL:
@@ -708,7 +710,9 @@ _PATIENCE = 0.3
 _SEQUENCE_SECONDS = 20.0
 #: Variations for which the compiler starts anew, and may refuse what it took before.
 _OTHER_KINDS = frozenset({"shape", "grad", "alias", "numbers", "instance", "rebound"})
-_ESSENTIAL = frozenset({"base", "again", "redrawn", "negated", "grad"})
+_ESSENTIAL = frozenset({"base", "again", "first-negated", "redrawn", "negated", "grad"})
+#: Variations that compile nothing anew.
+_SERVED = frozenset({"values", "first", "state"})
 
 
 #: What a process at a recorded call has loaded for all of its jobs, unless it is larger than this.

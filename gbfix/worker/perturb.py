@@ -25,10 +25,11 @@ class Variation:
     """One way to vary a call.
 
     ``values`` variations keep shapes, dtypes and flags: a compiled region must serve them without
-    compiling again.  ``grad`` ones make floating-point inputs require gradients, ``rebound`` ones
-    give a global or an attribute another value (`gbfix.worker.rebind`), ``edge`` ones lie where the
-    original is about to go another way (`gbfix.worker.edges`).  ``seed`` says what is drawn, where
-    that is not the label.
+    compiling again.  ``first`` ones, too: there, Python state is as it was before the first call.
+    ``grad`` ones make floating-point inputs require gradients, ``rebound`` ones give a global or an
+    attribute another value (`gbfix.worker.rebind`), ``edge`` ones lie where the original is about
+    to go another way (`gbfix.worker.edges`).  ``seed`` says what is drawn, where that is not the
+    label.
     """
 
     label: str
@@ -115,6 +116,9 @@ def _seed(number: float, whole: bool = False) -> Change:
 VALUES = (
     Variation("base"),
     Variation("again"),
+    # First calls again, with other inputs: what they do once would be seen with the recorded ones.
+    Variation("first-negated", _negate, "first"),
+    Variation("first-redrawn", _redraw, "first"),
     Variation("redrawn", _redraw),
     Variation("negated", _negate),
     Variation("redrawn-2", _redraw),
@@ -197,7 +201,9 @@ def toward(label: str) -> Variation:
 
 
 #: Variations that mean something for calls without tensors, too.
-_ABOUT_STATE = frozenset({"values", "edge", "state", "mode", "rebound", "settled", "instance"})
+_ABOUT_STATE = frozenset(
+    {"values", "first", "edge", "state", "mode", "rebound", "settled", "instance"}
+)
 
 #: Rows that share memory: no part of the sequence, as results may come out in another layout.
 EXPANDED = Variation("expanded", None, "layout")
@@ -259,7 +265,7 @@ class Inputs:
         of_state = variation.kind in _ABOUT_STATE or variation.label in ("double", "half", "twice")
         if not of_state and not copier.changed:
             return None
-        varies = variation.kind in ("values", "edge") and variation.change is not None
+        varies = variation.kind in ("values", "first", "edge") and variation.change is not None
         if varies and not copier.tensors:
             return None
         return args, kwargs

@@ -21,6 +21,7 @@ import torch
 
 from gbfix.evidence import Kinds
 from gbfix.worker import reach, settings
+from gbfix.worker.beginning import Beginning
 from gbfix.worker.effects import EffectRecorder, Effects
 from gbfix.worker.perturb import TWICE, Inputs, Variation
 from gbfix.worker.rebind import rebind
@@ -160,7 +161,7 @@ class Camera:
     """Runs the variations of one call, one after the other, in the calling process.
 
     Tensors of state are put back between variations; Python state is not, but goes through the
-    same sequence in every process.
+    same sequence in every process; variations of first calls start where the sequence does.
     """
 
     def __init__(self, call: Call, effects: EffectRecorder) -> None:
@@ -178,8 +179,14 @@ class Camera:
             if not value.is_meta and not is_uninitialized(value)
         }
         self._bound = self._bindings()
+        self._beginning = Beginning(self._roots)
         self._small = sum(value.numel() for value, *_ in self._saved.values()) <= _STATE_BUDGET
         self._inputs = Inputs(call.target, call.args, call.kwargs)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether a further call is no first call: the calls before have left Python state."""
+        return self._beginning.has_changed()
 
     def state(self) -> dict[str, Any]:
         """Python state as it is now."""
@@ -401,6 +408,8 @@ class Camera:
 
     def _vary_state(self, variation: Variation) -> Callable[[], None] | None:
         """Apply a variation of state; what undoes it, or None where it means nothing."""
+        if variation.kind == "first":
+            self._beginning.restore()
         if variation.kind == "state":
             # One that two names lead to is changed once.
             floats = {
