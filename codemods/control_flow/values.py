@@ -19,7 +19,7 @@ from gbfix.analysis.kinds import called_function, infer, merge
 from gbfix.analysis.purity import Effects, effects_of
 from gbfix.analysis.scopes import import_map
 from gbfix.analysis.torch_names import FLOAT_DTYPES
-from gbfix.analysis.tree import walk, words
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site, SiteError
 from gbfix.schema import Fact
 
@@ -350,6 +350,13 @@ class Values:
                 )
             case cst.BooleanOperation():
                 return self.is_total(node.left) and self.is_total(node.right)
+            case cst.Call(
+                func=cst.Attribute(attr=cst.Name("isclose")),
+                args=[cst.Arg(value=left, keyword=None), cst.Arg(value=right, keyword=None)],
+            ) if self.of_torch(node):
+                # Of one dtype, and of one element where the other has more: then they fit.
+                made = isinstance(right, cst.Call) and self._of_number(right) == code(left)
+                return made and self.is_total(left) and self._is_floating(left)
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
                 operand = self.operand(node)
                 if operand is None or not self.is_tensor(operand) or not self.is_total(operand):
@@ -358,6 +365,22 @@ class Values:
                     return isinstance(operand, cst.Name) and operand.value in self.filled
                 return name in _TOTAL or (name in _OF_FLOATS and self._is_floating(operand))
         return False
+
+    def _of_number(self, node: cst.Call) -> str:
+        """The tensor whose dtype ``torch.as_tensor(0.0, dtype=x.dtype)`` takes; else nothing."""
+        match node:
+            case cst.Call(
+                func=cst.Attribute(attr=cst.Name("as_tensor" | "tensor")),
+                args=[
+                    cst.Arg(value=cst.BaseNumber(), keyword=None, star=""),
+                    cst.Arg(
+                        value=cst.Attribute(value=like, attr=cst.Name("dtype")),
+                        keyword=cst.Name("dtype"),
+                    ),
+                ],
+            ) if self.of_torch(node):
+                return code(like)
+        return ""
 
     def _is_floating(self, node: cst.BaseExpression) -> bool:
         fact = self.fact(node)

@@ -141,7 +141,10 @@ class Maker:
         sizes: Sequence[Size] = value.sizes or ()
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
-        texts = [self.size(size, seen) for size, seen in zip(sizes, shape, strict=True)]
+        texts = [
+            self.size(size, seen, place - len(shape))
+            for place, (size, seen) in enumerate(zip(sizes, shape, strict=True))
+        ]
         if value.lists != len(shape):
             return self.empty(texts, result)
         return self.empty(texts, result, forgets=value.forgets, untyped=value.untyped)
@@ -158,19 +161,22 @@ class Maker:
                 raise Refused("its result is not laid out row by row")
             expected *= max(size, 1)
 
-    def size(self, size: Size, seen: int | None) -> str:
+    def size(self, size: Size, seen: int | None, place: int) -> str:
+        """One size; ``place`` counts from the last one, -1."""
         if size.data:
             self.dynamic += 1
             return "size"
         agrees = size.value is None or seen is None or size.value == seen
         if size.known and agrees:
             return size.text
-        choices = [
-            f"{p.name}.shape[{n}]"
+        found = [
+            (n - len(p.fact.shape or ()) != place, f"{p.name}.shape[{n}]")
             for p in self.tensors
             for n, other in enumerate(p.fact.shape or ())
             if other == seen and seen is not None
         ]
+        # Of several that were as large, the one that stands where this one does.
+        choices = [text for _, text in sorted(found, key=lambda pair: pair[0])]
         numbers = [
             p.name for p in self.parameters if p.annotation == "int" and p.fact.value == seen
         ]

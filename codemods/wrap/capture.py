@@ -318,7 +318,10 @@ class _Collector:
             self.visit(func.value, bound=bound, conditional=conditional)
             stays = True
         if not stays and self.root(func) not in self.locals | bound:
-            stays = is_pure_function(resolve(self.site.module, func) or "")
+            name = resolve(self.site.module, func) or ""
+            made = name in ("torch.as_tensor", "torch.tensor") and bool(node.args)
+            number = made and isinstance(node.args[0].value, cst.BaseNumber)
+            stays = number or is_pure_function(name)
         if not stays and isinstance(func, cst.Attribute) and is_pure_method(func.attr.value):
             stays = self.receiver(func.value, bound, conditional)
         if not stays:
