@@ -11,12 +11,13 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import dotted, walk
+from gbfix.analysis.tree import dotted, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import local_names
 from .number_proof import Proof, converted
+from .plain_use import PlainUse
 
 #: One number in, one number out.
 _ONE_NUMBER = {
@@ -50,6 +51,12 @@ _OTHERWISE = (
     " not; and `math` raises an error where numpy gives nan or inf"
 )
 _EMPTY = "Of an empty tensor's size, `math` raises an error where numpy gave nan or inf."
+_RAISES = (
+    "Where numpy gives nan or inf (the root of a negative number, a division by zero), Python"
+    " raises an error."
+)
+#: What gives floats, whatever the numbers are: an int of numpy's wraps around.
+_FLOATS = words("sqrt exp log log2 log10 sin cos tan arctan float64 floor ceil")
 _N = {"n": scalar(4)}
 _X = {"x": tensor(4, 6), "x.shape": Fact("tuple", "torch.Size", items=(scalar(4), scalar(6)))}
 
@@ -73,9 +80,11 @@ class NumpyScalar(Codemod):
 
     *Fix safety.*  Safe where the text shows it: the numbers are made of sizes and literals, and go
     where numpy's and Python's numbers do the same (``int(...)``, a comparison in an ``if``, the
-    right of a tensor), and for ``int(np.prod(dims))`` of any numbers.  Unsafe elsewhere, for
-    attributes, and where a function returns another type than before: numpy's numbers wrap around,
-    give nan, inf and -2 for ``~True``, and have methods.
+    right of a tensor), and for ``int(np.prod(dims))`` of any numbers.  Floats of any numbers are
+    safe, too, where only arithmetic, comparisons and conversions follow; a limit says that Python
+    raises an error where numpy gives nan or inf.  Unsafe elsewhere, for attributes, and where a
+    function returns another type than before: numpy's numbers wrap around, give nan, inf and -2 for
+    ``~True``, and have methods.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
@@ -139,6 +148,21 @@ class NumpyScalar(Codemod):
             at="x[: np.maximum(int(np.floor(n / 2)), 1)]",
             code="GB0208",
             facts={**_N, "int(np.floor(n / 2))": scalar(2)},
+        ),
+        Example(
+            title="any number, in arithmetic",
+            before=_source(
+                "k = 1 + np.ceil((n - 3) / 2)", "if k > 2:", "    return x", "return x + 1"
+            ),
+            after=_source(
+                "k = 1 + float(math.ceil((n - 3) / 2))",
+                "if k > 2:",
+                "    return x",
+                "return x + 1",
+                more="import math\n",
+            ),
+            at="k > 2",
+            facts=_N,
         ),
         Example(
             title="made Python's afterwards",
@@ -237,7 +261,6 @@ class NumpyScalar(Codemod):
                     {"n": Fact("ndarray", "numpy.ndarray")},
                 ),
                 ("return np.sqrt(n, dtype='f4')", "", "computes in float32", _N),
-                ("return np.floor(n)", "np.floor(n)", "gives a float, math.floor an int", _N),
                 ("return np.round(n)", "np.round(n)", "rounds to a float", _N),
                 ("return np.random.randn(n)", "np.random.randn(n)", "draws a number", _N),
                 ("return np.sqrt(n).astype(int)", "np.sqrt(n).astype(int)", "uses the array", _N),
@@ -344,7 +367,9 @@ class NumpyScalar(Codemod):
             if not proof.is_sure(call) and not _is_whole_product(site, call)
         ]
         filled = Proof(site, lambda call: _replaced_name(site, call), empty=False)
-        sure = all(filled.is_sure(call) for call in unsure)
+        bare = [call for call in unsure if not filled.is_sure(call)]
+        plain = PlainUse(site, lambda call: bool(_replaced_name(site, call)))
+        sure = all(_is_float(site, call) and plain.goes_well(call) for call in bare)
         notes = [] if sure else [_OTHERWISE]
         if attributes:
             notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")
@@ -352,7 +377,7 @@ class NumpyScalar(Codemod):
             notes.append("a function that others may call, too, gives a Python int from now on")
         safety = Safety.UNSAFE if notes else Safety.SAFE
         if unsure and sure:
-            notes.append(_EMPTY)
+            notes.append(_RAISES if bare else _EMPTY)
         yield edit.rewrite(
             f"compute a Python number without numpy: `{names[0]}`",
             safety=safety,
@@ -376,7 +401,7 @@ def _is_head(site: Site) -> bool:
 
 
 def _origins(site: Site, statement: cst.CSTNode) -> list[cst.CSTNode]:
-    """The statement (a compound one's head), and the one assignment of each name that it reads."""
+    """The statement (a compound one's head), and the assignments of each name that it reads."""
     if isinstance(statement, cst.If | cst.While):
         statement = statement.test
     elif isinstance(statement, cst.For):
@@ -394,9 +419,10 @@ def _origins(site: Site, statement: cst.CSTNode) -> list[cst.CSTNode]:
             if isinstance(target, cst.Name) and target.value in read:
                 assigned.setdefault(target.value, []).append(node.value)
     found += [
-        values[0]
+        value
         for values in assigned.values()
-        if len(values) == 1 and not any(values[0] is inner for inner in walk(statement))
+        for value in values
+        if not any(value is inner for inner in walk(statement))
     ]
     return found
 
@@ -457,8 +483,8 @@ def _in_python(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     if comments_in(call) or (kind is not None and not _is_int(site, kind)):
         return None
     rounds = _numpy_name(site, core) in _ROUNDING
-    new = _computed(site, core, whole=rounds)
-    wrapped = "" if rounds == (kind is not None) else "float" if rounds else "int"
+    new = _computed(site, core, whole=kind is not None or not rounds)
+    wrapped = "int" if kind is not None and not rounds else ""
     if new is None or (wrapped and not _is_free(site, call, wrapped)):
         return None
     new = call_of(wrapped, new) if wrapped else new
@@ -473,22 +499,27 @@ def _is_int(site: Site, kind: cst.BaseExpression) -> bool:
 
 
 def _computed(site: Site, call: cst.Call, *, whole: bool) -> cst.BaseExpression | None:
-    """The call with Python's function; ``whole`` says that its number becomes an int."""
+    """The call with Python's function.
+
+    ``whole`` says that its number becomes an int: numpy rounds to floats, Python to ints.
+    """
     name = _numpy_name(site, call)
     if not name or any(arg.star or arg.keyword for arg in call.args) or comments_in(call):
         return None
     values = [arg.value for arg in call.args]
-    function = _python_name(site, name, values, whole=whole)
+    function = _python_name(site, name, values)
     if function is None or not _is_free(site, call, function):
         return None
     parts = [_rewritten(site, value) for value in values]
     new = call_of(function, *parts)
+    if name in _ROUNDING and not whole:
+        if not _is_free(site, call, "float"):
+            return None
+        new = call_of("float", new)
     return new.with_changes(lpar=call.lpar, rpar=call.rpar)
 
 
-def _python_name(
-    site: Site, name: str, values: list[cst.BaseExpression], *, whole: bool
-) -> str | None:
+def _python_name(site: Site, name: str, values: list[cst.BaseExpression]) -> str | None:
     facts = [_number(site, value) for value in values]
     if name in _OF_SEQUENCE and len(values) == 1:
         return _OF_SEQUENCE[name] if _is_sequence_of_ints(site, values[0]) else None
@@ -499,7 +530,7 @@ def _python_name(
         integral = kinds == {"int"}
         return None if name == "int64" and not integral else _ONE_NUMBER[name]
     if len(values) == 1 and name in _ROUNDING:
-        return _ROUNDING[name] if whole else None
+        return _ROUNDING[name]
     if len(values) == 2 and kinds == {"int"}:
         return {**_OF_INTS, "maximum": "max", "minimum": "min"}.get(name)
     return None
@@ -526,6 +557,9 @@ def _number(site: Site, node: cst.BaseExpression) -> Fact | None:
     if isinstance(node, cst.Call) and (fact is None or fact.type in _TO_PYTHON):
         inner = _in_python(site, node)
         fact = Fact("float", "float") if inner is not None else None
+    elif fact is None or fact.type in _TO_PYTHON:
+        number = PlainUse(site, lambda call: bool(_replaced_name(site, call))).is_number(node)
+        fact = Fact("float", "float") if number else fact
     if fact is None and isinstance(node, cst.Subscript) and _is_sequence_of_ints(site, node.value):
         fact = Fact("int", "int")
     return fact if fact is not None and fact.kind in ("int", "float") else None
@@ -548,6 +582,11 @@ def _goes_into_int(site: Site, call: cst.Call) -> bool:
         and len(outer.args) == 1
         and resolve(site.module, outer.func) == "builtins.int"
     )
+
+
+def _is_float(site: Site, call: cst.Call) -> bool:
+    core, _ = converted(call) or (call, None)
+    return _numpy_name(site, core) in _FLOATS
 
 
 def _is_whole_product(site: Site, call: cst.Call) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import dotted, walk
+from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
 from gbfix.schema import Safety
 
@@ -55,13 +55,17 @@ def f(x):
 """
 
 
+_OWN = (
+    "def kept_out(function):\n    if hasattr(torch, '_dynamo'):\n"
+    "        return torch._dynamo.disable(function)\n    return function\n\n\n"
+)
 _NORM = "def norm(x):\n    return x / x.norm()\n"
 
 
 class StaleDisable(Codemod):
     """*What it does.*  Takes ``torch.compiler.disable`` (or ``torch._dynamo.disable``) off a
-    function that the region calls: a decorator goes, ``disable(function)`` becomes ``function``,
-    and a call of ``disallow_in_graph`` goes.
+    function that the region calls: a decorator goes (one of the project's own that does no more,
+    too), ``disable(function)`` becomes ``function``, and a call of ``disallow_in_graph`` goes.
 
     Most of these were put there against an error of an older torch.
 
@@ -88,6 +92,14 @@ class StaleDisable(Codemod):
             title="a decorator",
         ),
         Example(
+            _source(_OWN + "@kept_out\n" + _NORM),
+            _source(_OWN + _NORM),
+            at="norm(x)",
+            nth=1,
+            code="GB0099",
+            title="a decorator of the project's own",
+        ),
+        Example(
             _source(_NORM + "\n\nnorm = torch._dynamo.disable(norm, recursive=False)\n"),
             _source(_NORM + "\n\nnorm = norm\n"),
             at="norm(x)",
@@ -103,6 +115,17 @@ class StaleDisable(Codemod):
         ),
     )
     near_misses = (
+        NearMiss(
+            _source(
+                "def quiet(function):\n    print(function)\n"
+                "    return torch.compiler.disable(function)\n\n\n"
+                "@quiet\n" + _NORM
+            ),
+            at="norm(x)",
+            nth=1,
+            why="a decorator that does more",
+            code="GB0099",
+        ),
         NearMiss(
             _source("from mine import disable\n\n\n@disable\n" + _NORM),
             at="norm(x)",
@@ -203,7 +226,8 @@ def _undo(site: Site, view: Site, splice: Splice) -> bool:
         match node:
             case cst.FunctionDef(name=cst.Name(name)) if name in skipped:
                 for decorator in node.decorators:
-                    if _disables(view, decorator.decorator):
+                    made = _is_project_s_disable(site, view, decorator.decorator)
+                    if made or _disables(view, decorator.decorator):
                         where = view.span(decorator)
                         splice.delete_rows(where.line, where.end_line)
                         found = True
@@ -254,6 +278,75 @@ def _disables(view: Site, decorator: cst.BaseExpression) -> bool:
     if isinstance(decorator, cst.Call):
         return _is(view, decorator.func, _DISABLE)
     return _is(view, decorator, _DISABLE)
+
+
+def _is_project_s_disable(site: Site, view: Site, decorator: cst.BaseExpression) -> bool:
+    """Whether it is a function of the project that does no more than ``disable``, where there is.
+
+    The other way out, for versions of torch without it, gives the function back as it is.
+    """
+    if not isinstance(decorator, cst.Name):
+        return False
+    views = (view, *(site.other(path) for path in site.sources if path != view.path))
+    found = [
+        (other, item)
+        for other in views
+        if other is not None
+        for item in other.module.body
+        if isinstance(item, cst.FunctionDef) and item.name.value == decorator.value
+    ]
+    if len(found) != 1:
+        return False
+    other, function = found[0]
+    if function.decorators or len(function.params.params) != 1 or _is_generator(function):
+        return False
+    given = function.params.params[0].name.value
+    inner = {
+        node.name.value: node
+        for node in walk(function.body)
+        if isinstance(node, cst.FunctionDef) and _passes_on(node, given)
+    }
+    for node in walk(function.body):
+        acts = isinstance(
+            node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.With | cst.For
+        ) or (isinstance(node, cst.Expr) and not isinstance(node.value, cst.SimpleString))
+        if acts and not _stands_in(other, node, inner.values()):
+            return False
+    returned = [
+        node.value
+        for node in walk(function.body)
+        if isinstance(node, cst.Return) and not _stands_in(other, node, inner.values())
+    ]
+    disabled = 0
+    for value in returned:
+        match value:
+            case cst.Call(func=func, args=[cst.Arg(value=cst.Name(value=name), keyword=None)]) if (
+                name == given and _is(other, func, _DISABLE)
+            ):
+                disabled += 1
+            case cst.Name(value=name) if name == given or name in inner:
+                continue
+            case _:
+                return False
+    return disabled > 0
+
+
+def _is_generator(function: cst.FunctionDef) -> bool:
+    return any(isinstance(node, cst.Yield) for node in walk(function.body))
+
+
+def _stands_in(view: Site, node: cst.CSTNode, functions: Iterable[cst.FunctionDef]) -> bool:
+    return any(view.function_of(node) is function for function in functions)
+
+
+def _passes_on(function: cst.FunctionDef, name: str) -> bool:
+    """Whether a wrapper is ``return name(*args, **kwargs)``."""
+    body = function.body.body if isinstance(function.body, cst.IndentedBlock) else []
+    match body:
+        case [cst.SimpleStatementLine(body=[cst.Return(value=cst.Call(func=func, args=args))])]:
+            stars = [arg.star for arg in args]
+            return code(func) == name and stars == ["*", "**"]
+    return False
 
 
 def _is(view: Site, func: cst.BaseExpression, names: frozenset[str]) -> bool:

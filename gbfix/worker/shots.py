@@ -216,6 +216,8 @@ class Camera:
                 continue
             if variation.kind in ("settled", "instance") and not self._has_numbers(variation.kind):
                 continue
+            if variation.kind == "first":
+                self._beginning.restore()
             undo = self._vary_state(variation)
             if undo is None:
                 continue
@@ -408,8 +410,6 @@ class Camera:
 
     def _vary_state(self, variation: Variation) -> Callable[[], None] | None:
         """Apply a variation of state; what undoes it, or None where it means nothing."""
-        if variation.kind == "first":
-            self._beginning.restore()
         if variation.kind == "state":
             # One that two names lead to is changed once.
             floats = {
