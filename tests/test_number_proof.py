@@ -24,13 +24,17 @@ _FACTS = {
 }
 
 
-def _safety(body: str, at: str) -> Safety:
+def _made(body: str, at: str) -> Rewrite:
     source = "import numpy as np\nimport math\n\n\ndef f(self, x, y, n, a, b, widths):\n"
     source += textwrap.indent(textwrap.dedent(body).strip("\n") + "\n", "    ")
     case = Example(source, "", at=at, facts=_FACTS, title="")
     made = list(NumpyScalar().propose(example_site(case, "GB0170")))
     assert len(made) == 1 and isinstance(made[0], Rewrite)
-    return made[0].safety
+    return made[0]
+
+
+def _safety(body: str, at: str) -> Safety:
+    return _made(body, at).safety
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,33 @@ def test_numbers_of_sizes_that_go_where_both_do_the_same(body: str, at: str) -> 
 @pytest.mark.parametrize(
     ("body", "at"),
     [
+        ("return x * (1 / np.sqrt(x.shape[0]))", "1 / np.sqrt(x.shape[0])"),
+        ("return x * (1 / np.sqrt(x.shape[0] - 4))", "np.sqrt(x.shape[0] - 4)"),
+        ("if np.log(self.step) > 1:\n    return x", "np.log(self.step) > 1"),
+        ("if np.log(x.shape[0]) > 1:\n    return x", "np.log(x.shape[0]) > 1"),
+        ("if np.sqrt(x.shape[0]) > n:\n    return x", "np.sqrt(x.shape[0]) > n"),
+    ],
+)
+def test_where_only_numpy_has_a_number_is_a_limit(body: str, at: str) -> None:
+    made = _made(body, at)
+    assert made.safety == Safety.SAFE
+    assert any("raises an error" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ("a = x.max().item()\nif np.sqrt(a) > 1:\n    return x", "np.sqrt(a) > 1"),
+        ("b = float(x.max())\na = b * 2\nif np.log(a) > 1:\n    return x", "np.log(a) > 1"),
+    ],
+)
+def test_numbers_of_a_tensors_data_are_unsafe(body: str, at: str) -> None:
+    assert _safety(body, at) == Safety.UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
         ("if ~np.isnan(a):\n    return x", "~np.isnan(a)"),
         ("if np.isfinite(a) + np.isfinite(b) > 1:\n    return x", "np.isfinite(a)"),
         ("if np.int64(n) * 6364136223846793005 % 97 > 1:\n    return x", "np.int64(n)"),
@@ -68,8 +99,6 @@ def test_numbers_of_sizes_that_go_where_both_do_the_same(body: str, at: str) -> 
         ("return x[: np.maximum(1, n)]", "x[: np.maximum(1, n)]"),
         ("return x * np.sin(n) ** 0.5", "x * np.sin(n) ** 0.5"),
         ("return x[: n // np.abs(x.shape[0] - 7)]", "n // np.abs(x.shape[0] - 7)"),
-        ("return x * (1 / np.sqrt(x.shape[0]))", "1 / np.sqrt(x.shape[0])"),
-        ("return x * (1 / np.sqrt(x.shape[0] - 4))", "np.sqrt(x.shape[0] - 4)"),
         ("return np.sqrt(x.shape[0]) * x", "np.sqrt(x.shape[0]) * x"),
         ("return x.view(np.prod(x.shape[1:]))", "np.prod(x.shape[1:])"),
         ("return x.view(int(np.prod(x.shape[1:]) / 0.0))", "np.prod(x.shape[1:])"),
@@ -81,9 +110,6 @@ def test_numbers_of_sizes_that_go_where_both_do_the_same(body: str, at: str) -> 
             "k = np.sqrt(x.shape[0])\nif k > 1:\n    return x\nraise ValueError(f'{k!r}')",
             "k > 1",
         ),
-        ("if np.log(self.step) > 1:\n    return x", "np.log(self.step) > 1"),
-        ("if np.log(x.shape[0]) > 1:\n    return x", "np.log(x.shape[0]) > 1"),
-        ("if np.sqrt(x.shape[0]) > n:\n    return x", "np.sqrt(x.shape[0]) > n"),
         ("if isinstance(np.sqrt(x.shape[0]), float):\n    return x", "np.sqrt(x.shape[0])"),
         ("if np.sqrt(x.shape[0]) is None:\n    return x", "np.sqrt(x.shape[0])"),
         ("return x + (np.abs(x.shape[0]) > 1)", "np.abs(x.shape[0]) > 1"),

@@ -369,7 +369,10 @@ class NumpyScalar(Codemod):
         filled = Proof(site, lambda call: _replaced_name(site, call), empty=False)
         bare = [call for call in unsure if not filled.is_sure(call)]
         plain = PlainUse(site, lambda call: bool(_replaced_name(site, call)))
-        sure = all(_is_float(site, call) and plain.goes_well(call) for call in bare)
+        sure = all(
+            _is_float(site, call) and plain.goes_well(call) and not plain.reads_data(call)
+            for call in bare
+        )
         notes = [] if sure else [_OTHERWISE]
         if attributes:
             notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")

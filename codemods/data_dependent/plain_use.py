@@ -98,6 +98,28 @@ class PlainUse:
             elif isinstance(holder, cst.Element | cst.AsName | cst.NameItem):
                 yield None
 
+    def reads_data(self, node: cst.BaseExpression, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a tensor's data can be in it: other data may be where only numpy has a number."""
+        for inner in walk(node):
+            match inner:
+                case cst.Attribute(attr=cst.Name(value="item" | "tolist" | "numpy")):
+                    return True
+                case cst.Call(args=[cst.Arg(value=value)]) if self._is_converted(inner, value):
+                    return True
+                case cst.Name(value=name) if name not in seen:
+                    values = self._bindings(name)
+                    further = seen | {name}
+                    if any(value is None or self.reads_data(value, further) for value in values):
+                        return True
+        return False
+
+    def _is_converted(self, call: cst.Call, value: cst.BaseExpression) -> bool:
+        fact = self._site.fact(value)
+        if fact is not None and fact.is_tensor:
+            return True
+        name = resolve(self._site.module, call.func) or ""
+        return name in ("builtins.float", "builtins.int") and not self.is_number(value)
+
     def goes_well(
         self, node: cst.BaseExpression, seen: frozenset[str] = frozenset(), depth: int = 0
     ) -> bool:
