@@ -13,7 +13,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact, Span
+from gbfix.schema import Fact, Safety, Span
 
 from .splice import Splice
 
@@ -29,9 +29,9 @@ _FIT = '''def {name}(x, y):
     return all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1]))
 
 '''
-_BOTH_FAIL = (
-    "Where the other form fails, too, compiled code raises `TorchRuntimeError`, a kind of"
-    " `RuntimeError`."
+_OTHER_ERRORS = (
+    "Only shapes are asked for: where the operator fails for another reason, or the other form"
+    " fails, too, compiled code raises `TorchRuntimeError`, a kind of `RuntimeError`."
 )
 _NUMBERS = """        numbers = ({torch}.Tensor, int, float)
         return isinstance(x, numbers) and isinstance(y, numbers)"""
@@ -64,9 +64,11 @@ class TryShapes(Codemod):
     *When it applies.*  The ``try`` holds nothing but a sum, product or quotient of two tensors that
     are named, or ``view`` with the sizes that its handler gives to ``reshape``.
 
-    *Fix safety.*  Safe: two shapes broadcast if their sizes, counted from the last one, are equal
-    or 1.  A limit says that the whole graph raises Dynamo's ``TorchRuntimeError``, which is a
-    ``RuntimeError``, where the handler's own form fails, too.
+    *Fix safety.*  ``reshape`` is safe.  The question is unsafe: two shapes broadcast if their
+    sizes, counted from the last one, are equal or 1, but an operator also fails for reasons that
+    are no shapes (a sparse layout, a list), and an error that a graph raises while Dynamo traces
+    it is its own ``TorchRuntimeError``, not the plain ``RuntimeError`` that callers may catch by
+    name.
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.
@@ -201,7 +203,8 @@ class TryShapes(Codemod):
                 yield splice.rewrite(
                     "ask whether the shapes broadcast",
                     rank=20,
-                    notes=(_BOTH_FAIL,),
+                    safety=Safety.UNSAFE,
+                    notes=(_OTHER_ERRORS,),
                 )
             case cst.Call(func=cst.Attribute(value=viewed, attr=cst.Name("view"))) as call:
                 line = _one_line(handler)
