@@ -294,8 +294,11 @@ def _is_below(real: str, folders: Iterable[str]) -> bool:
 
 
 #: A line of torch's own log (``TORCH_LOGS``), which tells of the compiler and not of the program.
+#: The second is Python's own word, once a process, where a program has no handler of last resort.
 _TORCH_LOG = re.compile(
-    r"^(?:\[rank\d+\]:)?[A-Z]\d{4} [\d:.]+ \d+ torch/\S+:\d+\].*\n?", re.MULTILINE
+    r"^(?:\[rank\d+\]:)?[A-Z]\d{4} [\d:.]+ \d+ torch/\S+:\d+\].*\n?"
+    r"|^No handlers could be found for logger \"torch\.\S*\"\n?",
+    re.MULTILINE,
 )
 _STDLIB = os.path.dirname(os.path.realpath(os.__file__))
 
