@@ -1,4 +1,4 @@
-"""Tensors that a legacy constructor makes of a size."""
+"""Tensors that a legacy constructor makes of a size, or of an array of numpy's."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from gbfix.schema import Fact, Safety
 
 from ..api.legacy_sizes import NOTE, is_size, sets_defaults, sized_constructors
 from ..api.splice import Splice
+from ..data_dependent.flow import torch_name
 from .api_table import LEGACY_DTYPES
 
 _SIZE = Fact("tuple", "torch.Size", items=(scalar(2), scalar(3)))
 _FACTS = {"x": tensor(2, 3), "x.size()": _SIZE, "x.shape": _SIZE}
 _SEEN = "what is recorded as a size may be another sequence in other calls"
+_READ = "what is recorded as an array may be a size in other calls"
+#: Functions of numpy's that make arrays.
+_ARRAYS = frozenset({"arange", "array", "asarray", "linspace", "zeros", "ones", "full", "eye"})
 _ALIAS = "Float = torch.cuda.FloatTensor if x.is_cuda else torch.FloatTensor"
 
 
@@ -33,18 +37,22 @@ class LegacyTensor(Codemod):
     """*What it does.*  Writes ``torch.FloatTensor(x.size())`` as
     ``torch.empty(x.size(), dtype=torch.float32)``, and the like of the other legacy types; also
     where a local name stands for the type (``Float = torch.cuda.FloatTensor if x.is_cuda else
-    torch.FloatTensor``).
+    torch.FloatTensor``).  ``torch.FloatTensor(np.arange(n))`` becomes
+    ``torch.as_tensor(np.arange(n), dtype=torch.float32)``.
 
-    Dynamo takes the size for a list of numbers, and traces a tensor that holds them.
+    Dynamo takes the size for a list of numbers, and traces a tensor that holds them; of an array it
+    makes a tensor, which the legacy constructor does not convert.
 
     *When it applies.*  Tracing failed, or broke, in a function that makes such a tensor.
 
     *Fix safety.*  Safe where the argument is ``x.size()`` or ``x.shape``, or a variable that is
     bound to one in one place: both make an empty tensor of that size, type and device. Unsafe where
-    the argument is only recorded as a size: the old form makes something else of a tuple.
+    the argument is only recorded as a size: the old form makes something else of a tuple. Safe
+    where the argument is a call of numpy's that makes an array, and the type is one of floats: both
+    forms copy it or share its memory alike. Unsafe where it is only recorded as an array.
 
-    *Refuses.*  Arguments that are not known to be sizes, names for types that are bound twice, and
-    programs that set default types or devices, by a ``with`` of a device, too.
+    *Refuses.*  Arguments that are not known to be sizes or arrays, names for types that are bound
+    twice, and programs that set default types or devices, by a ``with`` of a device, too.
     """
 
     name = "legacy-tensor"
@@ -86,8 +94,26 @@ class LegacyTensor(Codemod):
             facts={**_FACTS, "size": _SIZE},
             title="a name for the size",
         ),
+        Example(
+            "import numpy as np\n"
+            + _source("y = torch.FloatTensor(np.arange(len(x)))", "return y + x"),
+            "import numpy as np\n"
+            + _source(
+                "y = torch.as_tensor(np.arange(len(x)), dtype=torch.float32)", "return y + x"
+            ),
+            at="torch.FloatTensor(np.arange(len(x)))",
+            facts=_FACTS,
+            title="an array",
+        ),
     )
     near_misses = (
+        NearMiss(
+            "import numpy as np\n"
+            + _source("y = torch.LongTensor(np.linspace(0, 1, 3))", "return y + x"),
+            at="y + x",
+            facts=_FACTS,
+            why="integers of an array of floats",
+        ),
         NearMiss(
             _source("y = torch.FloatTensor([2, 3])", "return y + x"),
             at="y + x",
@@ -136,10 +162,16 @@ class LegacyTensor(Codemod):
         splice = Splice(site)
         for call, text in found.items():
             splice.replace(call, text)
+        made = {text.partition("(")[0].rpartition(".")[2] for text in found.values()}
+        notes = [NOTE] if "empty" in made else []
+        if len(certain) < len(found):
+            notes.append(_SEEN if made == {"empty"} else _READ)
         yield splice.rewrite(
-            "make empty tensors by `torch.empty`",
+            "make tensors by `torch.as_tensor`"
+            if made == {"as_tensor"}
+            else "make empty tensors by `torch.empty`",
             rank=9,
-            notes=(NOTE,) if len(certain) == len(found) else (NOTE, _SEEN),
+            notes=notes,
             safety=Safety.SAFE if len(certain) == len(found) else Safety.UNSAFE,
         )
 
@@ -147,8 +179,36 @@ class LegacyTensor(Codemod):
 def _found(site: Site, *, seen: bool) -> dict[cst.Call, str]:
     found = dict(sized_constructors(site, seen=seen))
     if site.function is not None and not sets_defaults(site):
+        found.update(_of_arrays(site, site.function, seen=seen))
+    if site.function is not None and not sets_defaults(site):
         found.update(_by_alias(site, site.function, seen=seen))
     return found
+
+
+def _of_arrays(
+    site: Site, function: cst.FunctionDef, *, seen: bool
+) -> Iterator[tuple[cst.Call, str]]:
+    """Calls of legacy types with an array of numpy's: both forms share its memory where the dtype
+    is the array's already, and copy it otherwise."""
+    splice = Splice(site)
+    for node in walk(function.body):
+        match node:
+            case cst.Call(func=func, args=[cst.Arg(keyword=None, star="", value=value)]):
+                kind, fact = _type(site, func), site.fact(value)
+                # The types of integers take no array of floats, which `as_tensor` cuts off.
+                if kind is None or kind[1] or kind[0] not in ("float32", "float64"):
+                    continue
+                recorded = seen and fact is not None and fact.kind == "ndarray"
+                if recorded or _makes_array(site, value):
+                    text, torch = splice.source_of(value), torch_name(site)
+                    yield node, f"{torch}.as_tensor({text}, dtype={torch}.{kind[0]})"
+
+
+def _makes_array(site: Site, node: cst.BaseExpression) -> bool:
+    if not isinstance(node, cst.Call):
+        return False
+    home, _, name = (resolve(site.module, node.func) or "").rpartition(".")
+    return home == "numpy" and name in _ARRAYS
 
 
 def _by_alias(
