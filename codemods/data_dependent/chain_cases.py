@@ -62,6 +62,19 @@ def _at(lines: tuple[str, ...]) -> str:
     return lines[0].partition("= ")[2].partition(", ")[0]
 
 
+def _module(made: str, last: str, more: str = "") -> str:
+    """A module with a loss of its own; ``more`` stands below it."""
+    return (
+        "import torch\nimport torch.nn as nn\n\n\nclass Head(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        self.loss = {made}\n\n"
+        f"    def forward(self, x, y):\n        m = y > 0\n        return {last}\n{more}"
+    )
+
+
+_L1, _LOSS = "nn.L1Loss()", "self.loss(x[m], y[m])"
+_WITH_LOSS = {**_FACTS, "self.loss": Fact("module", "torch.nn.modules.loss.L1Loss")}
+
+
 EXAMPLES = (
     _example(
         "a mean of differences",
@@ -141,6 +154,17 @@ EXAMPLES = (
         facts=_FACTS,
         title="a mask without a name, in a loop",
     ),
+    Example(
+        _module(_L1, _LOSS),
+        _module(
+            _L1,
+            "torch.where(m, torch.nn.functional.l1_loss(torch.where(m, x, 0), "
+            'torch.where(m, y, 0), reduction="none"), 0).sum() / m.sum()',
+        ),
+        at=_LOSS,
+        facts=_WITH_LOSS,
+        title="a loss that is a module",
+    ),
 )
 
 
@@ -200,4 +224,19 @@ NEAR_MISSES = (
                "return a.sum()"),
     _near_miss("what the layer makes of zeros is divided", "r = x[rows]",
                "return (head(r) / one).sum()"),
+    *(
+        NearMiss(_module(made, _LOSS, more), at=_LOSS, why=why, facts=_WITH_LOSS)
+        for why, made, more in (
+            ("a loss that is put in from outside", _L1, "\n\nh = Head()\nh.loss = nn.MSELoss()\n"),
+            (
+                "a subclass with another loss",
+                _L1,
+                "\n\nclass B(Head):\n    def g(self):\n        self.loss = nn.MSELoss()\n",
+            ),
+            ("a hook that sees the call", _L1, "\n\nHead().loss.register_forward_hook(print)\n"),
+            ("a reduction that is chosen", "nn.L1Loss(reduction=KIND)", ""),
+            ("options by place", 'nn.L1Loss(None, None, "sum")', ""),
+            ("one of two losses", "nn.L1Loss() if KIND else nn.MSELoss()", ""),
+        )
+    ),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -17,6 +17,7 @@ from ..api.splice import Splice
 from .chain_cases import EXAMPLES, NEAR_MISSES
 from .chosen import Chosen
 from .flow import torch_name
+from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
 from .selections import averaged, selection_of, tensor_fact
 
@@ -299,7 +300,12 @@ class _Chain:
                 name = resolve(self.site.module, node.func) or ""
                 home, _, kind = name.rpartition(".")
                 if home == "torch.nn.functional":
-                    self._loss(node, kind)
+                    self._loss(node, kind, node.func)
+                    return
+                module = loss_module(self.site, node.func)
+                if module is not None:
+                    kind, options = module
+                    self._loss(node, kind, functional(self.site, kind), options)
                     return
                 if name not in ("torch.sum", "torch.mean"):
                     return
@@ -363,7 +369,14 @@ class _Chain:
                     return f"{name}.shape[-1]"
         return ""
 
-    def _loss(self, node: cst.Call, kind: str) -> None:
+    def _loss(
+        self,
+        node: cst.Call,
+        kind: str,
+        func: cst.BaseExpression | str,
+        told: Sequence[cst.Arg] = (),
+    ) -> None:
+        """A loss of two selections; ``told`` is what its module was made with."""
         match node.args:
             case [
                 cst.Arg(keyword=None, star="", value=first),
@@ -373,12 +386,13 @@ class _Chain:
                 pass
             case _:
                 return
+        options = [*options, *told]
         uses, others = self.chosen.uses_of(first), self.chosen.uses_of(second)
         reduction = _reduction(options)
         if not uses or not others or reduction not in ("mean", "sum"):
             return
         if kind == "cross_entropy":
-            self._cross_entropy(node, first, second, [*uses, *others], options)
+            self._cross_entropy(node, func, first, second, [*uses, *others], options)
             return
         one, other = tensor_fact(self.site, first), tensor_fact(self.site, second)
         if kind not in _LOSSES or one is None or other is None or one.dtype not in _AVERAGED:
@@ -396,7 +410,7 @@ class _Chain:
         kept = [f", {code(o).rstrip(', ')}" for o in options if _name(o) != "reduction"]
         dense: Parts = (
             f"{self.torch}.where({self.chosen.wide(rank)}, ",
-            node.func,
+            func,
             "(",
             first,
             ", ",
@@ -412,6 +426,7 @@ class _Chain:
     def _cross_entropy(
         self,
         node: cst.Call,
+        func: cst.BaseExpression | str,
         logits: cst.BaseExpression,
         labels: cst.BaseExpression,
         uses: list[cst.CSTNode],
@@ -430,7 +445,7 @@ class _Chain:
         kept = [f", {code(o).rstrip(', ')}" for o in options]
         self._take(uses)
         self.edits[node] = (
-            node.func,
+            func,
             "(",
             Atom(logits),
             f".flatten(0, {dims - 1})" if dims > 1 else "",

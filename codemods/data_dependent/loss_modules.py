@@ -1,0 +1,143 @@
+"""Modules of ``torch.nn`` that only call a loss of ``torch.nn.functional``."""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+import libcst as cst
+
+from gbfix.analysis.scopes import import_map, resolve
+from gbfix.analysis.tree import walk, words
+from gbfix.codemod import Site
+from gbfix.rewriting.project import mentions
+
+from .flow import torch_name
+
+#: Each module and the function that it calls, as in ``torch/nn/modules/loss.py``.
+_LOSSES = {
+    "L1Loss": "l1_loss",
+    "MSELoss": "mse_loss",
+    "SmoothL1Loss": "smooth_l1_loss",
+    "HuberLoss": "huber_loss",
+    "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "CrossEntropyLoss": "cross_entropy",
+}
+#: What their functions take by the same name, and mean the same by.
+_OPTIONS = words("reduction beta delta ignore_index label_smoothing")
+_CONSTANTS = (cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation)
+
+
+def loss_module(site: Site, func: cst.BaseExpression) -> tuple[str, list[cst.Arg]] | None:
+    """The function that ``self.loss`` calls, and the options that it was made with.
+
+    None unless ``__init__`` makes it in one place, with options that are numbers or words, and
+    nothing in the project stores to an attribute of that name but classes that have nothing to do
+    with this one.  A project with hooks may see the module's calls.
+    """
+    match func:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(attribute)):
+            pass
+        case _:
+            return None
+    inside = site.class_of(func)
+    if inside is None or mentions(site, r"\bregister_\w*hook\b"):
+        return None
+    made = [
+        node.value
+        for node in walk(inside.body)
+        if isinstance(node, cst.Assign)
+        and any(_is_own(target.target, attribute) for target in node.targets)
+    ]
+    if len(made) != 1 or not isinstance(made[0], cst.Call):
+        return None
+    if not _is_stored_once(site, inside.name.value, attribute):
+        return None
+    home, _, name = (resolve(site.module, made[0].func) or "").rpartition(".")
+    if home not in ("torch.nn", "torch.nn.modules.loss") or name not in _LOSSES:
+        return None
+    fact = site.fact(func)
+    if fact is None or fact.type.rpartition(".")[2] != name:
+        return None
+    options = list(made[0].args)
+    known = all(
+        option.keyword is not None
+        and option.keyword.value in _OPTIONS
+        and isinstance(
+            option.value, cst.Integer | cst.Float | cst.SimpleString | cst.UnaryOperation
+        )
+        for option in options
+    )
+    return (_LOSSES[name], options) if known else None
+
+
+def functional(site: Site, kind: str) -> str:
+    """How the file writes a function of ``torch.nn.functional``."""
+    names = [n for n, home in import_map(site.module).items() if home == "torch.nn.functional"]
+    return f"{names[0] if names else f'{torch_name(site)}.nn.functional'}.{kind}"
+
+
+def _is_own(node: cst.CSTNode, attribute: str) -> bool:
+    match node:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            return name == attribute
+    return False
+
+
+def _is_stored_once(site: Site, owner: str, attribute: str) -> bool:
+    """Whether one place stores to an attribute of objects of a class, by all that names tell."""
+    texts = {site.source, *(text for path, text in site.sources.items() if path != site.path)}
+    bases: dict[str, set[str]] = {}
+    holders: list[str] = []
+    for text in texts:
+        known, stores = _classes_and_stores(text)
+        for name, more in known:
+            bases.setdefault(name, set()).update(more)
+        holders += [holder for holder, stored in stores if stored == attribute]
+    kin = _above(owner, bases)
+    kin |= {name for name in bases if owner in _above(name, bases)}
+    return holders.count(owner) == 1 and not any(name in kin or not name for name in holders)
+
+
+def _above(name: str, bases: dict[str, set[str]]) -> set[str]:
+    """The names of all classes that a class is made of."""
+    found: set[str] = set()
+    waiting = set(bases.get(name, ()))
+    while waiting:
+        base = waiting.pop()
+        if base not in found:
+            found.add(base)
+            waiting |= bases.get(base, set())
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _classes_and_stores(
+    text: str,
+) -> tuple[tuple[tuple[str, frozenset[str]], ...], tuple[tuple[str, str], ...]]:
+    """The classes of a text with their bases, and its stores to attributes.
+
+    Each store comes with the class whose ``self`` it is to, or with "" if it is to another name's.
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return (), ()
+    classes: list[tuple[str, frozenset[str]]] = []
+    stores: list[tuple[str, str]] = []
+
+    def visit(node: ast.AST, holder: str) -> None:
+        match node:
+            case ast.ClassDef(name=name):
+                bases = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
+                classes.append((name, frozenset(bases)))
+                holder = name
+            case ast.Attribute(value=value, attr=attribute, ctx=ast.Store() | ast.Del()):
+                own = isinstance(value, ast.Name) and value.id == "self"
+                stores.append((holder if own else "", attribute))
+        for child in ast.iter_child_nodes(node):
+            visit(child, holder)
+
+    visit(tree, "")
+    return tuple(classes), tuple(stores)
