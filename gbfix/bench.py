@@ -103,6 +103,9 @@ class Bench:
         constant_state: bool = False,
         backends: tuple[str, ...] | None = None,
         brief: bool = False,
+        broken: bool = False,
+        also: frozenset[str] = frozenset(),
+        sizes: bool = False,
         rebind: tuple[str, ...] = (),
         residents: bool = False,
     ) -> Job:
@@ -136,6 +139,9 @@ class Bench:
             values_only=values_only,
             constant_state=constant_state,
             brief=brief,
+            broken=broken,
+            also=also,
+            sizes=sizes,
             rebind=rebind,
             residents=residents,
         )

@@ -133,6 +133,10 @@ class Rewrite:
     than the original), ``one-sided`` (where the rewrite acts, its condition has one truth value
     whatever the data), ``inner-tests-idle`` (the first condition that the rewrite changes is the
     only one that decides about its values; those below it go without a trace).
+
+    ``shows`` names what validation must have seen before the rewrite may be called safe: ``sizes``
+    (of each size that the data decides, the cases 0 and 1, compiled, and that no two of them are
+    taken to be equal).
     """
 
     title: str
@@ -143,6 +147,7 @@ class Rewrite:
     notes: tuple[str, ...] = ()
     rank: int = 20
     assumes: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +19,15 @@ from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, w
 from gbfix.evidence.contract import NO_NUMBERS
 from gbfix.evidence.forgive import Assumption
 from gbfix.schema import GraphBreak, Rung, Span, Verdict
-from gbfix.worker.protocol import Compared, Failed, Finished, Outcome, RegionCalled, Traced
+from gbfix.worker.protocol import (
+    Compared,
+    Failed,
+    Finished,
+    Outcome,
+    RegionCalled,
+    SizesSeen,
+    Traced,
+)
 
 #: What findings are named by, without values: see `gbfix.evidence.Finding`.
 Names = frozenset[tuple[str, ...]]
@@ -394,6 +403,58 @@ def one_backend(
         baseline = dataclasses.replace(baseline, inherent=inherent_differences(plain))
     (rung,) = _backend_rungs(outcome, baseline, (backend,), assumes, any_inputs=True)
     return rung
+
+
+def _is_late_label(label: str) -> tuple[bool, str]:
+    """Orders labels: inputs that need gradients of their own come last in every sequence."""
+    return label.startswith("grad"), label
+
+
+_EQUAL = (
+    "a size that comes out of a tensor is taken to be that of another tensor while compiling: where"
+    " it broadcasts as 1 in eager, the compiled function raises an error"
+)
+
+
+def sizes(candidate: Outcome) -> tuple[Rung, frozenset[str]]:
+    """Whether the sizes that data decides were compared where they are 0 and where they are 1.
+
+    Torch traces them as neither.  With the rung come the labels of inputs that show these cases,
+    one for each, for backends that see few inputs.
+    """
+    events = candidate.of(SizesSeen)
+    compared: dict[tuple[str, int], frozenset[str]] = {}
+    for event in candidate.of(Compared):
+        if event.rung.startswith("fullgraph-"):
+            key = event.key, event.index
+            compared[key] = compared.get(key, event.labels) & event.labels
+    if not events:
+        return Rung("sizes", True, "", (_EQUAL,)), frozenset()
+    shown: dict[tuple[str, int], list[str]] = {}
+    for seen in events:
+        common = compared.get((seen.key, seen.index), frozenset())
+        for place, by_size in seen.seen.items():
+            for size, labels in by_size.items():
+                shown.setdefault((place, size), []).extend(sorted(labels & common))
+    caveats = [_EQUAL] if any(seen.equal for seen in events) else []
+    for (place, size), found in sorted(shown.items()):
+        if not found:
+            path, _, line = place.rpartition(":")
+            where = f"line {line} of {os.path.basename(path)}" if path else place
+            caveats.append(
+                f"no input was found for which a size that the data decides is {size} on {where};"
+                " while compiling, torch takes such a size to be neither 0 nor 1"
+            )
+    detail = "compared where they are 0 and 1" if shown else "data decides none"
+    also = frozenset(min(found, key=_is_late_label) for found in shown.values() if found)
+    return Rung("sizes", True, detail, tuple(caveats)), also
+
+
+def labels(outcome: Outcome, backend: str) -> frozenset[str]:
+    """The inputs that were compared under a backend, in one graph."""
+    rung = f"fullgraph-{backend}"
+    found = (event.labels for event in outcome.of(Compared) if event.rung == rung)
+    return frozenset().union(*found)
 
 
 def crowded(judgement: Judgement) -> Rung | None:

@@ -21,8 +21,11 @@ from gbfix.worker.protocol import Compared, Failed, Instrument, Job, Outcome, Re
 #: Operators, and settings, for which torch lowers by paths of their own.
 _OPERATORS = re.compile(
     r"\b(?:cond|while_loop|scan|register_effect|custom_op|triton_op|nonstrict_trace)\(|_higher_order_ops\."
-    r"|\bcapture_\w+_outputs\b|\ballow_rnn\b"
+    r"|\bcapture_\w+_(?:outputs|ops)\b|\ballow_rnn\b"
 )
+
+#: Texts, whether state is constant, and further inputs of a run under inductor.
+_Compiled = tuple[frozenset[tuple[str, str]], bool, frozenset[str]]
 
 #: Seconds for the last look at all patches together, where none of them asks for it.
 _LAST = 40.0
@@ -32,6 +35,11 @@ _GIVE_UP = 2
 
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
+
+#: What a rewrite asks to have been seen of sizes that data decides.
+_SIZES = "sizes"
+
+_SIZES_NOT_TRIED = "sizes of 0 and of 1 that the data decides were not all tried under inductor"
 
 _DISABLE = "compiler.disable"
 
@@ -83,14 +91,16 @@ class Trials:
         self.regions = regions
         self._options = options
         self._progress = progress
-        #: By texts, and whether state is constant.
-        self._under_inductor: dict[tuple[frozenset[tuple[str, str]], bool], Rung] = {}
+        #: By texts, whether state is constant, and further inputs.
+        self._under_inductor: dict[_Compiled, Rung] = {}
         #: Whether `last` asks inductor for all rewrites together, so that `attempt` need not.
         self.defers = True
         #: What is tried next, if what is tried now fails, and its run at the recorded calls.
         self._begun: tuple[_Step, Ahead] | None = None
         #: How many of these compilations were given up as too long.
         self._given_up = 0
+        #: Inputs that show sizes of 0 and 1: backends that see few inputs see these, too.
+        self._also: frozenset[str] = frozenset()
 
     def keep(self, rewrite: Rewrite, region: str, judgement: ladder.Judgement) -> None:
         """Note what an accepted rewrite changes for all later ones."""
@@ -187,6 +197,7 @@ class Trials:
             self._observers(overlay),
             avoid=(path, avoid, site.code),
             constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
+            sizes=_SIZES in rewrite.shows,
         )
         return _Step(source, before, overlay, avoid, (candidate, self._bench.job("user", overlay)))
 
@@ -242,6 +253,10 @@ class Trials:
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
         judgement = judged(outcome, user)
         judgement.whole = whole
+        if judgement.verdict.passed and _SIZES in rewrite.shows:
+            rung, also = ladder.sizes(outcome)
+            judgement.verdict = judgement.verdict.with_rung(rung)
+            self._also |= also
         # What is unsafe in any case, and not asked for, need not be compiled for long.
         wanted = self._options.unsafe_fixes or (
             rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
@@ -397,7 +412,7 @@ class Trials:
 
     def _known(self, overlay: Mapping[str, str], assumes: Sequence[str]) -> bool:
         constant = "state-is-constant" in (*self.baseline.assumes, *assumes)
-        return (frozenset(overlay.items()), constant) in self._under_inductor
+        return (frozenset(overlay.items()), constant, self._also) in self._under_inductor
 
     def _brief(
         self,
@@ -412,11 +427,11 @@ class Trials:
         """
         assumed = (*self.baseline.assumes, *assumes)
         constant = "state-is-constant" in assumed
-        key = (frozenset(overlay.items()), constant)
+        key = (frozenset(overlay.items()), constant, self._also)
         if key in self._under_inductor:
             return self._under_inductor[key], False
 
-        def run(texts: dict[str, str]) -> Outcome:
+        def run(texts: dict[str, str], *, broken: bool = False) -> Outcome:
             job = self._bench.job(
                 "candidate",
                 texts,
@@ -426,6 +441,8 @@ class Trials:
                 constant_state=constant,
                 backends=("inductor",),
                 brief=True,
+                broken=broken,
+                also=self._also,
             )
             return self._bench.once(job, limit)
 
@@ -435,8 +452,10 @@ class Trials:
         rung = ladder.one_backend(outcome, None, self.baseline, "inductor", limit, assumed)
         if rung.passed is False:
             # What inductor does to the original, broken graphs and all, is no fault of the patch.
-            plain = run({})
+            plain = run({}, broken=True)
             rung = ladder.one_backend(outcome, plain, self.baseline, "inductor", limit, assumed)
+        if rung.passed and not self._also <= ladder.labels(outcome, "inductor"):
+            rung = dataclasses.replace(rung, caveats=(*rung.caveats, _SIZES_NOT_TRIED))
         self._under_inductor[key] = rung
         return rung, late
 

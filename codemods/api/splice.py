@@ -146,6 +146,7 @@ class Splice:
         notes: Sequence[str] = (),
         rank: int = 20,
         assumes: Sequence[str] = (),
+        shows: Sequence[str] = (),
     ) -> Rewrite:
         path = self._site.path
         return Rewrite(
@@ -156,6 +157,7 @@ class Splice:
             notes=tuple(notes),
             rank=rank,
             assumes=tuple(assumes),
+            shows=tuple(shows),
         )
 
     def _offset(self, line: int, column: int) -> int:

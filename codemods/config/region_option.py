@@ -22,7 +22,7 @@ class _Option:
     value: str
     title: str
     advice: str
-    unsafe: str = ""
+    sizes: bool = False
 
 
 _BACKWARD = _Option(
@@ -38,17 +38,13 @@ _PARAMETER = _Option(
     "trace the making of the parameter",
     "Make parameters once, in `__init__`; one that is made in every call learns nothing.",
 )
-_SIZE_NOTE = (
-    "a size that comes out of a tensor is taken to be neither 0 nor 1 while compiling: where it"
-    " broadcasts as 1 in eager, the compiled function raises an error"
-)
 _SCALARS = _Option(
     "capture_scalar_outputs",
     "True",
     "capture numbers that come out of tensors",
     "`torch._dynamo.config.capture_scalar_outputs` (or `fullgraph=True`) captures `.item()`; a"
     " number that only scales a tensor need not leave the tensor at all.",
-    unsafe=_SIZE_NOTE,
+    sizes=True,
 )
 _SHAPES = _Option(
     "capture_dynamic_output_shape_ops",
@@ -56,7 +52,7 @@ _SHAPES = _Option(
     "capture operators whose result's size depends on the data",
     "`torch._dynamo.config.capture_dynamic_output_shape_ops` (or `fullgraph=True`) captures"
     " `nonzero`, `unique` and boolean indexing; `torch.where` keeps the size where that is enough.",
-    unsafe=_SIZE_NOTE,
+    sizes=True,
 )
 _OPTIONS = {
     "GB0123": _BACKWARD,
@@ -82,9 +78,11 @@ class RegionOption(Codemod):
     made in it, and numbers or sizes that come out of tensors, where the place that compiles the
     region is in the project.
 
-    *Fix safety.*  The options for numbers and sizes are unsafe: Dynamo assumes of a size that it
-    has not seen that it does not broadcast, and raises an error where it does.  They are safe where
-    what has such a size is only joined with others, summed up or returned.  A region that is
+    *Fix safety.*  Dynamo assumes of a size that it has not seen that it is neither 0 nor 1 and does
+    not broadcast.  The options for numbers and sizes are safe where the graph takes no such size
+    to be another one, and where inputs were found on which it is 0 and on which it is 1, and
+    compiled and uncompiled code agreed there; or where what has such a size is only joined with
+    others, summed up or returned.  A region that is
     compiled by a call, not by a decorator, needs the option for the whole process, and that is
     unsafe, too, unless it is all that the script and its project compile.
 
@@ -198,15 +196,15 @@ class RegionOption(Codemod):
         splice = Splice(place.view)
         place.set_option(splice, option.name, option.value)
         local = place.function is not None or is_only_region(site)
-        doubt = "" if option.unsafe and meets_no_other_size(site) else option.unsafe
-        notes = [doubt] if doubt else []
+        notes = []
         if not local:
             notes.append("the option holds for every region of the process from there on")
         yield splice.rewrite(
             f"{option.title} (`{option.name}`)",
-            safety=Safety.SAFE if local and not doubt else Safety.UNSAFE,
+            safety=Safety.SAFE if local else Safety.UNSAFE,
             notes=notes,
             rank=80,
+            shows=["sizes"] if option.sizes and not meets_no_other_size(site) else [],
         )
 
 

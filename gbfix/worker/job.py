@@ -63,6 +63,7 @@ from gbfix.worker.protocol import (
 )
 from gbfix.worker.recorder import Recorder, Region, real_compile
 from gbfix.worker.shots import Call, Camera, Shot, TookTooLong
+from gbfix.worker.sizes import Sizes
 from gbfix.worker.values import Project, is_same_state
 
 SEED = 20250728
@@ -446,11 +447,14 @@ class Worker:
         quick = min((shot.seconds for shot in shots), default=_QUICK) < _QUICK
         if plain and quick and not any(shot.effects.writes_files for shot in shots):
             yield from edges.find(camera, call.target, self.project, _SEARCH_SECONDS)
+        if not (index or self.job.values_only):
+            yield perturb.NONE
 
     def _with_edges(self, index: int, golden: Iterable[str]) -> tuple[perturb.Variation, ...]:
         """The variations that an original's shots were taken of, as far as they are known here."""
         found = (perturb.toward(label) for label in golden if label.startswith("edge "))
-        return (*self._variations("eager", index), *found)
+        last = (perturb.NONE,) if self.job.sizes else ()
+        return (*self._variations("eager", index), *found, *last)
 
     def _repeat_shots(self, region: Region, index: int, call: Call) -> None:
         path = self._golden_path(region.key, index, self.job.golden)
@@ -530,8 +534,17 @@ class Worker:
         rung = f"fullgraph-{backend}"
         comparison = Comparison(backend)
         done: set[str] = set()
+        noted = self.job.sizes and backend == "eager" and not region.observed_only
+        sizes = Sizes(self.project) if noted else None
+        if self.job.broken:
+            rung = f"partial-{backend}"
+            self._with_breaks(region, index, call, backend, before, comparison, done)
+            self._say(region, index, rung, comparison, done)
+            return
         try:
-            self._sequence(region, index, call, backend, before, comparison, done, fullgraph=True)
+            self._sequence(
+                region, index, call, backend, before, comparison, done, fullgraph=True, sizes=sizes
+            )
         except Exception as error:
             if not tracing.is_break(error):
                 raise
@@ -550,16 +563,29 @@ class Worker:
             # Calls that went well are not made again: Python state goes on from them.
             rung = f"partial-{backend}"
             tracing.prepare_compiler(backend)
-            try:
-                self._sequence(
-                    region, index, call, backend, before, comparison, done, fullgraph=False
-                )
-            except Exception as again:
-                text = tracing.first_line(again)
-                comparison.note(Finding(Kind.FAILS_TO_COMPILE, Part.RUN, detail=text))
+            self._with_breaks(region, index, call, backend, before, comparison, done)
         else:
             self.writer.write(Traced(region.key, index, backend, (), graphs=1))
-        self._say(region, index, rung, comparison)
+            if sizes is not None:
+                self.writer.write(sizes.event(region.key, index))
+        self._say(region, index, rung, comparison, done)
+
+    def _with_breaks(
+        self,
+        region: Region,
+        index: int,
+        call: Call,
+        backend: str,
+        before: dict[str, Shot],
+        comparison: Comparison,
+        done: set[str],
+    ) -> None:
+        """What compiles of a region that has breaks, against what the original gave."""
+        try:
+            self._sequence(region, index, call, backend, before, comparison, done, fullgraph=False)
+        except Exception as error:
+            text = tracing.first_line(error)
+            comparison.note(Finding(Kind.FAILS_TO_COMPILE, Part.RUN, detail=text))
 
     def _sequence(
         self,
@@ -572,21 +598,24 @@ class Worker:
         done: set[str],
         *,
         fullgraph: bool,
+        sizes: Sizes | None = None,
     ) -> None:
         """Calls of the variations but those that are ``done``, to which they are added."""
+        essential = _ESSENTIAL | self.job.also
         if region.observed_only:
             self.recorder.inner = lambda target, inner: self._compile(
                 target, inner, backend, fullgraph=fullgraph
             )
             compiled = call.target
         else:
-            compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
+            compiled = self._compile(call.target, region, backend, fullgraph=fullgraph, sizes=sizes)
         counted = tracing.Counted(compiled) if fullgraph and not region.observed_only else None
         compiled = counted or compiled
         camera = Camera(call, self.effects)
         begun, ended = 0.0, False
         started_with = camera.state()
-        for variation in self._variations(f"fullgraph-{backend}", index):
+        last = (perturb.NONE,) if self.job.sizes or perturb.NONE.label in self.job.also else ()
+        for variation in (*self._variations(f"fullgraph-{backend}", index), *last):
             if variation.label not in before or variation.label in done:
                 continue
             # A region that compiles anew for every input would take minutes: then fewer do.
@@ -594,7 +623,7 @@ class Worker:
             late = spent > _SEQUENCE_SECONDS * (1 if variation.kind in _SERVED else 2)
             if self.job.brief and variation.kind == "grad" and before["base"].grads:
                 break
-            if (late or self.job.brief) and variation.label not in _ESSENTIAL:
+            if (late or self.job.brief) and variation.label not in essential:
                 if is_same_state(started_with, camera.state()):
                     continue
                 # Python state must have seen the same calls as in the original's sequence.
@@ -604,10 +633,14 @@ class Worker:
                 torch._dynamo.reset()
                 self._compiled.clear()
                 if not region.observed_only:
-                    compiled = self._compile(call.target, region, backend, fullgraph=fullgraph)
+                    compiled = self._compile(
+                        call.target, region, backend, fullgraph=fullgraph, sizes=sizes
+                    )
                     if counted is not None:
                         compiled = counted = tracing.Counted(compiled, counted.frames)
             original = before[variation.label]
+            if sizes is not None:
+                sizes.label = variation.label
 
             def fatal(error: BaseException, original: Shot = original) -> bool:
                 # Where the original raises too, the two errors are compared instead.
@@ -633,15 +666,34 @@ class Worker:
         if counted is not None and not counted.frames and ended and index == 0:
             comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
 
-    def _compile(self, target: Any, region: Region, backend: str, *, fullgraph: bool) -> Any:
+    def _compile(
+        self,
+        target: Any,
+        region: Region,
+        backend: str,
+        *,
+        fullgraph: bool,
+        sizes: Sizes | None = None,
+    ) -> Any:
         key = (id(target), f"{region.key}/{backend}/{fullgraph}")
         if key not in self._compiled:
             self._compiled[key] = tracing.make_compiled(
-                target, backend, fullgraph=fullgraph, dynamic=region.dynamic, compile_=real_compile
+                target,
+                backend if sizes is None else sizes.backend,
+                fullgraph=fullgraph,
+                dynamic=region.dynamic,
+                compile_=real_compile,
             )
         return self._compiled[key]
 
-    def _say(self, region: Region, index: int, rung: str, comparison: Comparison) -> None:
+    def _say(
+        self,
+        region: Region,
+        index: int,
+        rung: str,
+        comparison: Comparison,
+        labels: Iterable[str] = (),
+    ) -> None:
         self.writer.write(
             Compared(
                 region.key,
@@ -650,6 +702,7 @@ class Worker:
                 tuple(comparison.findings),
                 comparison.count,
                 frozenset(comparison.refused),
+                frozenset(labels),
             )
         )
 

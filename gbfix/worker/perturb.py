@@ -200,6 +200,21 @@ def toward(label: str) -> Variation:
     return Variation(label, change, "edge", f"edge {name}")
 
 
+def _counts(value: torch.Tensor) -> bool:
+    """Whether these may be counts: integers, none of which is 0 so far."""
+    whole = not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
+    return whole and value.numel() > 0 and not bool((value == 0).any())
+
+
+def _none(value: torch.Tensor, generator: torch.Generator) -> None:
+    if not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
+        value.zero_()
+
+
+#: Counts of nothing.  It begins where first calls do, so that it may come last in any sequence.
+NONE = Variation("none", _none, "none")
+
+
 #: Variations that mean something for calls without tensors, too.
 _ABOUT_STATE = frozenset(
     {"values", "first", "edge", "state", "mode", "rebound", "settled", "instance"}
@@ -518,6 +533,8 @@ class _Copier:
                     self.changed = True
             elif kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
+                self.changed = True
+            if kind == "none" and _counts(new):
                 self.changed = True
             self._change(new)
         # Integers made from a tensor that required gradients cannot.

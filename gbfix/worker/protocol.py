@@ -97,6 +97,12 @@ class Job:
     avoid_code: str = ""
     #: Only the backends, on the first call, with the inputs that matter most.
     brief: bool = False
+    #: Compile with graph breaks, where the program has them: ``fullgraph=True`` would capture more.
+    broken: bool = False
+    #: With ``brief``: other variations that matter, by label.
+    also: frozenset[str] = frozenset()
+    #: Note how large the tensors come out whose sizes data decides (see `SizesSeen`).
+    sizes: bool = False
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
     #: Only the first call, with each of these globals and attributes as another value.
@@ -172,7 +178,8 @@ class Traced:
 class Compared:
     """One rung of the ladder on one recorded call; ``findings`` is empty when all agreed.
 
-    ``refused`` are the labels of inputs of other sizes on which the original raised an error.
+    ``refused`` are the labels of inputs of other sizes on which the original raised an error;
+    ``labels`` are all that were compared, where the rung is a compiled one.
     """
 
     key: str
@@ -181,6 +188,21 @@ class Compared:
     findings: tuple[Finding, ...] = ()
     perturbed: int = 0
     refused: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class SizesSeen:
+    """What one graph of a region takes for granted of sizes that data decides, and what they were.
+
+    ``seen`` has, by place (``path:line``) and size (0 and 1, as far as it can be that), the labels
+    of the variations in which it was; ``equal`` what sizes were taken to be, in torch's words.
+    """
+
+    key: str
+    index: int
+    seen: Mapping[str, Mapping[int, frozenset[str]]]
+    equal: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,6 +303,7 @@ Event = (
     | RegionCalled
     | Traced
     | Compared
+    | SizesSeen
     | CallKind
     | CallsMade
     | Afterwards

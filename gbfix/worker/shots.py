@@ -216,7 +216,7 @@ class Camera:
                 continue
             if variation.kind in ("settled", "instance") and not self._has_numbers(variation.kind):
                 continue
-            if variation.kind == "first":
+            if variation.kind in ("first", "none"):
                 self._beginning.restore()
             undo = self._vary_state(variation)
             if undo is None:

@@ -1,0 +1,151 @@
+"""Notes how large the tensors of a graph come out whose sizes the data decides.
+
+While it traces, torch does not know such a size: it takes it to be that of whatever it meets, and
+neither 0 nor 1.  What it took for granted is in the graph's symbols, and what the sizes then were
+is seen where the graph runs as written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from gbfix.worker.protocol import SizesSeen
+from gbfix.worker.values import Project
+
+#: Places of a graph: where each comes from, and which sizes of which of its tensors data decides.
+_Places = dict[str, tuple[str, tuple[tuple[int, int], ...]]]
+_FRAME = re.compile(r'File "(?P<path>.+)", line (?P<line>\d+), in ')
+
+
+class Sizes:
+    """A backend that runs graphs as they are, and what it saw of sizes that data decides.
+
+    ``seen`` has, by place (``path:line``) and size (0 and 1, as far as it can be that), the labels
+    of the variations in which it was.  ``equal`` says where a size was taken to be another one.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self.label = ""
+        self.seen: dict[str, dict[int, set[str]]] = {}
+        self.equal: set[str] = set()
+
+    def backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        """A backend of `torch.compile`."""
+        places: _Places = {}
+        squeezes = any(_is_squeeze(node) for node in graph.graph.nodes)
+        for node in graph.graph.nodes:
+            found = dict(_decided(node))
+            if found:
+                place = self._place(node)
+                places[node.name] = place, tuple(found)
+                seen = self.seen.setdefault(place, {})
+                for size in found.values():
+                    for special in _possible(size, squeezes):
+                        seen.setdefault(special, set())
+        self.equal |= set(_taken_as_equal(graph))
+        if not places:
+            return graph.forward
+        return lambda *args: _Noting(graph, places, self).run(*args)
+
+    def note(self, place: str, size: int) -> None:
+        """A size at a place, as it is in this call."""
+        if size in self.seen[place]:
+            self.seen[place][size].add(self.label)
+
+    def event(self, key: str, index: int) -> SizesSeen:
+        """What was seen, for the engine."""
+        seen = {
+            place: {size: frozenset(labels) for size, labels in sizes.items()}
+            for place, sizes in self.seen.items()
+        }
+        return SizesSeen(key, index, seen, tuple(sorted(self.equal)))
+
+    def _place(self, node: torch.fx.Node) -> str:
+        frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+        own = [frame for frame in frames if self._project.owns(frame["path"])]
+        if not frames:
+            return str(node.target)
+        frame = (own or frames)[-1]
+        return f"{frame['path']}:{frame['line']}"
+
+
+def _tensors(value: object) -> Iterator[tuple[int, torch.Tensor]]:
+    items = value if isinstance(value, tuple | list) else (value,)
+    for number, item in enumerate(items):
+        if isinstance(item, torch.Tensor):
+            yield number, item
+
+
+def _decided(node: torch.fx.Node) -> Iterator[tuple[tuple[int, int], sympy.Expr]]:
+    """Tensor and dimension of each size that data decides, and what torch knows of it."""
+    for number, tensor in _tensors(node.meta.get("example_value")):
+        if tensor.layout is not torch.strided:
+            continue
+        for dim, size in enumerate(tensor.shape):
+            if isinstance(size, torch.SymInt) and free_unbacked_symbols(size):
+                yield (number, dim), size.node.expr
+
+
+def _possible(size: sympy.Expr, squeezes: bool) -> tuple[int, ...]:
+    """Which of 0 and 1 a size can be and has to be seen as.
+
+    One more than a number is not 0, where the number is no index from the end; a multiple is no 1.
+    Sizes that are joined have been seen one by one; of their sum, only ``squeeze`` asks again.
+    """
+    constant, rest = size.as_coeff_Add()
+    factor, symbol = rest.as_coeff_Mul()
+    if not symbol.is_Symbol:
+        return (1,) if squeezes else ()
+    if constant.is_positive:
+        return (1,) if factor == 1 else ()
+    return (0, 1) if factor == 1 else (0,)
+
+
+def _is_squeeze(node: torch.fx.Node) -> bool:
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return "squeeze" in name and "unsqueeze" not in name
+
+
+def _taken_as_equal(graph: torch.fx.GraphModule) -> Iterator[str]:
+    """What the graph's symbols say of sizes that have to agree, in torch's words."""
+    environments = {
+        id(tensor.fake_mode.shape_env): tensor.fake_mode.shape_env  # type: ignore[attr-defined]
+        for node in graph.graph.nodes
+        for _, tensor in _tensors(node.meta.get("example_value"))
+        if getattr(getattr(tensor, "fake_mode", None), "shape_env", None) is not None
+    }
+    for environment in environments.values():
+        for symbol, other in environment.replacements.items():
+            if free_unbacked_symbols(symbol):
+                yield f"{symbol} == {other}"
+        for assertions in environment.deferred_runtime_asserts.values():
+            for assertion in assertions:
+                if isinstance(assertion.expr, sympy.Eq | sympy.Ne):
+                    yield str(assertion.expr)
+
+
+class _Noting(torch.fx.Interpreter):
+    """Runs a graph node by node; sizes that data decides are noted."""
+
+    def __init__(self, graph: torch.fx.GraphModule, places: _Places, sizes: Sizes) -> None:
+        super().__init__(graph)
+        self.extra_traceback = False  # errors say what they say in the original
+        self._places = places
+        self._sizes = sizes
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if n.name in self._places:
+            place, decided = self._places[n.name]
+            tensors = dict(_tensors(result))
+            for number, dim in decided:
+                if number in tensors and dim < tensors[number].dim():
+                    self._sizes.note(place, tensors[number].shape[dim])
+        return result

@@ -1,0 +1,101 @@
+"""Sizes that the data decides: safe only where the cases 0 and 1 were compared, compiled."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gbfix import engine, ladder
+from gbfix.runner import Runner
+from gbfix.schema import Options, Report, Safety, Target
+from gbfix.worker.protocol import Compared, Outcome, SizesSeen
+
+PROGRAM = """import torch
+
+
+@torch.compile{options}
+def f({names}):
+    return {value}
+
+
+print(f({given}))
+"""
+ROW = "torch.tensor([1.0, -2.0, 3.0])"
+
+
+def run(folder: Path, runner: Runner, value: str, names: str, given: str, options: str) -> Report:
+    text = PROGRAM.format(value=value, names=names, given=given, options=options)
+    (folder / "program.py").write_text(text)
+    target = Target("script", "program.py", cwd=str(folder))
+    chosen = Options(use_cache=False, select=("region-option",), inductor=not options)
+    return engine.run(target, chosen, runner=runner)
+
+
+def test_a_selection_that_meets_no_other_size_is_safe(tmp_path: Path, runner: Runner) -> None:
+    value = "torch.outer(x[x > 0], y).sum(1)"
+    given = f"{ROW}, torch.ones(2)"
+    report = run(tmp_path, runner, value, "x, y", given, '(backend="aot_eager")')
+    (patch,) = report.patches
+    assert patch.safety is Safety.SAFE
+    rung = patch.verdict.rung("sizes")
+    assert rung is not None and rung.detail == "compared where they are 0 and 1"
+
+
+def test_a_size_that_is_taken_to_be_another_one_is_unsafe(tmp_path: Path, runner: Runner) -> None:
+    # Both counts are the same on these inputs, and on all that are made of them together.
+    value = "x[x > 0] * y[y > 0]"
+    report = run(tmp_path, runner, value, "x, y", f"{ROW}, {ROW}", '(backend="aot_eager")')
+    assert not report.patches
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
+@pytest.mark.parametrize(
+    "value, difference",
+    [
+        ("x[x > 0].squeeze() * 2", "shape () became (1,)"),  # only where one is left
+        ("x[x > 0].max()", "does not raise"),  # only where none is left: inductor gives -inf
+    ],
+)
+def test_what_inductor_does_with_few_is_no_fault_of_a_program_that_breaks(
+    value: str, difference: str, tmp_path: Path, runner: Runner
+) -> None:
+    report = run(tmp_path, runner, value, "x", ROW, "")
+    assert not report.patches
+    (tried,) = report.breaks[0].attempts
+    assert difference in tried.reason
+
+
+def seen(by_size: dict[int, set[str]], equal: tuple[str, ...] = ()) -> SizesSeen:
+    return SizesSeen(
+        "f", 0, {"/p.py:7": {size: frozenset(labels) for size, labels in by_size.items()}}, equal
+    )
+
+
+def compared(backend: str, *labels: str) -> Compared:
+    return Compared("f", 0, f"fullgraph-{backend}", labels=frozenset(labels))
+
+
+def test_a_case_counts_only_where_all_backends_compared_it() -> None:
+    backends = [compared("eager", "base", "zeros", "ones"), compared("aot_eager", "base", "zeros")]
+    rung, also = ladder.sizes(Outcome([*backends, seen({0: {"zeros"}, 1: {"ones"}})]))
+    assert rung.passed and len(rung.caveats) == 1
+    assert "is 1 on line 7 of p.py" in rung.caveats[0]
+    assert also == {"zeros"}
+
+
+def test_each_case_sends_one_input_on_to_slower_backends() -> None:
+    both = [compared(name, "grad-zeros", "zeros", "ones") for name in ("eager", "aot_eager")]
+    rung, also = ladder.sizes(Outcome([*both, seen({0: {"grad-zeros", "zeros"}, 1: {"ones"}})]))
+    assert not rung.caveats
+    assert also == {"zeros", "ones"}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[], [compared("eager", "zeros", "ones"), seen({0: {"zeros"}, 1: {"ones"}}, ("Eq(u0, u1)",))]],
+)
+def test_without_a_graph_or_with_equal_sizes_nothing_is_proved(events: list[object]) -> None:
+    rung, _ = ladder.sizes(Outcome(events))
+    assert rung.passed and "broadcasts as 1" in rung.caveats[0]
