@@ -277,7 +277,7 @@ class _Function:
                 self.call(node)
             case ast.JoinedStr() | ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
                 self.format(node)
-            case ast.BinOp(op=ast.MatMult()):
+            case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
                 raise Unfit("a matrix product inside an operator would escape autocast")
             case ast.stmt():
                 self.bind(node)
