@@ -30,7 +30,7 @@ _ABOUT = {
     "strided": "For tensors in another memory layout",
     "expanded": "For expanded tensors",
     "aliased": "Where one tensor is given twice",
-    "mode": "In the other of train and eval mode",
+    "mode": "In the other mode (train or eval)",
     "flags": "With the flags turned",
     "defaults": "Without the optional arguments",
     "numbers": "With other numbers",
@@ -118,8 +118,8 @@ def _plain(finding: Finding) -> str:
             return f"{place} gets a zero gradient instead of none"
         case Kind.ZERO_OF_NO_NUMBER:
             return (
-                f"where inputs hold NaN or infinity, {place} gets such a gradient, as others do,"
-                " instead of none"
+                f"where inputs hold NaN or infinity, {place} gets a gradient of NaN or infinity, as"
+                " others do, instead of none"
             )
         case Kind.NONE:
             return f"{place} gets no gradient instead of a zero one"
@@ -171,7 +171,7 @@ _STATEMENTS = {
     Kind.DIFFERENTIABLE: "{what}: requires_grad {before} became {after}",
     Kind.ALIAS: "{what} was {before} and is now {after}",
     Kind.STRIDES: "{what}: strides {before} became {after}",
-    Kind.NUMBER_CLASS: "{place} was a number of numpy's and is Python's now",
+    Kind.NUMBER_CLASS: "{place} was a NumPy number and is a Python number now",
     Kind.MISSING: "{place} is missing afterwards",
     Kind.STAYS: "{place} is still there afterwards",
     Kind.LOST: "{what} is lost",

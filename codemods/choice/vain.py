@@ -92,7 +92,7 @@ class Vain:
         if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_RANGE:
             return
         if integers and self._depends(node) & self._tested:
-            raise Declined(f"the test may be what keeps {what} away from a branch")
+            raise Declined(f"the test may be there to keep {what} out of a branch")
 
     @functools.cached_property
     def _tested(self) -> frozenset[str]:

@@ -390,7 +390,7 @@ def _clones_of(node: cst.BaseExpression, fact: Fact, branch: Branch) -> cst.Base
     if not (plain and simple and tensors) or not all(item.is_tensor for item in tensors):
         raise Refusal(f"a branch gives `{code(node)}`, a {fact.kind} of more than tensors")
     if len(storages) != len(tensors):
-        raise Refusal(f"two tensors of `{code(node)}` may be one")
+        raise Refusal(f"two items of `{code(node)}` may be the same tensor")
     branch.copied |= activity(node).reads
     branch.kept |= {code(node)}
     text = f"[tensor.clone() for tensor in {code(node)}]"

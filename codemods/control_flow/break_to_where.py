@@ -301,7 +301,7 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     edit.replace(loop, *first, loop.with_changes(body=body, leading_lines=comments))
     if values.torch_missing:
         edit.add_import("torch")
-    notes = ["All rounds of the loop are run; those after the end compute in vain."]
+    notes = ["The loop runs all its iterations; what those after the end compute is not used."]
     safety = Safety.SAFE
     facts = [values.outside(name) for name in carries]
     floats = any(fact is None or fact.dtype in FLOAT_DTYPES for fact in facts)

@@ -27,6 +27,10 @@ from .steady import cannot_fail
 from .texts import operand, primary
 from .values import Values
 
+_TOO_DEEP = (
+    "a `break`, `continue` or `return` is nested too deeply in the body; make its reason a flag"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Mask:
@@ -99,9 +103,9 @@ class Line:
                 continue
             body = branch_of(statement.body)
             if not top or statement.orelse is not None or _jumps(body.statements) != 1:
-                raise Refusal("a jump stands deeper in the body; make its reason a flag")
+                raise Refusal(_TOO_DEEP)
             if not ends_round(body) and not _ends_loop(body):
-                raise Refusal("a jump stands deeper in the body; make its reason a flag")
+                raise Refusal(_TOO_DEEP)
             _check_apart([body.statements[:-1]], rest, self._carries)
             new, mask = self._jump(statement, body, mask, last=not rest)
             done += new
@@ -111,7 +115,7 @@ class Line:
 
     def _statement(self, node: cst.BaseStatement, mask: Mask | None) -> cst.BaseStatement:
         if _jumps([node]):
-            raise Refusal("a jump stands deeper in the body; make its reason a flag")
+            raise Refusal(_TOO_DEEP)
         if mask is None:
             return node
         names = activity(node).writes & self._carries

@@ -341,7 +341,7 @@ def _rewrite(site: Site, node: cst.For, function: cst.FunctionDef) -> Rewrite | 
             return None
     for read in reads:
         if read.number in inside.reads:
-            raise Refusal(f"`{read.number}` is used in the body, as a number")
+            raise Refusal(f"`{read.number}` is used as a number in the body")
     text = code(bound) if number is not None else _bound(bound, values)
     round_ = round_of(node)
     taken = names_in(site.module)
@@ -380,20 +380,20 @@ def _arguments(node: cst.For) -> tuple[str, cst.BaseExpression]:
     assert isinstance(node.iter, cst.Call)
     arguments = node.iter.args
     if node.asynchronous is not None or any(arg.star or arg.keyword for arg in arguments):
-        raise Refusal("it is not known over what it goes")
+        raise Refusal("it is not known what the loop iterates over")
     match [arg.value for arg in arguments]:
         case [bound]:
             return "0", bound
         case [start, bound] if isinstance(number_of(start), int):
             return code(start), bound
-    raise Refusal("its steps are not counted by one from a number")
+    raise Refusal("its `range` does not start at a fixed number and go up by one")
 
 
 def _bound(node: cst.BaseExpression, values: Values) -> str:
     """The text of the tensor that is read for the bound, or `Refusal`."""
     read = scalar_read(node, values)
     if read is None and not values.is_tensor(node):
-        raise Refusal(f"it is not known from what `{code(node)}` is read")
+        raise Refusal(f"it is not known which tensor `{code(node)}` is read from")
     whole = node if read is None else read.tensor
     fact = values.fact(whole)
     if fact is None or fact.shape != () or fact.dtype not in WHOLE - {"torch.bool"}:

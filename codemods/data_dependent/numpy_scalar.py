@@ -375,7 +375,7 @@ class NumpyScalar(Codemod):
         )
         notes = [] if sure else [_OTHERWISE]
         if attributes:
-            notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")
+            notes.append(f"`{attributes[0]}` loses NumPy's type, methods and width")
         if helped:
             notes.append("a function that others may call, too, gives a Python int from now on")
         safety = Safety.UNSAFE if notes else Safety.SAFE

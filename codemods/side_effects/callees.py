@@ -264,12 +264,12 @@ class _Function:
     def visit(self, node: ast.AST) -> None:
         match node:
             case ast.Nonlocal() | ast.Await() | ast.Yield() | ast.YieldFrom() | ast.AsyncFor():
-                raise Unfit("it suspends, or binds names of another function")
+                raise Unfit("it yields or awaits, or binds names of another function")
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 raise Unfit("it defines a function")
             case ast.Attribute(value=value, attr=attr, ctx=ast.Load()):
                 if attr in HIDDEN and self.holds(value):
-                    raise Unfit(f"`{ast.unparse(node)}` reads otherwise inside an operator")
+                    raise Unfit(f"`{ast.unparse(node)}` has another value inside an operator")
                 self.judge.doings.reads.add("." + attr)
             case ast.Name(id=name, ctx=ast.Load()) if self.is_global(name):
                 self.judge.doings.reads.add(name)
