@@ -86,7 +86,7 @@ class ArmMaker:
             self._line(statement, statement.body[0], rest)
             return
         if exits(statement).jumps:
-            raise Declined("a branch is left from inside a block of its own")
+            raise Declined("a branch returns or jumps from inside a nested block")
         self.converter.vain.check(statement)
         match statement:
             case cst.FunctionDef():

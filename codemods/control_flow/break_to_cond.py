@@ -236,7 +236,7 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
         raise Refusal("one torch.cond for each of its iterations would take long to compile")
     condition = split(node.test, values)
     if condition.python or condition.node is None or not is_point(condition.node, values):
-        raise Refusal("its test has a Python part, or dimensions")
+        raise Refusal("its test is partly a Python value, or is not known to be a 0-d tensor")
     carries = carried_tensors(site, loop, function, values)
     taken = names_in(site.module)
     done = fresh("done", taken)

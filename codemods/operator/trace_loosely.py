@@ -148,7 +148,7 @@ def _check(level: Level) -> None:
     if does.mutates & set(function_scope(function).parameters) or (
         does.global_writes or does.mutates_unknown
     ):
-        raise Refused("it changes what it is given")
+        raise Refused("it changes an argument, or a global")
     functions = called(site, [function.body])
     if any("cache" in code(item.decorator) for each in functions for item in each.decorators):
         raise Refused("the tensors that it keeps would be those of the trace")

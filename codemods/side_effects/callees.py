@@ -415,7 +415,7 @@ class _Function:
         if name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch._")):
             last = name.rpartition(".")[2]
             if last in NO_TORCH or last.endswith("_") or name.count(".") > 3:
-                raise Unfit(f"`{name}` draws, or changes something")
+                raise Unfit(f"`{name}` draws random numbers, or changes something")
             return True
         if name.startswith(PURE):
             return True
@@ -460,7 +460,7 @@ class _Function:
             raise Unfit(f"`{called}` is not known to be harmless inside an operator")
         if self.depth >= _DEPTH or (key := (target.name, text[:200])) in self.judge.seen:
             if self.depth >= _DEPTH:
-                raise Unfit(f"`{called}` calls too many others")
+                raise Unfit(f"`{called}` calls too long a chain of functions")
             return
         self.judge.seen.add(key)
         names = [item.arg for item in (*target.args.posonlyargs, *target.args.args)]
