@@ -291,7 +291,7 @@ def check_loop(
     *,
     continues: bool = False,
 ) -> None:
-    """Refuse a loop that does more than to bind tensors, or that runs over who knows what."""
+    """Refuse a loop that does more than bind tensors, or whose iterable is not known."""
     found = exits([loop.body])
     # The one `break` belongs to this loop; `exits` counts those of a loop around the statements.
     ways = exits(branch_of(loop.body).statements)

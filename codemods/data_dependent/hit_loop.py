@@ -152,7 +152,7 @@ class _Found:
         )
 
     def _one_sided(self) -> tuple[str, ...]:
-        """That there are no rows has no side to be forced: the body runs without them."""
+        """The assumption that a removed test needs no forcing: the body runs without rows."""
         return ("one-sided",) if any(isinstance(node, cst.If) for node in self.removed) else ()
 
     # -- the body ----------------------------------------------------------------------------
