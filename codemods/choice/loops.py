@@ -42,8 +42,9 @@ from .tests import split as parts_of
 
 
 class LoopToBound(Codemod):
-    """*What it does.*  Lets a loop that tensor data ends early run through all its rounds.  Once
-    the test was true, the rounds left compute in vain: what the loop carries keeps its values.
+    """*What it does.*  Lets a loop that tensor data ends early run all its iterations.  Once the
+    test was true, what the remaining iterations compute is not used: the tensors that the loop
+    carries keep their values.
 
     ```python
     for _ in range(iterations):
@@ -56,13 +57,13 @@ class LoopToBound(Codemod):
 
     *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
     number of ``break`` and ``continue`` in its own block, with or without ``else``; or a ``while``
-    whose rounds Python counts (``while error > tolerance and n < limit``).  What is used afterwards
-    is tensors of one shape and dtype.  Rows of a tensor may be written (``out[i] = ...``).  A round
-    of a ``for`` may return a tensor (the first row that fits), where the ``return`` of one like it
-    comes next behind the loop.
+    whose iterations Python counts (``while error > tolerance and n < limit``).  What is used
+    afterwards is tensors of one shape and dtype.  Rows of a tensor may be written (``out[i] =
+    ...``).  An iteration of a ``for`` may return a tensor (the first row that fits), where the next
+    statement after the loop returns one like it.
 
-    *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in rounds that
-    count no longer.
+    *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
+    whose results are not used.
 
     *Refuses.*  Random numbers, output, in-place changes and calls of unknown code in the loop;
     lists that grow and Python numbers that are used after a loop that ends early.

@@ -44,19 +44,19 @@ class BreakToCond(Codemod):
 
     **What it does**
 
-    The loop goes through all its rounds.  Once the test was true, the rounds left do nothing: the
-    names that the loop carries keep what they had.
+    The loop runs all its iterations.  Once the test was true, the remaining iterations do nothing:
+    the names that the loop carries keep what they had.
 
     **When it applies**
 
     A ``for`` loop without ``else`` whose only exit is one ``if`` in its own block that ends with
-    ``break``; the names that go from one round to the next, or on to what follows, are tensors that
-    are bound before the loop.
+    ``break``; the names that go from one iteration to the next, or on to what follows, are tensors
+    that are bound before the loop.
 
     **Fix safety**
 
-    Unsafe with floating tensors: the backward raises, should anyone ask for gradients.  A round
-    that the loop would not have reached computes nothing, so nothing can fail or differ in it.
+    Unsafe with floating tensors: a backward pass raises an error.  An iteration that the original
+    does not reach computes nothing, so nothing can fail or differ in it.
     The iterable is used up, though: loops over anything but ``range``, lists, tuples and tensors
     are refused.
 

@@ -39,22 +39,23 @@ class RangeToLoop(Codemod):
 
     **What it does**
 
-    The body becomes a function of what goes from one round to the next, and of the counter, which
-    is a tensor; the loop goes on while that is below the bound.  The bound is the tensor, not the
-    number that was read from it.
+    The body becomes a function of what goes from one iteration to the next, and of the counter,
+    which is a tensor; the loop goes on while that is below the bound.  The bound is the tensor, not
+    the number that was read from it.
 
     **When it applies**
 
     The bound is an integer tensor without dimensions, read by ``int``, ``.item()`` or ``range``;
     the body is tensor code without effects, and uses the counter for arithmetic with tensors.
-    Also a ``for`` over more than 64 rounds that Python counts and a ``break`` on data ends
-    (Newton's method, say), where the text turns gradients off: a graph of them all would be long to
-    compile.  With gradients `loop-to-bound` comes first, up to 2,000 statements in all rounds.
+    Also a ``for`` of more than 64 iterations that Python counts and a ``break`` on data ends
+    (Newton's method, say), where the text turns gradients off: a graph of all iterations would take
+    long to compile.  With gradients, `loop-to-bound` is tried first for loops of up to 2,000
+    statements in all iterations together.
 
     **Fix safety**
 
-    As ``while-to-loop``: without rounds the results are copies, and gradients of floating tensors
-    are made safe by ``torch.where``, or the patch is unsafe.
+    As ``while-to-loop``: where no iteration runs, the results are copies, and gradients of floating
+    tensors are made safe by ``torch.where``, or the patch is unsafe.
 
     **Refuses**
 
