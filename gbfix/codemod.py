@@ -123,16 +123,19 @@ class Rewrite:
     raise it.  ``touched`` holds, by path, the spans of the original text that the rewrite means to
     change; rung 1 refuses a rewrite that changes anything else.
 
-    ``assumes`` names what the codemod has proved from the source and the ladder need not (or could
-    not) hold against it: ``arguments-change`` (callers pass a list where they passed an iterator),
-    ``state-is-constant`` (module-level state that the rewrite reads earlier never changes),
-    ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than
-    before) and ``texts-only-in-eager`` (compiled code prints, logs or warns less); all three are
-    stated in the notes, and such a rewrite must be unsafe,
-    ``reads-once`` (nothing in the project changes what the rewrite reads earlier, or less often,
-    than the original), ``one-sided`` (where the rewrite acts, its condition has one truth value
-    whatever the data), ``inner-tests-idle`` (the first condition that the rewrite changes is the
-    only one that decides about its values; those below it go without a trace).
+    ``assumes`` names what the codemod has proved from the source, and what the ladder therefore
+    need not (or could not) hold against the rewrite:
+
+    - ``arguments-change``: callers pass a list where they passed an iterator;
+    - ``state-is-constant``: module-level state that the rewrite reads earlier never changes;
+    - ``reads-once``: nothing in the project changes what the rewrite reads earlier, or less often,
+      than the original;
+    - ``one-sided``: where the rewrite acts, its condition has one truth value whatever the data;
+    - ``inner-tests-idle``: the first condition that the rewrite changes is the only one that
+      decides about its values; removing those below it changes nothing;
+    - ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than before)
+      and ``texts-only-in-eager`` (compiled code prints, logs or warns less): a rewrite with one of
+      these must be unsafe, and its notes must say so.
 
     ``shows`` names what validation must have seen before the rewrite may be called safe: ``sizes``
     (of each size that the data decides, the cases 0 and 1, compiled, and that no two of them are

@@ -30,7 +30,7 @@ _ABOUT = {
     "strided": "For tensors in another memory layout",
     "expanded": "For expanded tensors",
     "aliased": "Where one tensor is given twice",
-    "mode": "In the other of train and eval mode",
+    "mode": "In the other mode (train or eval)",
     "flags": "With the flags turned",
     "defaults": "Without the optional arguments",
     "numbers": "With other numbers",
@@ -118,8 +118,8 @@ def _plain(finding: Finding) -> str:
             return f"{place} gets a zero gradient instead of none"
         case Kind.ZERO_OF_NO_NUMBER:
             return (
-                f"where inputs hold NaN or infinity, {place} gets such a gradient, as others do,"
-                " instead of none"
+                f"where inputs hold NaN or infinity, {place} gets a gradient of NaN or infinity, as"
+                " others do, instead of none"
             )
         case Kind.NONE:
             return f"{place} gets no gradient instead of a zero one"
@@ -162,64 +162,70 @@ def subject(finding: Finding) -> str:
     return finding.place
 
 
+#: What a finding of each kind says; ``what`` is its subject, the other fields are the finding's.
+_STATEMENTS = {
+    Kind.TYPE: "{what}: {before} became {after}",
+    Kind.SHAPE: "{what}: shape {before} became {after}",
+    Kind.DTYPE: "{what}: dtype {before} became {after}",
+    Kind.DEVICE: "{what}: device {before} became {after}",
+    Kind.DIFFERENTIABLE: "{what}: requires_grad {before} became {after}",
+    Kind.ALIAS: "{what} was {before} and is now {after}",
+    Kind.STRIDES: "{what}: strides {before} became {after}",
+    Kind.NUMBER_CLASS: "{place} was a NumPy number and is a Python number now",
+    Kind.MISSING: "{place} is missing afterwards",
+    Kind.STAYS: "{place} is still there afterwards",
+    Kind.LOST: "{what} is lost",
+    Kind.NEW: "{what} is new",
+    Kind.ZERO: "{place} gets a zero gradient instead of none",
+    Kind.ZERO_OF_NO_NUMBER: "{place} gets a gradient of NaN or infinity, instead of none",
+    Kind.NONE: "{place} gets no gradient instead of a zero one",
+    Kind.RAISES: "raises {after}, the original does not",
+    Kind.DOES_NOT_RAISE: "does not raise {before} as the original does",
+    Kind.OTHER_ERROR: "raises {after} instead of {before}",
+    Kind.SIZE_ERROR: "raises {after} instead of {before}",
+    Kind.MESSAGE: "the message of {detail} changes from {before} to {after}",
+    Kind.NOT_COMPILED: "does not compile for varied inputs: {detail}",
+    Kind.FAILS_TO_COMPILE: "fails to compile: {detail}",
+    Kind.NOTHING_COMPILED: "no call runs anything that is compiled",
+    Kind.SLOW: "does not end within {after}, the original does",
+    Kind.NOT_TRIED: "these inputs could not be tried",
+    Kind.PROMISE: "{detail}",
+}
+
+
 def statement(finding: Finding) -> str:
     """What differs, in a clause without inputs."""
-    what, before, after = subject(finding), finding.before, finding.after
     if finding.part is Part.EFFECT:
         return _effect(finding)
     match finding.kind:
-        case Kind.VALUE if finding.detail:
-            return f"{what}: values differ ({finding.detail})"
-        case Kind.VALUE if not before and not after:
-            return f"{what}: values differ"
-        case Kind.VALUE | Kind.TYPE:
-            return f"{what}: {before} became {after}"
-        case Kind.SHAPE | Kind.DTYPE | Kind.DEVICE:
-            return f"{what}: {finding.kind} {before} became {after}"
-        case Kind.DIFFERENTIABLE:
-            return f"{what}: requires_grad {before} became {after}"
-        case Kind.ALIAS:
-            return f"{what} was {before} and is now {after}"
-        case Kind.STRIDES:
-            return f"{what}: strides {before} became {after}"
-        case Kind.NUMBER_CLASS:
-            return f"{finding.place} was a number of numpy's and is Python's now"
-        case Kind.MISSING:
-            return f"{finding.place} is missing afterwards"
-        case Kind.STAYS:
-            return f"{finding.place} is still there afterwards"
-        case Kind.LOST | Kind.NEW:
-            return f"{what} is {finding.kind}"
-        case Kind.ZERO:
-            return f"{finding.place} gets a zero gradient instead of none"
-        case Kind.ZERO_OF_NO_NUMBER:
-            return f"{finding.place} gets a gradient of NaN or infinity, instead of none"
-        case Kind.NONE:
-            return f"{finding.place} gets no gradient instead of a zero one"
-        case Kind.RAISES:
-            return f"raises {after}, the original does not"
-        case Kind.DOES_NOT_RAISE:
-            return f"does not raise {before} as the original does"
-        case Kind.OTHER_ERROR | Kind.SIZE_ERROR:
-            return f"raises {after} instead of {before}"
-        case Kind.MESSAGE:
-            return f"the message of {finding.detail} changes from {before} to {after}"
+        case Kind.VALUE:
+            return _of_values(finding)
         case Kind.PARTS:
-            return f"exception{finding.place}: {before or 'values'} became {after or 'others'}"
-        case Kind.NOT_COMPILED:
-            return f"does not compile for varied inputs: {finding.detail}"
-        case Kind.FAILS_TO_COMPILE:
-            return f"fails to compile: {finding.detail}"
-        case Kind.NOTHING_COMPILED:
-            return "no call runs anything that is compiled"
-        case Kind.SLOW:
-            return f"does not end within {after}, the original does"
-        case Kind.NOT_TRIED:
-            return "these inputs could not be tried"
-        case Kind.PROMISE:
-            return finding.detail
+            before, after = finding.before or "values", finding.after or "others"
+            return f"exception{finding.place}: {before} became {after}"
+        case Kind.DIFFERS:
+            return _of_run(finding)
+    return _STATEMENTS[finding.kind].format(
+        what=subject(finding),
+        place=finding.place,
+        before=finding.before,
+        after=finding.after,
+        detail=finding.detail,
+    )
+
+
+def _of_values(finding: Finding) -> str:
+    what, before, after = subject(finding), finding.before, finding.after
+    if finding.detail:
+        return f"{what}: values differ ({finding.detail})"
+    return f"{what}: {before} became {after}" if before or after else f"{what}: values differ"
+
+
+def _of_run(finding: Finding) -> str:
+    """What differs where no part of a value does: a backward pass, a random stream, a setting."""
     if finding.part is Part.GRADIENT:
-        return f"backward raises {after or before} in the {finding.detail} program only"
+        raised = finding.after or finding.before
+        return f"backward raises {raised} in the {finding.detail} program only"
     if finding.part is Part.RANDOM:
         return f"{finding.place} random stream afterwards differs"
     return f"{finding.place} afterwards differs"

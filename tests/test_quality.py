@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -28,20 +27,12 @@ def test_static_checks_pass(command: list[str]) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-COMPLEX = Path(__file__).parent / "complex.txt"
-
-
-def test_functions_get_no_more_complex() -> None:
-    """Complexity is at most 15, but for a list of functions that only gets shorter."""
+def test_no_function_is_too_complex() -> None:
+    """Complexity is at most 15, whatever the configuration or a comment says."""
     result = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "C901", "--config",
-         "lint.mccabe.max-complexity=15", "--output-format", "json", "gbfix", "codemods"],
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--ignore-noqa", "--select", "C901",
+         "--config", "lint.mccabe.max-complexity=15", "--output-format", "concise",
+         "gbfix", "codemods"],
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
-    found = {
-        f"{Path(item['filename']).relative_to(ROOT)}: {item['message'].split('`')[1]}"
-        for item in json.loads(result.stdout)
-    }
-    known = set(COMPLEX.read_text().splitlines())
-    assert not found - known, "split these functions up"
-    assert not known - found, f"take these lines out of {COMPLEX.name}"
+    assert result.returncode == 0, f"split these functions up:\n{result.stdout}"

@@ -208,7 +208,7 @@ class AllowRnn(Codemod):
 
 
 def _may_be_lstm(site: Site) -> bool:
-    """Whether the layer is an LSTM, or nothing tells that it is another."""
+    """Whether the layer is an LSTM, or may be one: neither name nor type shows another kind."""
     names = {"GRU", "RNN"}
     shown = site.graph_break.context.partition("(")[0]  # Dynamo shows the layer: "GRU(3, 4)"
     if shown in names or shown == "LSTM":

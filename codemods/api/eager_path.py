@@ -97,9 +97,9 @@ class EagerPath(Codemod):
                 edit = site.edit()
                 edit.replace(whole, rest)
                 yield edit.rewrite(
-                    "take the path of eager while compiling",
+                    "take the eager path while compiling",
                     rank=20,
-                    notes=("torch.export takes the path of eager, too.",),
+                    notes=("torch.export then takes the eager path, too.",),
                 )
 
 

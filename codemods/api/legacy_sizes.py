@@ -35,11 +35,13 @@ _DTYPES = {
 }
 #: The legacy constructors do not heed all defaults that the others do.
 _DEFAULTS = re.compile(r"set_default|\bwith\b.*device\(")
-NOTE = "`torch.FloatTensor(x.size())` computes something else when it is compiled: it goes, too"
+NOTE = (
+    "`torch.FloatTensor(x.size())` gives another result when it is compiled, so it is replaced, too"
+)
 
 
 def sets_defaults(site: Site) -> bool:
-    """Whether the program may say of which dtype or on which device new tensors are."""
+    """Whether the program may set a default dtype or device for new tensors."""
     if any(_DEFAULTS.search(text) for text in site.sources.values()):
         return True
     return mentions(site, r"\bdevice\b") and any(map(_enters_values, set(site.sources.values())))

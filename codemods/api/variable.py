@@ -337,7 +337,7 @@ def _without_history(site: Site, data: cst.BaseExpression) -> str | None:
 
 
 def _on_its_own(text: str) -> str:
-    """The text in parentheses where it spans lines that only the call's own kept together."""
+    """The text of an argument, in parentheses where it could not span its lines without them."""
     if "\n" not in text:
         return text
     try:

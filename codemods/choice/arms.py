@@ -86,7 +86,7 @@ class ArmMaker:
             self._line(statement, statement.body[0], rest)
             return
         if exits(statement).jumps:
-            raise Declined("a branch is left from inside a block of its own")
+            raise Declined("a branch returns or jumps from inside a nested block")
         self.converter.vain.check(statement)
         match statement:
             case cst.FunctionDef():
@@ -97,7 +97,9 @@ class ArmMaker:
             case cst.If() | cst.For() | cst.With():
                 self._compound(statement, rest)
             case _:
-                raise Declined("a branch holds a block that cannot be evaluated in vain")
+                raise Declined(
+                    "a branch contains a block that cannot run when its result is not used"
+                )
 
     # -- lines -------------------------------------------------------------------------------
 
@@ -206,7 +208,7 @@ class ArmMaker:
             case cst.Tuple() | cst.List():
                 self._unpack(line, target, value, rest)
             case _:
-                raise Declined("a branch unpacks its values in an unusual way")
+                raise Declined("a branch unpacks values into something other than a list of names")
 
     def _unpack(
         self,
@@ -217,7 +219,7 @@ class ArmMaker:
     ) -> None:
         names = [e.value for e in target.elements]
         if not all(isinstance(name, cst.Name) for name in names):
-            raise Declined("a branch unpacks its values into places")
+            raise Declined("a branch unpacks values into attributes or items")
         texts = [code(name) for name in names]
         if isinstance(value, cst.Tuple) and len(value.elements) == len(names):
             values = [e.value for e in value.elements]
@@ -332,7 +334,9 @@ class ArmMaker:
         parts = self.converter._parts(node)
         if parts is not None:
             if leaves:
-                raise Declined("a branch is left where Python has a say in it")
+                raise Declined(
+                    "a branch returns early, and a Python condition decides about that, too"
+                )
             self._python_part(node, rest, *parts)
             return
         inner = self.converter.choice(node, rest if leaves else [])
@@ -457,7 +461,7 @@ class ArmMaker:
                     return statement.with_changes(body=self._suite(statements_in(statement.body)))
                 finally:
                     self.converter.quiet -= off
-        raise Declined("a branch holds a block that cannot be evaluated in vain")
+        raise Declined("a branch contains a block that cannot run when its result is not used")
 
     def _suite(self, statements: Sequence[cst.BaseStatement]) -> cst.IndentedBlock:
         return cst.IndentedBlock(unspaced(self._lines(statements)))

@@ -331,7 +331,7 @@ class Converter:
             and size_of(rest) > _DUPLICATED
             and not (ends_control(yes) and not ends_control(rest))
         ):
-            raise Declined("what follows the branch would have to stand twice")
+            raise Declined("what follows the branch would have to be written twice")
         new = node.with_changes(
             test=python,
             body=cst.IndentedBlock(unspaced(yes)),
@@ -358,7 +358,7 @@ class Converter:
         inner, parts = found
         check_early(parts[0], whole, self.ctx)
         if size_of([whole]) > _ASKED_FIRST or self.asked_first == _TIMES:
-            raise Declined("what follows the branch would have to stand twice")
+            raise Declined("what follows the branch would have to be written twice")
         self.asked_first += 1
         yes, no = statements_in(inner.body), statements_in(inner.orelse)
         if parts[1]:
@@ -442,7 +442,7 @@ class Converter:
         self.converted += 1
         function = self.ctx.function
         if function is None:
-            raise Declined("the branch stands in no function")
+            raise Declined("the branch is not in a function")
         whole = Arm()
         body, orelse = statements_in(node.body), statements_in(node.orelse)
         if _leaves(node):
@@ -451,13 +451,13 @@ class Converter:
             if not ends_control(orelse):
                 orelse = [*orelse, *rest]
             if body[-len(rest) :] == orelse[-len(rest) :] != [] and size_of(rest) > _DUPLICATED:
-                raise Declined("what follows the branch would have to stand twice")
+                raise Declined("what follows the branch would have to be written twice")
         body, orelse = self._stored_either_way(body, orelse)
         whole.prelude += self._walruses(node.test)
         test = self._named(node, whole)
         origin = self.ctx.original(node)
         if self.ctx.site.parent(origin) is None:
-            raise Declined("it is not known what is used behind the branch")
+            raise Declined("it is not known what is used after the branch")
         live = set(live_after(function, origin)) | set(self.places)
         if exits(node).continues:
             live |= self._carried(origin)

@@ -45,18 +45,22 @@ def check_early(test: cst.BaseExpression, around: cst.If, ctx: Context) -> None:
     ``around`` is the choice, with all that may run before the test does.
     """
     if not _is_total(test, ctx):
-        raise Declined("a branch is left where Python has a say in it")
+        raise Declined("a branch returns early, and a Python condition decides about that, too")
     names = {part.value for part in walk(test) if isinstance(part, cst.Name)}
     attributes = any(isinstance(part, cst.Attribute) for part in walk(test))
     done = activity(around)
     if ctx.function is not None:
         local = activity(ctx.function.body).bound
         if names & local - definitely_bound_before(ctx.function, ctx.original(around)):
-            raise Declined("what Python is asked may not be bound before the branch")
+            raise Declined("a name in the Python condition may not be bound before the branch")
     if names & (done.writes | done.mutates | done.deletes):
-        raise Declined("a branch changes what Python is asked when it is left")
+        raise Declined(
+            "a branch changes a name in the Python condition that decides how it is left"
+        )
     if attributes and (done.attribute_writes or _calls_self(around, ctx)):
-        raise Declined("a branch may change what Python is asked when it is left")
+        raise Declined(
+            "a branch may change what the Python condition reads that decides how it is left"
+        )
 
 
 def _is_total(node: cst.BaseExpression, ctx: Context) -> bool:

@@ -42,8 +42,9 @@ from .tests import split as parts_of
 
 
 class LoopToBound(Codemod):
-    """*What it does.*  Lets a loop that tensor data ends early run through all its rounds.  Once
-    the test was true, the rounds left compute in vain: what the loop carries keeps its values.
+    """*What it does.*  Lets a loop that tensor data ends early run all its iterations.  Once the
+    test was true, what the remaining iterations compute is not used: the tensors that the loop
+    carries keep their values.
 
     ```python
     for _ in range(iterations):
@@ -56,13 +57,13 @@ class LoopToBound(Codemod):
 
     *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
     number of ``break`` and ``continue`` in its own block, with or without ``else``; or a ``while``
-    whose rounds Python counts (``while error > tolerance and n < limit``).  What is used afterwards
-    is tensors of one shape and dtype.  Rows of a tensor may be written (``out[i] = ...``).  A round
-    of a ``for`` may return a tensor (the first row that fits), where the ``return`` of one like it
-    comes next behind the loop.
+    whose iterations Python counts (``while error > tolerance and n < limit``).  What is used
+    afterwards is tensors of one shape and dtype.  Rows of a tensor may be written (``out[i] =
+    ...``).  An iteration of a ``for`` may return a tensor (the first row that fits), where the next
+    statement after the loop returns one like it.
 
-    *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in rounds that
-    count no longer.
+    *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
+    whose results are not used.
 
     *Refuses.*  Random numbers, output, in-place changes and calls of unknown code in the loop;
     lists that grow and Python numbers that are used after a loop that ends early.
@@ -195,7 +196,7 @@ class _Engine:
         loop, values = self.loop, self.values
         statements = branch_of(loop.body).statements
         if len(statements) * self._rounds() > TOO_MANY:
-            raise Refusal("it has too many rounds to unroll")
+            raise Refusal("it has too many iterations to unroll")
         stored = self._check(statements)
         self._carry(used, stored)
         if self.idle:
@@ -239,7 +240,7 @@ class _Engine:
         self._return(edit)
         if values.torch_missing:
             edit.add_import("torch")
-        notes = ["All rounds of the loop are run; those after the end compute in vain."]
+        notes = ["The loop runs all its iterations; what those after the end compute is not used."]
         safety = Safety.SAFE
         facts = [values.outside(name) for name in self.frozen]
         if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
@@ -247,7 +248,9 @@ class _Engine:
             notes.append("A tensor that it does not change would lose its gradient.")
         if self.vain.draws:
             safety = Safety.UNSAFE
-            notes.append(f"`{self.vain.draws[0]}` may draw random numbers in these rounds, too.")
+            notes.append(
+                f"`{self.vain.draws[0]}` may draw random numbers in these iterations, too."
+            )
         if self.vain.unsure:
             safety = Safety.UNSAFE
             notes.append(
@@ -256,7 +259,9 @@ class _Engine:
             )
         if self.counted is not None and not self.counted.finite:
             safety = Safety.UNSAFE
-            notes.append("Python refuses to count to NaN; it stands for no round now.")
+            notes.append(
+                "Where the bound is NaN, Python raises an error; the patch runs no iteration."
+            )
         title = "let the loop run to its bound, and keep what it had with torch.where"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
 
@@ -315,7 +320,7 @@ class _Engine:
             if len(others) != len(facts) or isinstance(node.value, cst.Tuple) != isinstance(
                 behind.last.value, cst.Tuple
             ):
-                raise Refusal("it returns as many values in one place, and others in another")
+                raise Refusal("its `return` statements give different numbers of values")
             for index, (fact, value) in enumerate(zip(facts, others, strict=True)):
                 if not behind.early and not behind.found[index]:
                     if code(value) == code(behind.values[index]):
@@ -323,11 +328,13 @@ class _Engine:
                     behind.found[index] = "found"
                 other = self._returned(value)
                 if fact is None or other is None or not fact.is_tensor or not other.is_tensor:
-                    raise Refusal("it returns what is not known to be a tensor")
+                    raise Refusal("it returns a value that is not known to be a tensor")
                 # Of what did not run, the shape is not known; the ladder forces it to run.
                 unlike = None not in (fact.shape, other.shape) and fact.shape != other.shape
                 if unlike or (fact.dtype and other.dtype and fact.dtype != other.dtype):
-                    raise Refusal("it returns tensors of several shapes or dtypes")
+                    raise Refusal(
+                        "its `return` statements give tensors of different shapes or dtypes"
+                    )
 
     def _returned(self, value: cst.BaseExpression) -> Fact | None:
         fact = self.values.fact(value)
@@ -472,7 +479,7 @@ class _Engine:
                 )
         if not self.frozen and not stored and self.behind is None:
             if comments_in(self.loop) or self._else_statements():
-                raise Refusal("it binds no name that is used again")
+                raise Refusal("no name that it binds is used afterwards")
             self.idle = True
 
     # -- statements --------------------------------------------------------------------------
@@ -489,14 +496,16 @@ class _Engine:
                 done += self.plain(statement, mask)
                 continue
             if not isinstance(statement, cst.If):
-                raise Refusal("a jump stands deeper in it")
+                raise Refusal("a `break`, `continue` or `return` is nested too deeply in it")
             if not self._by_data(statement.test):
                 if any(self._by_data(i.test) for i in ifs_in(statement)):
-                    raise Refusal("a jump on data stands below a test that Python decides")
+                    raise Refusal(
+                        "a jump that data decides is inside a branch that a Python value decides"
+                    )
                 if self.loop.orelse is not None:
-                    raise Refusal("Python may end it, too, and it has an `else`")
+                    raise Refusal("a Python condition may end it, too, and it has an `else`")
                 if exits([statement]).returns:
-                    raise Refusal("Python may return from it, too")
+                    raise Refusal("a Python condition may return from it, too")
                 done.append(statement if mask is None else self._left_by_python(statement, mask))
                 continue
             new, mask, rest = self.jump(statement, mask, last=not queue)
@@ -532,14 +541,16 @@ class _Engine:
         match statement:
             case cst.SimpleStatementLine(body=[cst.Break()]):
                 if mask.flag != self.done:
-                    raise Refusal("Python may end it in a round that data has ended")
+                    raise Refusal(
+                        "a Python condition may end it in an iteration that data has ended already"
+                    )
                 return [statement]
             case cst.SimpleStatementLine(body=[cst.Continue()]):
                 return [statement]
         if not _own_jumps([statement]):
             return self.plain(statement, mask)
         if not isinstance(statement, cst.If):
-            raise Refusal("a jump stands deeper in it")
+            raise Refusal("a `break`, `continue` or `return` is nested too deeply in it")
         return [self._left_by_python(statement, mask)]
 
     def _by_data(self, test: cst.BaseExpression) -> bool:
@@ -556,10 +567,10 @@ class _Engine:
                 rest = list(branch_of(orelse.body).statements)
             case cst.If() as chained:
                 rest = [chained.with_changes(leading_lines=())]
-                raise Refusal("a jump stands in a chain of tests")
+                raise Refusal("a `break`, `continue` or `return` is in an `if` with an `elif`")
         *before, ending = body.statements
         if _own_jumps(before) or _own_jumps(rest):
-            raise Refusal("a jump stands deeper in it")
+            raise Refusal("a `break`, `continue` or `return` is nested too deeply in it")
         breaks, kept = self._ending(ending)
         before = [*before, *kept]
         condition = self._condition(node.test)
@@ -608,7 +619,7 @@ class _Engine:
                 return False, []
             case cst.SimpleStatementLine(body=[cst.Return() as last]) if self.behind is not None:
                 return True, self.behind.kept(last)
-        raise Refusal("a jump stands deeper in it")
+        raise Refusal("a `break`, `continue` or `return` is nested too deeply in it")
 
     def _condition(self, test: cst.BaseExpression) -> Condition:
         """A test as a tensor without dimensions, and what Python decides in it."""

@@ -76,7 +76,7 @@ def return_behind(site: Site, loop: cst.For) -> Behind:
     if len(follow) == 1 and not isinstance(last.value, cst.Tuple):
         reads = activity(last).reads
         if does.mutates & reads:
-            raise Refusal("what is returned behind it is changed in it")
+            raise Refusal("the loop changes what is returned after it")
         if not does.bound & reads or isinstance(last.value, cst.Name):
             return Behind(last, early=True)
     lines = [_line(statement) for statement in follow[:-1]]
@@ -95,7 +95,7 @@ def _line(statement: cst.CSTNode) -> cst.SimpleStatementLine:
         ):
             return statement
     raise Refusal(
-        "a round returns, and behind the loop more is done than to compute what is returned"
+        "an iteration returns, and the code after the loop does more than compute its result"
     )
 
 

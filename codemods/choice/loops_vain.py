@@ -60,14 +60,16 @@ class Vain:
         """Refuse what must not be run once too often."""
         effects = self.values.effects(*nodes)
         if effects.rng:
-            raise Refusal("a round draws random numbers")
+            raise Refusal("an iteration draws random numbers")
         if effects.io:
-            raise Refusal("a round prints, logs or writes")
+            raise Refusal("an iteration prints, logs or writes")
         if effects.suspends:
-            raise Refusal("a round yields or waits")
+            raise Refusal("an iteration yields or awaits")
         for node in nodes:
             if self._selects(node):
-                raise Refusal("it takes the largest of what a mask selects, which may be nothing")
+                raise Refusal(
+                    "it takes the largest element that a mask selects, and there may be none"
+                )
             tests = {
                 id(part) for it in walk(node) if isinstance(it, cst.If) for part in walk(it.test)
             }
@@ -77,7 +79,7 @@ class Vain:
                     if not (id(inner) in tests and _reads_item(inner)):
                         self._call(inner)
                 elif isinstance(inner, cst.Raise | cst.Assert | cst.Del | cst.Global | cst.Try):
-                    raise Refusal("a round does more than to compute")
+                    raise Refusal("an iteration does more than compute")
 
     def _selects(self, node: cst.CSTNode) -> bool:
         """Whether a reduction that fails for nothing may get what a mask selects."""

@@ -22,7 +22,7 @@ from ..control_flow.values import Values
 
 _BELOW = cst.LessThan | cst.LessThanEqual
 _ABOVE = cst.GreaterThan | cst.GreaterThanEqual
-_AND_THEN = "a `while` needs a count of its rounds that Python ends (`while test and n < limit`)"
+_AND_THEN = "a `while` needs a Python counter with a limit (`while test and n < limit`)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
                 tests += [_denied(part) for part in _alternatives(test)]
     counts = [rounds for test in tests if (rounds := _rounds(test, loop, values))]
     if not counts and exits([loop.body]).continues:
-        raise Refusal("a `continue` may pass over what counts its rounds")
+        raise Refusal("a `continue` may skip the line that counts its iterations")
     if not counts:
         raise Refusal(_AND_THEN)
     return Bound(python, ends, min(counts), tuple(_computed(asked, values)))

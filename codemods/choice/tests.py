@@ -167,10 +167,10 @@ def split(test: cst.BaseExpression, ctx: Context) -> Parts:
     tensors = [it for it in operands if decided_by_tensor(it, ctx)]
     if not python:
         if any(split(it, ctx).python is not None for it in tensors):
-            raise Declined("Python and a tensor decide the test in turns")
+            raise Declined("Python values and tensors alternate in the test")
         return Parts(None, "", test)
     if any(split(it, ctx).python is not None for it in tensors):
-        raise Declined("Python and a tensor decide the test in turns")
+        raise Declined("Python values and tensors alternate in the test")
     return Parts(_joined(python, test.operator), joint, _joined(tensors, test.operator))
 
 
@@ -361,7 +361,7 @@ def _among(
         text = f"({_side(right)} == {_side(sought)}).any()"
         return f"~{text}" if isinstance(operator, cst.NotIn) else text
     if not isinstance(right, cst.Tuple | cst.List | cst.Set) or not right.elements:
-        raise Declined("what a tensor is looked up in is not written out")
+        raise Declined("the values that a tensor is compared with are not written out")
     if len(right.elements) > 8:
         raise Declined("a tensor is looked up among many values")
     parts = [
@@ -402,7 +402,7 @@ def _each(node: cst.Call, ctx: Context) -> str:
     assert each is not None
     parts = split(each.elt, ctx)
     if parts.python is not None:
-        raise Declined("Python and a tensor decide the parts of a test in turns")
+        raise Declined("Python values and tensors alternate in the parts of a test")
     text = lower(each.elt, ctx).positive(ctx.torch)
     ctx.notes.append(f"`{code(node.func)}` of nothing at all raises now.")
     listed = cst.ListComp(elt=cst.parse_expression(text), for_in=each.for_in)

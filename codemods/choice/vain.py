@@ -92,7 +92,7 @@ class Vain:
         if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_RANGE:
             return
         if integers and self._depends(node) & self._tested:
-            raise Declined(f"the test may be what keeps {what} away from a branch")
+            raise Declined(f"the test may be there to keep {what} out of a branch")
 
     @functools.cached_property
     def _tested(self) -> frozenset[str]:
@@ -164,7 +164,7 @@ class Vain:
         if self.modules and kind.startswith("torch.nn.") and name in PURE_MODULES | {"Sequential"}:
             self.cost += 8
             return
-        raise Declined(f"`{text}` is a module with work of its own")
+        raise Declined(f"`{text}` is a module that may do more than compute")
 
     def _name(self, name: str, called: str) -> None:
         if name in _EFFECTS:
@@ -178,9 +178,9 @@ class Vain:
                     match inner:
                         case cst.Assign(targets=[cst.AssignTarget(target=target)]):
                             if isinstance(target, cst.Attribute | cst.Subscript):
-                                raise Declined(f"`{name}` changes what it is given")
+                                raise Declined(f"`{name}` changes an object in place")
                         case cst.Call(func=cst.Attribute(attr=attr)) if _in_place(attr.value):
-                            raise Declined(f"`{name}` changes what it is given")
+                            raise Declined(f"`{name}` changes an object in place")
                 self.check(statement.body)
 
 

@@ -106,7 +106,7 @@ class CaptureScalars(Codemod):
 
 
 def _only_kept(site: Site) -> bool:
-    """Whether the value goes, through arithmetic at most, to where it is only kept."""
+    """Whether the value, or what arithmetic makes of it, is only kept or returned."""
     value = site.node
     if not isinstance(value, cst.Call) or not _reads(value):
         return False

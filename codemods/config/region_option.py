@@ -86,7 +86,7 @@ class RegionOption(Codemod):
     compiled by a call, not by a decorator, needs the option for the whole process, and that is
     unsafe, too, unless it is all that the script and its project compile.
 
-    *Refuses.*  Programs that speak of the option already, regions whose place of compilation is not
+    *Refuses.*  Programs that mention the option already, regions whose place of compilation is not
     found, and a backward pass where the program registers hooks: traced, it passes over them.
     """
 

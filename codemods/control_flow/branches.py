@@ -137,9 +137,7 @@ class Sharing:
 
     def _statement(self, node: cst.CSTNode, env: Env) -> Env:
         match node:
-            case cst.SimpleStatementLine() | cst.SimpleStatementSuite():
-                return self.scan(node.body, env)
-            case cst.IndentedBlock():
+            case cst.SimpleStatementLine() | cst.SimpleStatementSuite() | cst.IndentedBlock():
                 return self.scan(node.body, env)
             case cst.If():
                 self._changes(node.test, env)
@@ -149,11 +147,7 @@ class Sharing:
             case cst.Else():
                 return self._statement(node.body, env)
             case cst.For() | cst.While():
-                if isinstance(node, cst.For):
-                    env = env | dict.fromkeys(activity(node.target).reads, Share.SHARED)
-                    self._changes(node.iter, env)
-                once = _joined(env, self._statement(node.body, dict(env)))
-                return _joined(once, self._statement(node.body, dict(once)))
+                return self._loop(node, env)
             case cst.With():
                 for item in node.items:
                     if item.asname is not None:
@@ -163,27 +157,34 @@ class Sharing:
                 self._changes(node, env)
                 self.at_return[node] = dict(env)
                 return env
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
-                self._changes(node, env)
-                return env | {name: self._of_value(node.value, env)}
-            case cst.AnnAssign(target=cst.Name(value=name), value=cst.BaseExpression() as value):
-                self._changes(node, env)
-                return env | {name: self._of_value(value, env)}
-            case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Tuple())], value=cst.Call(func=func)
-            ):
-                self._changes(node, env)
-                inner_cond = code(func) == f"{self._values.torch}.cond"
-                share = Share.FRESH if inner_cond else Share.SHARED
-                return env | dict.fromkeys(activity(node).writes, share)
             case cst.AugAssign(target=cst.Name(value=name)):
                 if name not in env or env[name] is Share.SHARED:
                     self.changed.add(name)
                 self._changes(node.value, env)
                 return env
-        # Anything else: what it binds is unknown, what it changes counts.
         self._changes(node, env)
-        return env | dict.fromkeys(activity(node).writes, Share.SHARED)
+        return env | self._bound(node, env)
+
+    def _loop(self, node: cst.For | cst.While, env: Env) -> Env:
+        """What is known after a loop that may run not at all, once or more often."""
+        if isinstance(node, cst.For):
+            env = env | dict.fromkeys(activity(node.target).reads, Share.SHARED)
+            self._changes(node.iter, env)
+        once = _joined(env, self._statement(node.body, dict(env)))
+        return _joined(once, self._statement(node.body, dict(once)))
+
+    def _bound(self, node: cst.CSTNode, env: Env) -> Env:
+        """What the names hold that a statement binds: something shared, unless it is known."""
+        match node:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+                return {name: self._of_value(node.value, env)}
+            case cst.AnnAssign(target=cst.Name(value=name), value=cst.BaseExpression() as value):
+                return {name: self._of_value(value, env)}
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Tuple())], value=cst.Call(func=func)
+            ) if code(func) == f"{self._values.torch}.cond":
+                return dict.fromkeys(activity(node).writes, Share.FRESH)
+        return dict.fromkeys(activity(node).writes, Share.SHARED)
 
     def _changes(self, node: cst.CSTNode, env: Env) -> None:
         for name in activity(node).mutates:
@@ -232,7 +233,7 @@ def finish(branch: Branch, values: Values, *, clone_unknown: bool) -> Branch:
         if node.value is None:
             raise Refusal("a branch returns None")
         result.structures.append(_structure(node.value, values))
-        new = _cloned(node.value, env, values, result, clone_unknown, seen=set())
+        new = _Results(env, values, result, clone_unknown).cloned(node.value)
         if new is not node.value:
             replaced[node] = node.with_changes(value=new)
     if replaced:
@@ -265,83 +266,119 @@ def _may_agree(one: object, other: object) -> bool:
     return one is None or other is None or one == other
 
 
-def _cloned(
-    node: cst.BaseExpression,
-    env: Env,
-    values: Values,
-    branch: Branch,
-    clone_unknown: bool,
-    seen: set[str],
-) -> cst.BaseExpression:
-    """A returned expression with clones where needed; ``seen`` holds names returned already."""
-    match node:
-        case cst.Tuple() | cst.List():
-            elements = []
-            for element in node.elements:
-                if not isinstance(element, cst.Element):
-                    raise Refusal("a branch returns an unpacked sequence")
-                new = _cloned(element.value, env, values, branch, clone_unknown, seen)
-                elements.append(
-                    element if new is element.value else element.with_changes(value=new)
-                )
-                seen.add("")  # from here on, sharing with another result counts
-            return node.with_changes(elements=elements) if elements != list(node.elements) else node
-        case cst.Dict():
-            pairs = []
-            for pair in node.elements:
-                if not isinstance(pair, cst.DictElement):
-                    raise Refusal("a branch returns an unpacked dict")
-                new = _cloned(pair.value, env, values, branch, clone_unknown, seen)
-                pairs.append(pair if new is pair.value else pair.with_changes(value=new))
-                seen.add("")
-            return node.with_changes(elements=pairs) if pairs != list(node.elements) else node
-        case cst.IfExp():
-            body = _cloned(node.body, env, values, branch, clone_unknown, set(seen))
-            orelse = _cloned(node.orelse, env, values, branch, clone_unknown, set(seen))
-            if body is node.body and orelse is node.orelse:
-                return node
-            return node.with_changes(body=body, orelse=orelse)
-        case cst.ListComp():
-            elt = _cloned(node.elt, env, values, branch, clone_unknown, seen)
-            seen.add("")
-            return node if elt is node.elt else node.with_changes(elt=elt)
-    fact = values.fact(node)
-    if isinstance(node, cst.Name) and node.value not in env:
-        fact = fact or values.outside(node.value)
-        if fact is None and not values.is_tensor_name(node.value):
-            raise Refusal(f"it is not known whether `{node.value}` is a tensor")
-    if fact is not None and (fact.is_python_scalar or fact.kind in ("module", "function")):
-        reason = f"a branch gives `{code(node)}`, which is no tensor ({fact.kind})"
-        raise Refusal(reason + instead(fact.kind))
-    if fact is not None and fact.kind in ("list", "tuple"):
-        if isinstance(node, cst.Name) and env.get(node.value, Share.SHARED) is not Share.SHARED:
+class _Results:
+    """Puts clones into the expression of one return where its tensors would share memory."""
+
+    def __init__(self, env: Env, values: Values, branch: Branch, clone_unknown: bool) -> None:
+        self._env = env
+        self._values = values
+        self._branch = branch
+        self._clone_unknown = clone_unknown
+        #: Names that are returned already; with "" once any result is, which one more could share.
+        self._seen: set[str] = set()
+
+    def cloned(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The expression with clones where they are needed; the node itself if nowhere."""
+        match node:
+            case cst.Tuple() | cst.List():
+                return self._sequence(node)
+            case cst.Dict():
+                return self._dict(node)
+            case cst.IfExp():
+                body, orelse = self._alone(node.body), self._alone(node.orelse)
+                if body is node.body and orelse is node.orelse:
+                    return node
+                return node.with_changes(body=body, orelse=orelse)
+            case cst.ListComp():
+                elt = self._one_of_several(node.elt)
+                return node if elt is node.elt else node.with_changes(elt=elt)
+        fact = self._fact(node)
+        if fact is not None and fact.kind in ("list", "tuple"):
+            return self._list_of_tensors(node, fact)
+        self._check_no_python_value(node, fact)
+        return self._tensor(node)
+
+    def _sequence(self, node: cst.Tuple | cst.List) -> cst.BaseExpression:
+        elements: list[cst.BaseElement] = []
+        for element in node.elements:
+            if not isinstance(element, cst.Element):
+                raise Refusal("a branch returns an unpacked sequence")
+            new = self._one_of_several(element.value)
+            elements.append(element if new is element.value else element.with_changes(value=new))
+        return node.with_changes(elements=elements) if elements != list(node.elements) else node
+
+    def _dict(self, node: cst.Dict) -> cst.BaseExpression:
+        pairs: list[cst.BaseDictElement] = []
+        for pair in node.elements:
+            if not isinstance(pair, cst.DictElement):
+                raise Refusal("a branch returns an unpacked dict")
+            new = self._one_of_several(pair.value)
+            pairs.append(pair if new is pair.value else pair.with_changes(value=new))
+        return node.with_changes(elements=pairs) if pairs != list(node.elements) else node
+
+    def _one_of_several(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        new = self.cloned(node)
+        self._seen.add("")  # from here on, sharing with another result counts
+        return new
+
+    def _alone(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """One side of a conditional expression: the other does not return what it returns."""
+        before = set(self._seen)
+        new = self.cloned(node)
+        self._seen = before
+        return new
+
+    def _fact(self, node: cst.BaseExpression) -> Fact | None:
+        fact = self._values.fact(node)
+        if isinstance(node, cst.Name) and node.value not in self._env:
+            fact = fact or self._values.outside(node.value)
+            if fact is None and not self._values.is_tensor_name(node.value):
+                raise Refusal(f"it is not known whether `{node.value}` is a tensor")
+        return fact
+
+    def _list_of_tensors(self, node: cst.BaseExpression, fact: Fact) -> cst.BaseExpression:
+        if not isinstance(node, cst.Name):
+            return _clones_of(node, fact, self._branch)
+        if self._env.get(node.value, Share.SHARED) is not Share.SHARED:
             return node  # made in the branch
-        before = values.outside(node.value) if isinstance(node, cst.Name) else None
+        before = self._values.outside(node.value)
         known = before if before is not None and before.kind == fact.kind else fact
-        return _clones_of(node, known, branch)
-    if fact is not None and fact.kind in ("dict", "set"):
-        raise Refusal(f"a branch gives `{code(node)}`, which is no tensor ({fact.kind})")
-    share = values.share(node, own_names(env))
-    if isinstance(node, cst.Name) and node.value in env:
-        share = env[node.value]
-        if share is Share.LOCAL and not seen:
-            share = Share.FRESH
-    if share is Share.PYTHON:
-        raise Refusal(f"a branch gives `{code(node)}`, which is no tensor")
-    if share is Share.UNKNOWN:
-        branch.unknown = True
-    twice = isinstance(node, cst.Name) and node.value in seen
-    if isinstance(node, cst.Name):
-        seen.add(node.value)
-    need = share in (Share.SHARED, Share.LOCAL) or twice
-    if not need and not (clone_unknown and share is Share.UNKNOWN):
-        return node
-    branch.copied |= activity(node).reads
-    if share is not Share.UNKNOWN:
-        branch.kept |= {code(node)}
-    text = code(node)
-    plain = node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
-    return cst.parse_expression(f"{text}.clone()" if plain else f"({text}).clone()")
+        return _clones_of(node, known, self._branch)
+
+    def _check_no_python_value(self, node: cst.BaseExpression, fact: Fact | None) -> None:
+        if fact is None:
+            return
+        reason = f"a branch gives `{code(node)}`, which is no tensor ({fact.kind})"
+        if fact.is_python_scalar or fact.kind in ("module", "function"):
+            raise Refusal(reason + instead(fact.kind))
+        if fact.kind in ("dict", "set"):
+            raise Refusal(reason)
+
+    def _tensor(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        share = self._share(node)
+        if share is Share.PYTHON:
+            raise Refusal(f"a branch gives `{code(node)}`, which is no tensor")
+        if share is Share.UNKNOWN:
+            self._branch.unknown = True
+        twice = isinstance(node, cst.Name) and node.value in self._seen
+        if isinstance(node, cst.Name):
+            self._seen.add(node.value)
+        need = share in (Share.SHARED, Share.LOCAL) or twice
+        if not need and not (self._clone_unknown and share is Share.UNKNOWN):
+            return node
+        self._branch.copied |= activity(node).reads
+        if share is not Share.UNKNOWN:
+            self._branch.kept |= {code(node)}
+        text = code(node)
+        plain = node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+        return cst.parse_expression(f"{text}.clone()" if plain else f"({text}).clone()")
+
+    def _share(self, node: cst.BaseExpression) -> Share:
+        if not isinstance(node, cst.Name) or node.value not in self._env:
+            return self._values.share(node, own_names(self._env))
+        share = self._env[node.value]
+        # Another name for a tensor of the branch's own: one result alone shares it with none.
+        return Share.FRESH if share is Share.LOCAL and not self._seen else share
 
 
 def _clones_of(node: cst.BaseExpression, fact: Fact, branch: Branch) -> cst.BaseExpression:
@@ -353,7 +390,7 @@ def _clones_of(node: cst.BaseExpression, fact: Fact, branch: Branch) -> cst.Base
     if not (plain and simple and tensors) or not all(item.is_tensor for item in tensors):
         raise Refusal(f"a branch gives `{code(node)}`, a {fact.kind} of more than tensors")
     if len(storages) != len(tensors):
-        raise Refusal(f"two tensors of `{code(node)}` may be one")
+        raise Refusal(f"two items of `{code(node)}` may be the same tensor")
     branch.copied |= activity(node).reads
     branch.kept |= {code(node)}
     text = f"[tensor.clone() for tensor in {code(node)}]"

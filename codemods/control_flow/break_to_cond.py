@@ -44,19 +44,19 @@ class BreakToCond(Codemod):
 
     **What it does**
 
-    The loop goes through all its rounds.  Once the test was true, the rounds left do nothing: the
-    names that the loop carries keep what they had.
+    The loop runs all its iterations.  Once the test was true, the remaining iterations do nothing:
+    the names that the loop carries keep what they had.
 
     **When it applies**
 
     A ``for`` loop without ``else`` whose only exit is one ``if`` in its own block that ends with
-    ``break``; the names that go from one round to the next, or on to what follows, are tensors that
-    are bound before the loop.
+    ``break``; the names that go from one iteration to the next, or on to what follows, are tensors
+    that are bound before the loop.
 
     **Fix safety**
 
-    Unsafe with floating tensors: the backward raises, should anyone ask for gradients.  A round
-    that the loop would not have reached computes nothing, so nothing can fail or differ in it.
+    Unsafe with floating tensors: a backward pass raises an error.  An iteration that the original
+    does not reach computes nothing, so nothing can fail or differ in it.
     The iterable is used up, though: loops over anything but ``range``, lists, tuples and tensors
     are refused.
 
@@ -233,10 +233,10 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     values = Values(site)
     check_loop(site, loop, function, values)
     if _most(loop.iter, values) > MANY:
-        raise Refusal("one torch.cond for each of its rounds would be long to compile")
+        raise Refusal("one torch.cond for each of its iterations would take long to compile")
     condition = split(node.test, values)
     if condition.python or condition.node is None or not is_point(condition.node, values):
-        raise Refusal("its test has a Python part, or dimensions")
+        raise Refusal("its test is partly a Python value, or is not known to be a 0-d tensor")
     carries = carried_tensors(site, loop, function, values)
     taken = names_in(site.module)
     done = fresh("done", taken)
@@ -269,16 +269,16 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     if values.torch_missing:
         edit.add_import("torch")
     notes = [
-        "All rounds of the loop are run; those after the break only copy.",
+        "The loop runs all its iterations; those after the break only copy.",
         f"Where the loop ends, {_quoted(carries)} may be a copy.",
     ]
     safety = Safety.SAFE
     facts = [values.outside(name) for name in carries]
     if any(fact is None or fact.dtype in FLOAT_DTYPES for fact in facts):
         if values.needs_gradients():
-            raise Refusal("torch.cond has no gradients where it gives a flag, too")
+            raise Refusal("torch.cond has no gradients when its branches also return a flag")
         safety = Safety.UNSAFE
-        notes.append("Torch 2.13 raises in a backward through it.")
+        notes.append("In torch 2.13, a backward pass through it raises an error.")
     title = "let the loop run on without effect after the break"
     return edit.rewrite(title, notes=notes, rank=25, safety=safety)
 
@@ -291,16 +291,16 @@ def check_loop(
     *,
     continues: bool = False,
 ) -> None:
-    """Refuse a loop that does more than to bind tensors, or that runs over who knows what."""
+    """Refuse a loop that does more than bind tensors, or whose iterable is not known."""
     found = exits([loop.body])
     # The one `break` belongs to this loop; `exits` counts those of a loop around the statements.
     ways = exits(branch_of(loop.body).statements)
     if (ways.continues and not continues) or found.yields or found.awaits or found.raises:
-        raise Refusal("there are more ways out of it")
+        raise Refusal("it can end in more than one way")
     if ways.breaks + found.returns != 1:
         raise Refusal("there is more than one `break` or `return`")
     if loop.asynchronous is not None or not is_bounded(loop.iter, values):
-        raise Refusal("it is not known what it runs over")
+        raise Refusal("it is not known what the loop iterates over")
     effects = values.effects(loop.body)
     if effects.rng or effects.io or effects.mutates or effects.mutates_unknown:
         raise Refusal("it changes something in place, draws random numbers, or prints")
@@ -312,7 +312,7 @@ def check_loop(
     if targets & live_after(function, loop):
         raise Refusal("its variable is used afterwards")
     if without_gradients(site, loop):
-        raise Refusal("copies made without gradients would lose theirs")
+        raise Refusal("copies that are made without gradients would lose their gradients")
 
 
 def _most(over: cst.BaseExpression, values: Values) -> int:
@@ -355,9 +355,11 @@ def carried_tensors(
         if name not in before:
             raise Refusal(f"`{name}` may not be bound before it")
         if not values.is_tensor_name(name):
-            raise Refusal(f"`{name}` goes from one round to the next, and is no tensor")
+            raise Refusal(
+                f"`{name}` is carried from one iteration to the next, and is not a tensor"
+            )
     if not carries:
-        raise Refusal("it binds no name that is used again")
+        raise Refusal("no name that it binds is used afterwards")
     if captured & set(bound):
         raise Refusal(f"`{min(captured & set(bound))}` is used by a nested function")
     return carries

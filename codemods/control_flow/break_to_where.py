@@ -39,9 +39,9 @@ class BreakToWhere(Codemod):
 
     **What it does**
 
-    The loop goes through all its rounds.  Once the test was true, the rounds left compute in vain:
-    the names that the loop carries keep what they had.  ``if test: return y`` becomes the same,
-    and the ``return`` after the loop selects.
+    The loop runs all its iterations.  Once the test was true, what the remaining iterations compute
+    is not used: the names that the loop carries keep what they had.  ``if test: return y`` becomes
+    the same, and the ``return`` after the loop selects.
 
     **When it applies**
 
@@ -51,14 +51,15 @@ class BreakToWhere(Codemod):
 
     **Fix safety**
 
-    Unsafe where a derivative of a round may not be finite: the gradient of a round computed in vain
-    is zero, which becomes NaN then.
+    Unsafe where a derivative in an iteration may not be finite: the gradient of an iteration whose
+    results are not used is zero, which then becomes NaN.
 
     **Refuses**
 
     Further jumps in the loop; carried Python values; in-place changes, random numbers, effects and
     unseen calls in the loop; a loop variable that is used afterwards; Python arithmetic that may
-    fail in a round that was not reached; a ``return`` of what only one round knows.
+    fail in an iteration that the original does not reach; a ``return`` of a value that only one
+    iteration has.
     """
 
     name = "break-to-where"
@@ -301,7 +302,7 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     edit.replace(loop, *first, loop.with_changes(body=body, leading_lines=comments))
     if values.torch_missing:
         edit.add_import("torch")
-    notes = ["All rounds of the loop are run; those after the end compute in vain."]
+    notes = ["The loop runs all its iterations; what those after the end compute is not used."]
     safety = Safety.SAFE
     facts = [values.outside(name) for name in carries]
     floats = any(fact is None or fact.dtype in FLOAT_DTYPES for fact in facts)

@@ -12,7 +12,7 @@ from .texts import number_of
 
 
 def elsewhere(site: Site) -> str:
-    """What to do where the test that broke is that of no statement; "" where there is no advice."""
+    """Advice for a test that belongs to no `if` statement; "" where there is none."""
     line = site.span(site.node).line
     chain: list[cst.CSTNode] = [site.node, *site.ancestors(site.node)]
     chosen: cst.IfExp | None = None

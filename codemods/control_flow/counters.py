@@ -120,7 +120,7 @@ def check_inside(
 def _check_later_uses(site: Site, name: str, loop: cst.CSTNode, values: Values) -> None:
     """Refuse a number that is more than an operand of tensor arithmetic after the loop."""
     if any(isinstance(parent, cst.For | cst.While) for parent in site.ancestors(loop)):
-        raise Refusal(f"`{name}` is used in another round of the loop around this one")
+        raise Refusal(f"`{name}` is used in another iteration of the loop around this one")
     inside = set(walk(loop))
     end = site.span(loop).end_line
     assert site.function is not None

@@ -110,46 +110,11 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     lowering = Lowering(site, values, clone_unknown=clone_unknown)
     block = list(site.block_of(node))
     lowered = lowering.if_(node, rest_of(site, node), depth_of(site, node), top=True)
-    notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
-    safety = Safety.SAFE
-    if lowering.copied:
-        check_later_changes(site, node, values, lowering.copied | lowering.results)
-    if lowering.kept:
-        names = ", ".join(f"`{name}`" for name in sorted(lowering.kept))
-        if without_gradients(site, node):
-            raise Refusal(f"a copy of {names} would lose its gradient here")
-        notes.append(f"Where a branch hands on {names} itself, the result is now a copy.")
-    if lowering.written:
-        names = ", ".join(f"`{name}`" for name in sorted(lowering.written))
-        notes.append(f"{names} is written to in both branches, with what it held in one of them.")
-        given = _given(lowering, values)
-        if given and not without_gradients(site, node):
-            safety = Safety.UNSAFE
-            notes.append(f"Raises where `{min(given)}` is a leaf that needs gradients.")
-    if lowering.random:
-        # Measured on torch 2.13: the backward of cond runs the branch again, with new numbers.
-        if values.needs_gradients():
-            raise Refusal("a branch draws random numbers, which makes gradients of cond wrong")
-        safety = Safety.UNSAFE
-        notes.append("A branch draws random numbers: with gradients, its backward would be wrong.")
-    elif lowering.opaque:
-        calls = ", ".join(f"`{text}`" for text in sorted(lowering.opaque))
-        notes.append(
-            f"Parameters used only by the branch not taken ({calls}) get gradients of zero instead"
-            " of None; dropout in there would get wrong gradients."
-        )
-    if values.needs_gradients() and is_one_of_several(site, node):
-        safety = Safety.UNSAFE
-        notes.append(SEVERAL)
-    methods = own_methods(node, site)
-    if methods:
-        safety = Safety.UNSAFE
-        names = ", ".join(f"`{name}`" for name in methods)
-        notes.append(f"Wrong for a subclass whose {names} counts its calls or draws numbers.")
-    if lowering.apart:
-        safety = Safety.UNSAFE
-        names = ", ".join(f"`{name}`" for name in sorted(lowering.apart))
-        notes.append(f"Wrong where {names} shares memory with what a branch changes in place.")
+    remarks = [
+        *_about_results(site, node, values, lowering),
+        *_about_calls(values, lowering),
+        *_about_the_program(site, node, values, lowering),
+    ]
     statements = lowered.statements
     reads_inside(
         site, [node.body, *(s for s in (node.orelse, *lowered.swallowed) if s)], values, texts
@@ -167,4 +132,77 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     if values.torch_missing:
         edit.add_import("torch")
     title = "turn the data-dependent if into torch.cond"
+    notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
+    notes += [note for note, _ in remarks]
+    safe = all(safety is Safety.SAFE for _, safety in remarks)
+    safety = Safety.SAFE if safe else Safety.UNSAFE
     return edit.rewrite(title, notes=notes, rank=20, safety=safety), lowering.unknown
+
+
+#: A note, and whether the rewrite is still safe where it applies.
+_Remark = tuple[str, Safety]
+
+
+def _about_results(
+    site: Site, node: cst.If, values: Values, lowering: Lowering
+) -> Iterator[_Remark]:
+    """Results that are copies, and tensors that a branch changed in place."""
+    if lowering.copied:
+        check_later_changes(site, node, values, lowering.copied | lowering.results)
+    if lowering.kept:
+        names = _listed(lowering.kept)
+        if without_gradients(site, node):
+            raise Refusal(f"a copy of {names} would lose its gradient here")
+        yield f"Where a branch hands on {names} itself, the result is now a copy.", Safety.SAFE
+    if lowering.written:
+        yield (
+            f"{_listed(lowering.written)} is written to in both branches, with what it held in one"
+            " of them.",
+            Safety.SAFE,
+        )
+        given = _given(lowering, values)
+        if given and not without_gradients(site, node):
+            yield f"Raises where `{min(given)}` is a leaf that needs gradients.", Safety.UNSAFE
+
+
+def _about_calls(values: Values, lowering: Lowering) -> Iterator[_Remark]:
+    """Random numbers, and calls that may draw some, or use parameters."""
+    if lowering.random:
+        # Measured on torch 2.13: the backward of cond runs the branch again, with new numbers.
+        if values.needs_gradients():
+            raise Refusal("a branch draws random numbers, which makes gradients of cond wrong")
+        yield (
+            "A branch draws random numbers: with gradients, its backward would be wrong.",
+            Safety.UNSAFE,
+        )
+    elif lowering.opaque:
+        yield (
+            f"Parameters used only by the branch not taken ({_listed(lowering.opaque)}) get"
+            " gradients of zero instead of None; dropout in there would get wrong gradients.",
+            Safety.SAFE,
+        )
+
+
+def _about_the_program(
+    site: Site, node: cst.If, values: Values, lowering: Lowering
+) -> Iterator[_Remark]:
+    """What other conds, subclasses and callers of the function could do to it."""
+    if values.needs_gradients() and is_one_of_several(site, node):
+        yield SEVERAL, Safety.UNSAFE
+    methods = own_methods(node, site)
+    if methods:
+        names = ", ".join(f"`{name}`" for name in methods)
+        yield (
+            f"Wrong for a subclass whose {names} counts its calls or draws numbers.",
+            Safety.UNSAFE,
+        )
+    if lowering.apart:
+        yield (
+            f"Wrong where {_listed(lowering.apart)} shares memory with what a branch changes in"
+            " place.",
+            Safety.UNSAFE,
+        )
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

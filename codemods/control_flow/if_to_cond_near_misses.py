@@ -658,7 +658,7 @@ NEAR_MISSES = (
             return x
         """,
         at="any(t.any() for t in g(ts))",
-        why="it is not known what it runs over",
+        why="it is not known what the loop iterates over",
         facts={"x": tensor(3), "ts": Fact("list", "list"), "t": tensor(3)},
     ),
     *(

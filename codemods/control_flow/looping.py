@@ -175,7 +175,9 @@ def _restarted(
         if old is None or new is None or old.shape == new.shape:
             continue
         if name in asked or new.shape != () or old.dtype != new.dtype:
-            raise Refusal(f"`{name}` starts with another shape than a round gives it")
+            raise Refusal(
+                f"`{name}` starts with a shape other than the one that an iteration gives it"
+            )
         found.append(name)
     return found
 
@@ -189,7 +191,7 @@ def _placed(node: cst.While | cst.For, tensors: list[str], values: Values) -> st
         fact = values.outside(name)
         if fact is not None and fact.is_tensor:
             return name
-    raise Refusal("the body binds nothing that is used again")
+    raise Refusal("nothing that the body binds is used afterwards")
 
 
 def _is_tensor(name: str, values: Values) -> bool:
@@ -367,6 +369,6 @@ def _check_body(head: cst.BaseExpression, body: cst.BaseSuite, values: Values) -
     if calls:
         raise Refusal(f"it is not known what `{calls[0]}` does")
     if activity(head).writes:
-        raise Refusal("its condition binds a name; bind it before the loop, and in each round")
+        raise Refusal("its condition binds a name; bind it before the loop, and in each iteration")
     if activity(body).attribute_writes:
         raise Refusal("it binds more than local names")

@@ -157,76 +157,45 @@ class Lowering:
             return self._python_if(node, rest, depth, top=top)
         condition = split(node.test, self.values)
         other = [] if node.orelse is None else else_statements(node.orelse)
-        true, false = branch_of(node.body), self._false_branch(node)
         true_returns = always_returns(node.body)
         false_returns = bool(other) and always_returns(other)
-        swallowed: Sequence[cst.BaseStatement] = ()
+        returns = true_returns or false_returns
+        branches = (branch_of(node.body), self._false_branch(node))
         flagged = bool(self.flag) and top
         top = top and not flagged
-        if flagged:
-            without_continue(true)
-            false.statements = [*false.statements, *rest]
-            swallowed = rest
-        elif self._ends_loop_body(node) and ends_round(true) != ends_round(false):
-            # The branch that does not end the round goes on with what follows in the loop.
-            short, long = (true, false) if ends_round(true) else (false, true)
-            without_continue(short)
-            long.statements = [*long.statements, *rest]
-            swallowed = rest
-        elif true_returns != false_returns:
-            # The branch that does not return goes on with what follows the whole statement.
-            if not always_returns(rest):
-                raise Refusal("one branch returns, and what follows the `if` does not always")
-            swallowed = rest
-            long = false if true_returns else true
-            long.statements = [*long.statements, *rest]
-        returns = true_returns or false_returns
+        swallowed = self._take_in(
+            node, branches, rest, returns=(true_returns, false_returns), flagged=flagged
+        )
         # Behind a Python condition, the branch that it decides about has to append by itself.
         alone = not (returns or swallowed or condition.python)
-        appended = self._appended((true, false)) if alone else None
-        for branch in (true, false):
+        appended = self._appended(branches) if alone else None
+        for branch in branches:
             check_movable(branch.statements, returns=returns)
             self._check_effects(branch)
-        places = [] if returns else self._places(node, (true, false), top=top)
-        changed, written = self._changed((true, false), places)
+        places = [] if returns else self._places(node, branches, top=top)
+        changed, written = self._changed(branches, places)
         if returns and (written or (changed and places)):
             raise Refusal(f"a branch changes `{written[0]}` in place, and returns")
         last = swallowed[-1] if swallowed else node
-        results = [] if returns else self._results(node, last, (true, false), changed, places)
-        targets = [Target(name, name) for name in results if name not in written]
-        targets += [Target(name, name, written=True) for name in written]
-        targets = [_at_place(target, places) for target in targets]
-        if appended is not None:
-            targets.append(appended)
+        results = [] if returns else self._results(node, last, branches, changed, places)
+        targets = _targets(results, written, places, appended)
         if not returns and not targets:
             raise Refusal("the branches bind no name that is used afterwards")
         names = self._function_names(condition)
-        originals = (list(true.statements), list(false.statements))
-        for branch, copied in zip((true, false), changed, strict=True):
+        originals = (list(branches[0].statements), list(branches[1].statements))
+        for branch, copied in zip(branches, changed, strict=True):
             self._check_captured(branch)
             branch.statements = self.block(branch.statements, depth + 1)
             if not returns:
                 end_with(branch, [target.name for target in targets])
             self._change_copies(branch, copied)
-        made = None
         one = [target.written or target.appended for target in targets] == [False]
+        made = None
         if (returns or one) and not condition.python:
-            made = common_call((true, false), self.values, self._variables())
-            if made is not None:
-                self._taken |= set(made.names)
-                self.opaque = made.others(self.opaque)
+            made = self._common_call(branches)
         self.results |= set(results)
         self.written |= {target.place for target in targets if target.written}
-        finished = [
-            finish(branch, self.values, clone_unknown=self.clone_unknown)
-            for branch in (true, false)
-        ]
-        check_structures(finished)
-        for branch in finished:
-            self.unknown |= branch.unknown
-            self.copied |= branch.copied
-            self.kept |= branch.kept - {target.name for target in targets if target.written}
-        true, false = finished
+        true, false = self._finished(branches, targets)
         flag: list[cst.BaseStatement] = []
         if flagged:
             flag = [self._flag_line(node, condition, true)]
@@ -235,6 +204,59 @@ class Lowering:
             node, condition, (true, false), names, targets, originals, places, depth, made
         )
         return Lowered([*flag, *new], swallowed)
+
+    def _take_in(
+        self,
+        node: cst.If,
+        branches: tuple[Branch, Branch],
+        rest: Sequence[cst.BaseStatement],
+        *,
+        returns: tuple[bool, bool],
+        flagged: bool,
+    ) -> Sequence[cst.BaseStatement]:
+        """Moves what follows the ``if`` into the branch that alone goes on with it.
+
+        The statements that moved: none where both branches go on, or neither.
+        """
+        true, false = branches
+        if flagged:
+            without_continue(true)
+            longer = false
+        elif self._ends_loop_body(node) and ends_round(true) != ends_round(false):
+            # The branch that does not end the iteration goes on with what follows in the loop.
+            shorter, longer = (true, false) if ends_round(true) else (false, true)
+            without_continue(shorter)
+        elif returns[0] != returns[1]:
+            # The branch that does not return goes on with what follows the whole statement.
+            if not always_returns(rest):
+                raise Refusal("one branch returns, and what follows the `if` does not always")
+            longer = false if returns[0] else true
+        else:
+            return ()
+        longer.statements = [*longer.statements, *rest]
+        return rest
+
+    def _common_call(self, branches: tuple[Branch, Branch]) -> CommonCall | None:
+        """The call that both branches end with, taken out of them."""
+        made = common_call(branches, self.values, self._variables())
+        if made is not None:
+            self._taken |= set(made.names)
+            self.opaque = made.others(self.opaque)
+        return made
+
+    def _finished(
+        self, branches: tuple[Branch, Branch], targets: Sequence[Target]
+    ) -> tuple[Branch, Branch]:
+        """The branches with clones of what they must not hand on; noted is what they copy."""
+        true, false = (
+            finish(branch, self.values, clone_unknown=self.clone_unknown) for branch in branches
+        )
+        check_structures((true, false))
+        for branch in (true, false):
+            self.unknown |= branch.unknown
+            self.copied |= branch.copied
+            self.kept |= branch.kept - {target.name for target in targets if target.written}
+        return true, false
 
     def break_after(
         self, node: cst.If, rest: Sequence[cst.BaseStatement], flag: str, carries: Sequence[str]
@@ -554,6 +576,19 @@ class Lowering:
                 raise Refusal(f"`{name}` may not be bound before the `if`")
             (operands if self.values.is_tensor_name(name) else defaults).append(name)
         return operands, defaults
+
+
+def _targets(
+    results: Sequence[str],
+    written: Sequence[str],
+    places: Sequence[Place],
+    appended: Target | None,
+) -> list[Target]:
+    """Where all results of the branches go, those that are changed in place after the others."""
+    targets = [Target(name, name) for name in results if name not in written]
+    targets += [Target(name, name, written=True) for name in written]
+    targets = [_at_place(target, places) for target in targets]
+    return targets if appended is None else [*targets, appended]
 
 
 def _at_place(target: Target, places: Sequence[Place]) -> Target:

@@ -27,6 +27,10 @@ from .steady import cannot_fail
 from .texts import operand, primary
 from .values import Values
 
+_TOO_DEEP = (
+    "a `break`, `continue` or `return` is nested too deeply in the body; make its reason a flag"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Mask:
@@ -99,9 +103,9 @@ class Line:
                 continue
             body = branch_of(statement.body)
             if not top or statement.orelse is not None or _jumps(body.statements) != 1:
-                raise Refusal("a jump stands deeper in the body; make its reason a flag")
+                raise Refusal(_TOO_DEEP)
             if not ends_round(body) and not _ends_loop(body):
-                raise Refusal("a jump stands deeper in the body; make its reason a flag")
+                raise Refusal(_TOO_DEEP)
             _check_apart([body.statements[:-1]], rest, self._carries)
             new, mask = self._jump(statement, body, mask, last=not rest)
             done += new
@@ -111,7 +115,7 @@ class Line:
 
     def _statement(self, node: cst.BaseStatement, mask: Mask | None) -> cst.BaseStatement:
         if _jumps([node]):
-            raise Refusal("a jump stands deeper in the body; make its reason a flag")
+            raise Refusal(_TOO_DEEP)
         if mask is None:
             return node
         names = activity(node).writes & self._carries
@@ -120,7 +124,9 @@ class Line:
         for part in small:
             value = part.value if isinstance(part, cst.Assign | cst.AnnAssign) else None
             if value is not None and not cannot_fail(value, self._values):
-                raise Refusal(f"`{code(value)}` might fail where it is not wanted")
+                raise Refusal(
+                    f"`{code(value)}` might raise an error where the original does not evaluate it"
+                )
         if not names:
             plain = all(isinstance(s, cst.Assign | cst.AnnAssign | cst.Pass) for s in small)
             if not small or not plain:
@@ -180,7 +186,9 @@ class Line:
                 continue
             check_alike(name, arm, self._values)
             if not cannot_fail(arm, self._values):
-                raise Refusal(f"`{code(arm)}` might fail where it is not wanted")
+                raise Refusal(
+                    f"`{code(arm)}` might raise an error where the original does not evaluate it"
+                )
         self.vain += [*true.statements, *false.statements]
         text = f"{self._torch}.where({test}, {code(value)}, {code(other)})"
         if mask is not None:
@@ -244,7 +252,9 @@ class Line:
             raise Refusal("a condition holds a comment")
         condition = split(node.test, self._values)
         if condition.python or condition.node is None:
-            raise Refusal(f"`{code(node.test)}` has a Python part, or dimensions")
+            raise Refusal(
+                f"`{code(node.test)}` is partly a Python value, or is not known to be a 0-d tensor"
+            )
         if is_point(node.test, self._values):
             return condition.tensor
         fact = self._values.fact(node.test)
@@ -255,7 +265,9 @@ class Line:
 
     def _check_test(self, node: cst.If, mask: Mask | None) -> None:
         if mask is not None and not cannot_fail(node.test, self._values):
-            raise Refusal(f"`{code(node.test)}` might fail where it is not wanted")
+            raise Refusal(
+                f"`{code(node.test)}` might raise an error where the original does not evaluate it"
+            )
 
     def _depends(self, node: cst.If) -> bool:
         """Whether data decides a test of the chain: the rest may stay as it is."""

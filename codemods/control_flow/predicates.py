@@ -163,7 +163,7 @@ def _each_of(node: cst.BaseExpression, values: Values) -> Condition | None:
     text = predicate(part, values)
     fact = values.fact(part)
     if fact is None or fact.shape != ():
-        raise Refusal(f"`{code(part)}` is not known to have no dimensions")
+        raise Refusal(f"`{code(part)}` is not known to be a 0-d tensor")
     some = f"len({code(loop.iter)}) > 0"
     listed = f"[{text} for {code(loop.target)} in {code(loop.iter)}]"
     joint = "and" if question == "any" else "or"
@@ -408,7 +408,7 @@ def _comparison_of_scalars(node: cst.Comparison, values: Values) -> str | None:
         if exact is None:
             exact = _compares_exactly(other, dtype, values)
         if exact is None:
-            raise Refusal(f"`{code(node)}` may compare otherwise as a tensor")
+            raise Refusal(f"`{code(node)}` may compare differently as a tensor")
         # `.item()` compares in double precision, a tensor in its own.
         texts.append(read.text if exact else f"{read.text}.double()")
     operator = code(target.operator).strip()

@@ -39,22 +39,23 @@ class RangeToLoop(Codemod):
 
     **What it does**
 
-    The body becomes a function of what goes from one round to the next, and of the counter, which
-    is a tensor; the loop goes on while that is below the bound.  The bound is the tensor, not the
-    number that was read from it.
+    The body becomes a function of what goes from one iteration to the next, and of the counter,
+    which is a tensor; the loop goes on while that is below the bound.  The bound is the tensor, not
+    the number that was read from it.
 
     **When it applies**
 
     The bound is an integer tensor without dimensions, read by ``int``, ``.item()`` or ``range``;
     the body is tensor code without effects, and uses the counter for arithmetic with tensors.
-    Also a ``for`` over more than 64 rounds that Python counts and a ``break`` on data ends
-    (Newton's method, say), where the text turns gradients off: a graph of them all would be long to
-    compile.  With gradients `loop-to-bound` comes first, up to 2,000 statements in all rounds.
+    Also a ``for`` of more than 64 iterations that Python counts and a ``break`` on data ends
+    (Newton's method, say), where the text turns gradients off: a graph of all iterations would take
+    long to compile.  With gradients, `loop-to-bound` is tried first for loops of up to 2,000
+    statements in all iterations together.
 
     **Fix safety**
 
-    As ``while-to-loop``: without rounds the results are copies, and gradients of floating tensors
-    are made safe by ``torch.where``, or the patch is unsafe.
+    As ``while-to-loop``: where no iteration runs, the results are copies, and gradients of floating
+    tensors are made safe by ``torch.where``, or the patch is unsafe.
 
     **Refuses**
 
@@ -341,7 +342,7 @@ def _rewrite(site: Site, node: cst.For, function: cst.FunctionDef) -> Rewrite | 
             return None
     for read in reads:
         if read.number in inside.reads:
-            raise Refusal(f"`{read.number}` is used in the body, as a number")
+            raise Refusal(f"`{read.number}` is used as a number in the body")
     text = code(bound) if number is not None else _bound(bound, values)
     round_ = round_of(node)
     taken = names_in(site.module)
@@ -380,20 +381,20 @@ def _arguments(node: cst.For) -> tuple[str, cst.BaseExpression]:
     assert isinstance(node.iter, cst.Call)
     arguments = node.iter.args
     if node.asynchronous is not None or any(arg.star or arg.keyword for arg in arguments):
-        raise Refusal("it is not known over what it goes")
+        raise Refusal("it is not known what the loop iterates over")
     match [arg.value for arg in arguments]:
         case [bound]:
             return "0", bound
         case [start, bound] if isinstance(number_of(start), int):
             return code(start), bound
-    raise Refusal("its steps are not counted by one from a number")
+    raise Refusal("its `range` does not start at a fixed number and go up by one")
 
 
 def _bound(node: cst.BaseExpression, values: Values) -> str:
     """The text of the tensor that is read for the bound, or `Refusal`."""
     read = scalar_read(node, values)
     if read is None and not values.is_tensor(node):
-        raise Refusal(f"it is not known from what `{code(node)}` is read")
+        raise Refusal(f"it is not known which tensor `{code(node)}` is read from")
     whole = node if read is None else read.tensor
     fact = values.fact(whole)
     if fact is None or fact.shape != () or fact.dtype not in WHOLE - {"torch.bool"}:

@@ -138,7 +138,10 @@ class SameNumber(Codemod):
         sure = are_numbers(site, [node.body])
         notes = [f"Where `{code(node.body)}` differs, the graph still breaks here."]
         if not sure:
-            notes.append(f"`{code(node.body)}` is computed first now, and only seen as a number.")
+            notes.append(
+                f"`{code(node.body)}` is now computed first, and only the recorded run shows that"
+                " it is a number."
+            )
         yield splice.rewrite(
             "ask for the test only where the two numbers differ",
             notes=notes,

@@ -329,7 +329,7 @@ def _is_scale(
     arms: list[tuple[Fact, int | float | None]],
     values: Values,
 ) -> bool:
-    """Whether the node is an operand beside a tensor that treats both numbers as a tensor."""
+    """Whether the node is an operand of a tensor, and both numbers compute the same as tensors."""
     holder = site.parent(node)
     if not isinstance(holder, cst.BinaryOperation):
         return False

@@ -39,7 +39,7 @@ _OPERATORS = (
 
 
 def cannot_fail(node: cst.BaseExpression, values: Values) -> bool:
-    """Whether evaluating the expression raises for no data that the tensors in it may hold."""
+    """Whether evaluating the expression raises no error, whatever data its tensors hold."""
     match node:
         case cst.Name() | cst.BaseNumber():
             return True

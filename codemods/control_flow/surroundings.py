@@ -60,7 +60,7 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
             continue
         fact = values.outside(name)
         if name in names or fact is None or fact.is_tensor:
-            raise Refusal(f"`{name}` is changed in place afterwards, and would be a copy by then")
+            raise Refusal(f"`{name}` is changed in place afterwards, when it would be a copy")
 
 
 def _may_share(name: str, names: set[str], values: Values) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import libcst as cst
@@ -226,48 +226,43 @@ class Values:
         found = self.outside(name)
         if function is None or name in self._busy:
             return found
+        body = scope or function.body
         self._busy.add(name)
-        augmented: list[cst.AugAssign] = []
         try:
-            for node in walk(scope or function.body):
-                targets: list[cst.BaseExpression]
-                value: cst.BaseExpression | None = None
-                match node:
-                    case cst.Assign(value=value):
-                        targets = [target.target for target in node.targets]
-                    case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
-                        targets = [target]
-                    case cst.For(target=target) | cst.NamedExpr(target=target):
-                        targets = [target]
-                    case cst.AsName(name=target):
-                        targets = [target]
-                    case cst.AugAssign(target=cst.Name(value=target_name)):
-                        if target_name == name:
-                            augmented.append(node)
-                        continue
-                    case _:
-                        continue
-                for target in targets:
-                    if not _binds(target, name):
-                        continue
-                    target, value = _element(target, value, name)
-                    if not isinstance(target, cst.Name) or value is None:
-                        return None
-                    new = infer(value, self._known)
-                    if new is None:
-                        return None
+            for target, value in _bindings(body):
+                if _binds(target, name):
+                    new = self._bound_to(target, value, name)
                     found = new if found is None else merge(found, new)
                     if found is None:
                         return None
-            if found is not None and not all(self._stays(found, node) for node in augmented):
-                return None
-            if found is not None and augmented:
-                found = merge(found, Fact(found.kind, found.type)) or found
+            if found is not None:
+                return self._augmented(found, name, body)
         finally:
             self._busy.discard(name)
-        if found is None and name in import_map(self._site.module):
-            return Fact("pymodule", "module", qualname=import_map(self._site.module)[name])
-        return found
+        imported = import_map(self._site.module).get(name)
+        return None if imported is None else Fact("pymodule", "module", qualname=imported)
+
+    def _bound_to(
+        self, target: cst.BaseExpression, value: cst.BaseExpression | None, name: str
+    ) -> Fact | None:
+        """What one binding gives a name that stands in its target."""
+        target, value = _element(target, value, name)
+        if not isinstance(target, cst.Name) or value is None:
+            return None
+        return infer(value, self._known)
+
+    def _augmented(self, fact: Fact, name: str, body: cst.CSTNode) -> Fact | None:
+        """What is true of a name's values before and after each ``name += y`` of the body."""
+        augmented = [
+            node
+            for node in walk(body)
+            if isinstance(node, cst.AugAssign)
+            and isinstance(node.target, cst.Name)
+            and node.target.value == name
+        ]
+        if not all(self._stays(fact, node) for node in augmented):
+            return None
+        return (merge(fact, Fact(fact.kind, fact.type)) or fact) if augmented else fact
 
     def _stays(self, fact: Fact, node: cst.AugAssign) -> bool:
         """Whether ``x += y`` leaves ``x`` what it is: a number may become a tensor, say."""
@@ -492,6 +487,21 @@ _HOMES = words("torch torch.nn.functional torch.linalg torch.fft torch.special")
 def _worst(shares: list[Share]) -> Share:
     order = (Share.PYTHON, Share.SHARED, Share.UNKNOWN, Share.LOCAL, Share.FRESH)
     return next(share for share in order if share in shares)
+
+
+def _bindings(
+    body: cst.CSTNode,
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
+    """All targets below a node with the values that they get; None where no text gives them."""
+    for node in walk(body):
+        match node:
+            case cst.Assign():
+                for item in node.targets:
+                    yield item.target, node.value
+            case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
+                yield target, value
+            case cst.For(target=target) | cst.NamedExpr(target=target) | cst.AsName(name=target):
+                yield target, None
 
 
 def _element(

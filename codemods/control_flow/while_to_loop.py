@@ -23,10 +23,10 @@ class WhileToLoop(Codemod):
 
     **What it does**
 
-    The test and the body become functions of what goes from one round to the next; other names are
-    closed over.  A ``break`` or ``continue`` behind a test becomes a flag, and what follows it in
-    the round keeps its old value with ``torch.where``; so does what stands in an ``if``.  A Python
-    counter, or a float that literals change, becomes a tensor.
+    The test and the body become functions of what goes from one iteration to the next; other names
+    are closed over.  A ``break`` or ``continue`` under a test becomes a flag, and names that the
+    rest of the iteration binds keep their old value with ``torch.where``; so do names that an
+    ``if`` binds.  A Python counter, or a float that literals change, becomes a tensor.
 
     **When it applies**
 

@@ -306,12 +306,12 @@ class Columns:
         left, right = self._value(one), self._value(other)
         dims = [value.dims for value in (left, right) if value is not None]
         if min(dims) < 2:
-            raise Refusal("a product with a vector")
+            raise Refusal("a matrix product has a vector as a factor")
         inner = left is not None and -1 in left.axes
         if inner != (right is not None and -2 in right.axes):
-            raise Refusal("a product with what is not cut")
+            raise Refusal("a matrix product has a factor that is not cut")
         if inner and not (left and left.zero) and not (right and right.zero):
-            raise Refusal("nothing is zero in a product")
+            raise Refusal("neither factor of a matrix product is zero there")
         axes: set[int] = set()
         zero = True
         for value, axis in ((left, -2), (right, -1)):
@@ -344,4 +344,4 @@ class Columns:
 
     def _counts_nothing(self, value: _Value) -> None:
         if not value.zero:
-            raise Refusal("a sum takes what is not zero")
+            raise Refusal("a sum would add values that are not zero")

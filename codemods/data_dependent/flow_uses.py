@@ -648,7 +648,7 @@ def _where(site: Site, holder: cst.CSTNode | None) -> str:
         case cst.FormattedStringExpression():
             return "the number is printed"
         case cst.BooleanOperation():
-            return "the number decides in `and` or `or`"
+            return "the number is an operand of `and` or `or`, which ask for its truth"
     around = "" if holder is None else code(holder).strip().splitlines()[0]
     return f"no tensor can take the place of the number in `{around}`"
 

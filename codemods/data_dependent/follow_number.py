@@ -89,7 +89,7 @@ class FollowNumber(Codemod):
                 yield rewrite
                 return
         if why and near:
-            yield Advice(f"A number that is read out of a tensor cannot stay in it: {why}.")
+            yield Advice(f"A number that is read from a tensor cannot stay a tensor: {why}.")
 
 
 def _of_site(site: Site, reads: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:

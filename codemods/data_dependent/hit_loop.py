@@ -30,7 +30,8 @@ class HitLoop(Codemod):
     hit[number])`` finds no rows where nothing was hit.
 
     *When it applies.*  The body finds its rows with ``torch.where``, computes with them, and adds
-    the result with ``index_add_``; no name of the body is used in another round or afterwards.
+    the result with ``index_add_``; no name of the body is used in another iteration, or after the
+    loop.
 
     *Fix safety.*  Unsafe: sums are the same, but what nothing reaches is now called with no rows.
     Its parameters get zero gradients in place of none (an optimizer with momentum or weight decay
@@ -152,7 +153,7 @@ class _Found:
         )
 
     def _one_sided(self) -> tuple[str, ...]:
-        """That there are no rows has no side to be forced: the body runs without them."""
+        """The assumption that a removed test needs no forcing: the body runs without rows."""
         return ("one-sided",) if any(isinstance(node, cst.If) for node in self.removed) else ()
 
     # -- the body ----------------------------------------------------------------------------

@@ -177,53 +177,76 @@ class IndexLoop(Codemod):
                 return
 
 
+@dataclasses.dataclass(frozen=True)
+class _Store:
+    """The one statement of such a loop: ``counts[i, labels[i]] += value``."""
+
+    counts: str
+    labels: str
+    index: str
+    operator: str
+    value: cst.BaseExpression
+
+
 def _at_once(site: Site, loop: cst.For, torch: str) -> str | None:
     """The loop as one statement; None where it is no such loop."""
     size = _length_of(site, loop)
-    store = _only_statement(loop)
+    store = _store(site, loop)
     if size is None or store is None or comments_in(loop.body) or loop.orelse is not None:
         return None
-    assert isinstance(loop.target, cst.Name) and site.function is not None
-    index = loop.target.value
-    target = store.target if isinstance(store, cst.AugAssign) else store.targets[0].target
-    if isinstance(store, cst.AugAssign):
-        if not isinstance(store.operator, cst.AddAssign | cst.SubtractAssign):
-            return None
-    elif len(store.targets) != 1:
-        return None
-    if not isinstance(target, cst.Subscript) or len(target.slice) != 2:
-        return None
-    row, column = (part.slice for part in target.slice)
     length, measured = size
-    if not (isinstance(row, cst.Index) and isinstance(column, cst.Index)):
-        return None
-    labels = site.text(column.value).removesuffix(f"[{index}]")
-    if site.text(row.value) != index or site.text(column.value) != f"{labels}[{index}]":
-        return None
-    if not labels.isidentifier():
-        return None
-    if not isinstance(target.value, cst.Name) or target.value.value in (labels, index):
-        return None
     before = site.locals_before(loop)
     other = before.get(measured)
-    if measured != labels and (other is None or other.type != "torch.Tensor"):
+    if measured != store.labels and (other is None or other.type != "torch.Tensor"):
         return None
-    if not _fits(before.get(target.value.value), before.get(labels)):
+    if not _fits(before.get(store.counts), before.get(store.labels)):
         return None
-    if not isinstance(store.value, cst.Integer | cst.Float):
-        value = site.fact(store.value)
-        if value is None or value.kind not in ("int", "float"):
-            return None
-    if index in live_after(site.function, loop):
+    if not _is_number(site, store.value):
         return None
-    operator = "="
-    if isinstance(store, cst.AugAssign):
-        operator = "+=" if isinstance(store.operator, cst.AddAssign) else "-="
+    assert site.function is not None
+    if store.index in live_after(site.function, loop):
+        return None
     rows = f"{torch}.arange({length})"
     # Of as many labels as another tensor has rows: more may be left, fewer are an error.
-    taken = labels if measured == labels else f"{labels}[{rows}]"
-    left = f"{target.value.value}[{rows}, {taken}]"
-    return f"{left} {operator} {site.text(store.value)}"
+    taken = store.labels if measured == store.labels else f"{store.labels}[{rows}]"
+    return f"{store.counts}[{rows}, {taken}] {store.operator} {site.text(store.value)}"
+
+
+def _store(site: Site, loop: cst.For) -> _Store | None:
+    target: cst.BaseExpression
+    match _only_statement(loop):
+        case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+            operator = "="
+        case cst.AugAssign(target=target, operator=cst.AddAssign(), value=value):
+            operator = "+="
+        case cst.AugAssign(target=target, operator=cst.SubtractAssign(), value=value):
+            operator = "-="
+        case _:
+            return None
+    match loop.target, target:
+        case (
+            cst.Name(value=index),
+            cst.Subscript(
+                value=cst.Name(value=counts),
+                slice=[
+                    cst.SubscriptElement(slice=cst.Index(value=row)),
+                    cst.SubscriptElement(slice=cst.Index(value=column)),
+                ],
+            ),
+        ):
+            labels = site.text(column).removesuffix(f"[{index}]")
+            same_row = site.text(row) == index and site.text(column) == f"{labels}[{index}]"
+            if same_row and labels.isidentifier() and counts not in (labels, index):
+                return _Store(counts, labels, index, operator, value)
+    return None
+
+
+def _is_number(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the value is surely a Python number, and no tensor."""
+    if isinstance(node, cst.Integer | cst.Float):
+        return True
+    fact = site.fact(node)
+    return fact is not None and fact.kind in ("int", "float")
 
 
 def _length_of(site: Site, loop: cst.For) -> tuple[str, str] | None:

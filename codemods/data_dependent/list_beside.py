@@ -22,8 +22,8 @@ _DTYPES = frozenset({"torch.long", "torch.int64"})
 _SUFFIXES = ("_list", "_lst", "_tuple")
 #: Attributes that tell of a tensor without a way to change it.
 _TELLING = frozenset({"shape", "device", "dtype", "ndim"})
-_HANDED = "other code is given `{}` in between, and must not change it"
-_NAMED = "only their names say that `{}` holds the numbers of `{}`"
+_HANDED = "`{}` is passed to other code in between, which must not change it"
+_NAMED = "only the names suggest that `{}` holds the numbers of `{}`"
 _OVERRIDDEN = "a subclass that overrides the method is given the list, too"
 
 

@@ -50,7 +50,7 @@ _OTHERWISE = (
     "numpy's numbers wrap around, divide by zero and have methods and a dtype, which Python's do"
     " not; and `math` raises an error where numpy gives nan or inf"
 )
-_EMPTY = "Of an empty tensor's size, `math` raises an error where numpy gave nan or inf."
+_EMPTY = "For the size of an empty tensor, `math` raises an error where NumPy gave nan or inf."
 _RAISES = (
     "Where numpy gives nan or inf (the root of a negative number, a division by zero), Python"
     " raises an error."
@@ -375,7 +375,7 @@ class NumpyScalar(Codemod):
         )
         notes = [] if sure else [_OTHERWISE]
         if attributes:
-            notes.append(f"`{attributes[0]}` loses the type, the methods and the width of numpy's")
+            notes.append(f"`{attributes[0]}` loses NumPy's type, methods and width")
         if helped:
             notes.append("a function that others may call, too, gives a Python int from now on")
         safety = Safety.UNSAFE if notes else Safety.SAFE

@@ -110,7 +110,9 @@ class TensorLimits(Codemod):
                 "ask torch for the limits of the dtype",
                 rank=10,
                 safety=Safety.SAFE if sure else Safety.UNSAFE,
-                notes=() if sure else ("a number of numpy's has a dtype, which a float has not",),
+                notes=()
+                if sure
+                else ("a NumPy number has a dtype; the float that takes its place has none",),
             )
             return
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of, params_of
 from gbfix.analysis.scopes import enclosing_functions, function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site
 from gbfix.schema import Safety
 
 from .closed_class import Closed, closed
@@ -231,69 +231,103 @@ class ClassAtModule(Codemod):
         function = site.function_of(node)
         if not isinstance(node, cst.ClassDef) or function is None:
             return
-        if site.parent(node) is not function.body:
+        if site.parent(node) is not function.body or not _is_free(site, function, node):
             return
-        name = node.name.value
-        if name in module_bindings(site.module) or hasattr(builtins, name):
-            return
-        around = enclosing_functions(site.module, node)
-        outer = [function_scope(part).locals for part in around if part is not function]
-        if name in parameters_of(function.params) or any(name in names for names in outer):
-            return  # elsewhere in the function it would be another value
-        if name.startswith("__") or _is_known_elsewhere(site, function, name):
-            return  # in a method it stands for another name; elsewhere, for another thing
-        locals_ = {local for names in outer for local in names} | function_scope(function).locals
-        what = activity(node)
-        if what.nonlocals or what.globals or what.dynamic:
-            return
-        captured = what.reads & locals_ - {name}
-        if any(not _bound_before(site, function, local, node) for local in captured):
-            return
-        given = closed(node, captured) if captured else Closed(node, (), frozenset())
+        given = _closed_over(site, function, node)
         if given is None or not _is_plain(site, node, given):
             return
-        # `Config.n = 1` would stay from call to call.
-        if any(text.startswith(f"{name}.") for text in activity(function.body).attribute_writes):
+        objects = _objects(site, function, node, given)
+        if objects is None:
             return
-        objects: list[cst.Call] = []
-        for place in site.places_of(name, function.body):
-            if place is node.name:
-                continue
-            holder = site.parent(place)
-            if site.span(place).line <= site.span(node).line:
-                return
-            if isinstance(holder, cst.Call) and holder.func is place:
-                objects.append(holder)
-            elif _is_of_objects(holder, given) or not _is_known_use(site, place):
-                return
-        top = site.top_level_statement(node)
-        edit = site.edit()
-        comments = [line for line in node.leading_lines if line.comment is not None]
-        space = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
-        edit.moved(node)
-        first, *others = site.block_of(node)
-        new = {made: _given(made, given) for made in objects} if given.given else {}
-        if first is node and isinstance(others[0] if others else None, _LINES):
-            # The blank line under the class is no use at the start of the function.
-            line = others[0]
-            inside = {made: new.pop(made) for made in list(new) if made in set(walk(others[0]))}
-            for old, made in inside.items():
-                line = line.deep_replace(old, made)
-            edit.replace(others[0], _without_blank_lines(line))
         stays = not objects or (
             all(_stays(site, function, made) for made in objects) and _keeps_itself(site, node)
         )
         safe = stays or _is_container(site, node)
         hoisted = given.node if stays or not safe else _named_as_before(site, given.node, node)
-        edit.insert_before(top, hoisted.with_changes(leading_lines=[*space, *comments]))
-        for old, made in new.items():
-            edit.replace(old, made)
-        yield edit.rewrite(
-            f"define `{name}` at module level",
+        calls = {made: _given(made, given) for made in objects} if given.given else {}
+        yield _moved_out(site, node, hoisted, calls).rewrite(
+            f"define `{node.name.value}` at module level",
             safety=Safety.SAFE if safe else Safety.UNSAFE,
             notes=() if safe else (_INSTANCE_NOTE,),
             rank=20,
         )
+
+
+def _outer_locals(
+    site: Site, function: cst.FunctionDef, node: cst.ClassDef
+) -> list[frozenset[str]]:
+    """The local names of each function around the one that defines the class."""
+    around = enclosing_functions(site.module, node)
+    return [function_scope(part).locals for part in around if part is not function]
+
+
+def _is_free(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> bool:
+    """Whether the class's name can go to the module, and means the class all over the function."""
+    name = node.name.value
+    if name in module_bindings(site.module) or hasattr(builtins, name):
+        return False
+    outer = _outer_locals(site, function, node)
+    if name in parameters_of(function.params) or any(name in names for names in outer):
+        return False  # elsewhere in the function it would be another value
+    # In a method `__name` stands for another name; elsewhere, for another thing.
+    return not name.startswith("__") and not _is_known_elsewhere(site, function, name)
+
+
+def _closed_over(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> Closed | None:
+    """The class with what it reads of the function given to its objects; None if it cannot be."""
+    what = activity(node)
+    if what.nonlocals or what.globals or what.dynamic:
+        return None
+    known = function_scope(function).locals.union(*_outer_locals(site, function, node))
+    captured = what.reads & known - {node.name.value}
+    if any(not _bound_before(site, function, local, node) for local in captured):
+        return None
+    return closed(node, captured) if captured else Closed(node, (), frozenset())
+
+
+def _objects(
+    site: Site, function: cst.FunctionDef, node: cst.ClassDef, given: Closed
+) -> list[cst.Call] | None:
+    """The calls that make objects of the class; None where another use of it is not known."""
+    name = node.name.value
+    # `Config.n = 1` would stay from call to call.
+    if any(text.startswith(f"{name}.") for text in activity(function.body).attribute_writes):
+        return None
+    objects: list[cst.Call] = []
+    for place in site.places_of(name, function.body):
+        if place is node.name:
+            continue
+        holder = site.parent(place)
+        if site.span(place).line <= site.span(node).line:
+            return None
+        if isinstance(holder, cst.Call) and holder.func is place:
+            objects.append(holder)
+        elif _is_of_objects(holder, given) or not _is_known_use(site, place):
+            return None
+    return objects
+
+
+def _moved_out(
+    site: Site, node: cst.ClassDef, hoisted: cst.ClassDef, calls: Mapping[cst.Call, cst.Call]
+) -> Edit:
+    """The class above the module's statement that holds its function, and new calls of it."""
+    edit = site.edit()
+    edit.moved(node)
+    left = dict(calls)
+    first, *others = site.block_of(node)
+    if first is node and isinstance(others[0] if others else None, _LINES):
+        # The blank line under the class is no use at the start of the function.
+        line = others[0]
+        for old in [made for made in calls if made in set(walk(others[0]))]:
+            line = line.deep_replace(old, left.pop(old))
+        edit.replace(others[0], _without_blank_lines(line))
+    comments = [line for line in node.leading_lines if line.comment is not None]
+    space = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
+    above = hoisted.with_changes(leading_lines=[*space, *comments])
+    edit.insert_before(site.top_level_statement(node), above)
+    for old, made in left.items():
+        edit.replace(old, made)
+    return edit
 
 
 def _is_of_objects(holder: cst.CSTNode | None, given: Closed) -> bool:

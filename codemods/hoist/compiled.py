@@ -40,7 +40,9 @@ class Compiled:
         whole = site.region is not None and site.region.options.get("fullgraph") == "True"
         if self.decorator is not None or not whole:
             return Safety.SAFE, ()
-        return Safety.UNSAFE, ("a call that runs none of the parts raises under `fullgraph=True`",)
+        return Safety.UNSAFE, (
+            "a call that runs none of the parts raises an error under `fullgraph=True`",
+        )
 
     def release(self, site: Site, edit: Edit) -> None:
         """Take the call away: the parts are compiled where they are defined."""

@@ -44,19 +44,19 @@ class OutOfLoop(Codemod):
         x = layer(x)
         losses.append(x.mean().item())
     ```
-    keeps the tensors of all rounds in a list, and turns them into numbers in a second loop, behind
-    the first one.  A number that is the same in all rounds is read before the loop.
-    ``if i == n - 1: torch.save(x, path)`` at the end of a loop goes behind it, under ``if n > 0``;
+    keeps the tensors of all iterations in a list, and turns them into numbers in a second loop,
+    after the first one.  A number that is the same in all iterations is read before the loop.
+    ``if i == n - 1: torch.save(x, path)`` at the end of a loop goes after it, under ``if n > 0``;
     ``if i == 0: ...`` at its beginning goes before it.  Then the function is cut there, as
     `split-function` does.
 
     *When it applies.*  A statement that breaks only appends numbers of tensors to a list, or adds
     them to a number, and nothing else in the loop reads that; or it stands in the first or last
-    round, as told by the loop's own counter; or it binds a name, which nobody else binds or reads
-    outside of the round, to a pure value of what the loop does not change.
+    iteration, as the loop's own counter tells; or it binds a name, which nothing else binds or
+    reads outside of the iteration, to a pure value of what the loop does not change.
 
     *Fix safety.*  Safe: the numbers come from copies made where they were read, in the same order;
-    the statements of the first and last round run at the same place among all others.
+    the statements of the first and last iteration run at the same place among all others.
 
     *Refuses.*  Lists that the loop reads or that have another name, loops that change something in
     place beside (an error in a number would come too late for it), loops in a ``try``; loops that

@@ -55,7 +55,9 @@ def shared_value(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> Mo
     places = [part for part in found if part not in within and code(part).strip() == wanted]
     if not places:
         raise CannotSplit("the new text was not found again")
-    return Moved(new, new_function, "compute what all rounds share before the loop", node=places[0])
+    return Moved(
+        new, new_function, "compute before the loop what all iterations share", node=places[0]
+    )
 
 
 def _check_value(

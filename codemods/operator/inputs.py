@@ -175,7 +175,7 @@ class Collector:
 
     def visit(self, node: cst.CSTNode, bound: frozenset[str], *, root: bool = False) -> None:
         if isinstance(node, cst.Yield | cst.Await | cst.Global | cst.Nonlocal):
-            raise Refused("it suspends, or binds names further out")
+            raise Refused("it yields or awaits, or binds names of an outer function")
         if isinstance(node, cst.BaseExpression) and not root and self.passes_whole(node, bound):
             return
         if isinstance(node, cst.MatrixMultiply):

@@ -295,7 +295,7 @@ def _grown(
             with contextlib.suppress(Refused):
                 return _with_tail(level, body, start, end, why, numbers)
             end = _later(body, end, why)
-    raise Refused("no run of statements can move")
+    raise Refused("no consecutive statements can move together")
 
 
 def _with_tail(
@@ -387,7 +387,7 @@ def _run(
     if ends:
         # The declaration stands before the run, and its names are no results of it.
         if does.bound & states(function).declared_outside:
-            raise Refused("it binds names further out")
+            raise Refused("it binds names of an outer function")
         results = () if bare else returned_results(site, returns, numbers)
     else:
         out = frozenset(does.bound & live_after(function, last))
@@ -411,7 +411,7 @@ def _live_in(level: Level, run: Sequence[cst.CSTNode], facts: Mapping[str, Fact]
 def _check_own(run: Sequence[cst.CSTNode]) -> Activity:
     does = activity(*run)
     if does.dynamic or does.global_writes or does.globals or does.nonlocals or does.closure_writes:
-        raise Refused("it binds names further out, or looks at its own frame")
+        raise Refused("it binds names of an outer function, or looks at its own frame")
     for text in sorted(does.attribute_writes):
         raise Refused(f"it sets `{text}`")
     return does
@@ -451,9 +451,9 @@ def _check_jumps(run: Sequence[cst.CSTNode]) -> None:
         while stack:
             node, inside = stack.pop()
             if isinstance(node, cst.Break | cst.Continue) and not inside:
-                raise Refused("it leaves a loop further out")
+                raise Refused("it leaves an outer loop")
             if isinstance(node, cst.Yield | cst.Await | cst.Del):
-                raise Refused("it suspends, or deletes names")
+                raise Refused("it yields or awaits, or deletes names")
             if isinstance(node, cst.FunctionDef | cst.ClassDef | cst.NamedExpr):
                 raise Refused("it defines a function, or binds a name within an expression")
             if isinstance(node, cst.Import | cst.ImportFrom):

@@ -113,7 +113,9 @@ class RegisterFake(Codemod):
             try:
                 yield _rewrite(site, home, [(kernel, call, fact), *_others(site, home, kernel)])
             except Refused as why:
-                yield Advice(f"`{name}` has no fake, and gbfix could not tell one: {why}.")
+                yield Advice(
+                    f"`{name}` has no fake implementation, and gbfix could not write one: {why}."
+                )
             return
 
 
@@ -168,7 +170,7 @@ def _rewrite(site: Site, home: Site, seen: list[_Seen]) -> Rewrite:
         if maker.guessed:
             guessed = True
             told = " and ".join(f"`{size}`" for size in maker.guessed)
-            notes.append(f"the recorded run alone tells {told}")
+            notes.append(f"only the recorded run shows {told}")
     return edit.rewrite(
         f"register a fake for {' and '.join(f'`{kernel.operator}`' for kernel, _, _ in seen)}",
         rank=30,

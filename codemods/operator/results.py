@@ -119,7 +119,9 @@ def single_result(site: Site, node: cst.BaseExpression, numbers: bool) -> Result
     found = carried("", fact, numbers, node)
     if found is None or found.kind == "none":
         kind = "unknown" if fact is None else (fact.type or fact.kind)
-        raise Refused(f"`{code(node)[:60]}` gives what an operator cannot (`{kind}`)")
+        raise Refused(
+            f"`{code(node)[:60]}` gives a value that an operator cannot return (`{kind}`)"
+        )
     return widened(site, found, (node,))
 
 
@@ -203,7 +205,7 @@ def returned_results(
             continue
         result = carried("", fact, numbers, node.value)
         if result is None:
-            raise Refused(f"`{code(node)[:60]}` gives what an operator cannot")
+            raise Refused(f"`{code(node)[:60]}` gives a value that an operator cannot return")
         result = widened(site, result, (node.value,))
         if found is not None and _shape(found) != _shape(result):
             raise Refused("it returns values of different kinds")

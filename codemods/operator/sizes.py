@@ -433,80 +433,115 @@ class Reader:
         return OPEN
 
     def call(self, node: cst.Call) -> Value:
+        call = self.parts_of(node)
+        if not call.operands:
+            return Value((Size("0", 0),)) if call.name == "list" else UNKNOWN
+        for rule in (self.number, self.sequence, self.rearranged, self.made, self.elementwise):
+            found = rule(call)
+            if found is not None:
+                return found
+        return self.followed(node)
+
+    def parts_of(self, node: cst.Call) -> _Call:
         func = node.func
-        last = func.attr.value if isinstance(func, cst.Attribute) else code(func)
+        name = func.attr.value if isinstance(func, cst.Attribute) else code(func)
         arguments = [a.value for a in node.args if a.keyword is None and not a.star]
         keywords = {a.keyword.value: a.value for a in node.args if a.keyword is not None}
-        receiver: cst.BaseExpression | None = None
-        if isinstance(func, cst.Attribute) and self.value(func.value) is not UNKNOWN:
-            receiver = func.value
-        operands = ([receiver] if receiver is not None else []) + arguments
-        if not operands:
-            return Value((Size("0", 0),)) if last == "list" else UNKNOWN
-        first = self.value(operands[0])
-        rest = operands[1:]
-        match last:
+        of_method = isinstance(func, cst.Attribute) and self.value(func.value) is not UNKNOWN
+        operands = list(arguments)
+        if isinstance(func, cst.Attribute) and of_method:
+            operands.insert(0, func.value)
+        first = self.value(operands[0]) if operands else UNKNOWN
+        return _Call(name, of_method, operands, arguments, keywords, first)
+
+    # Each of these gives a call's value where it knows the function, and else None.
+
+    def number(self, call: _Call) -> Value | None:
+        """Functions that give a number, and the sizes themselves."""
+        first, rest = call.first, call.rest
+        match call.name:
             case "len":
                 return Value((), first.length)
             case "item":
                 return Value((), OPEN)
-            case "int" | "float" | "bool" | "str" if receiver is None:
-                return Value((), first.size if last == "int" else OPEN)
+            case "int" | "float" | "bool" | "str" if not call.of_method:
+                return Value((), first.size if call.name == "int" else OPEN)
             case "numel":
                 return Value((), product(first.sizes))
-            case "size" | "dim" if receiver is not None:
-                if rest and first.sizes is not None and code(rest[0]).lstrip("-").isdigit():
+            case "size" | "dim" if call.of_method and first.sizes is not None:
+                if rest and code(rest[0]).lstrip("-").isdigit():
                     return Value((), first.sizes[int(code(rest[0]))])
-                if last == "size" and first.sizes is not None:
+                if call.name == "size":
                     return Value(parts=tuple(Value((), size) for size in first.sizes))
+        return None
+
+    def sequence(self, call: _Call) -> Value | None:
+        """Functions that give one dimension, to iterate over or to choose by."""
+        first = call.first
+        match call.name:
             case "range" | "arange":
-                return self.ranged(arguments)
+                return self.ranged(call.arguments)
             case "enumerate":
                 item = Value(parts=(NUMBER, first.item))
                 return _Listing((first.length,), OPEN, None, item)
             case "zip":
-                items = tuple(self.value(each).item for each in arguments)
-                lengths = [self.value(each).length for each in arguments]
+                items = tuple(self.value(each).item for each in call.arguments)
+                lengths = [self.value(each).length for each in call.arguments]
                 return _Listing((_shortest(lengths),), OPEN, None, Value(parts=items))
             case "set" | "unique" | "nonzero" | "filter" | "masked_select":
                 return Value((DATA, *(first.sizes or (OPEN,))[1:]))
+            case "tolist" if first.sizes is not None:
+                return Value(first.sizes, lists=len(first.sizes))
+        return None
+
+    def rearranged(self, call: _Call) -> Value | None:
+        """Functions that give the same elements in other dimensions, or fewer of them."""
+        first, rest, sizes = call.first, call.rest, call.first.sizes
+        match call.name:
             case "flatten" | "ravel" if not rest:
-                return Value((product(first.sizes),)) if first.sizes is not None else UNKNOWN
+                return UNKNOWN if sizes is None else Value((product(sizes),))
             case "view" | "reshape":
                 return self.shaped(rest, first)
-            case "stack" if (place := _place(rest, keywords)) is not None:
-                sizes = combine_parts(first).sizes
-                if sizes is None or place >= len(sizes):
+            case "stack" if (place := _place(rest, call.keywords)) is not None:
+                stacked = combine_parts(first).sizes
+                if stacked is None or place >= len(stacked):
                     return UNKNOWN
-                count, *inner = sizes
+                count, *inner = stacked
                 return Value((*inner[:place], count, *inner[place:]))
-            case "diag" | "diagonal" if first.sizes is not None and len(first.sizes) == 2:
-                return Value(first.sizes[:1])
-            case "unsqueeze" if first.sizes is not None and rest and code(rest[0]).isdigit():
+            case "diag" | "diagonal" if sizes is not None and len(sizes) == 2:
+                return Value(sizes[:1])
+            case "unsqueeze" if sizes is not None and rest and code(rest[0]).isdigit():
                 place = int(code(rest[0]))
-                return Value((*first.sizes[:place], Size("1", 1), *first.sizes[place:]))
-            case "eye":
-                return Value((first.size, first.size))
-            case "maximum" | "minimum" | "where" if len(operands) > 1:
-                found = first
-                for each in rest:
-                    found = broadcast(found, self.value(each))
-                return found
-        if last in _BY_SHAPE or (last == "full" and arguments):
-            shape = arguments[:1] if last in ("full", "new_full") else arguments
-            shape = [keywords["size"]] if "size" in keywords else shape
+                return Value((*sizes[:place], Size("1", 1), *sizes[place:]))
+        if call.name in _REDUCE:
+            return self.reduced(first, rest, call.keywords)
+        return None
+
+    def made(self, call: _Call) -> Value | None:
+        """Functions that make a tensor of sizes that they are given."""
+        if call.name == "eye":
+            return Value((call.first.size, call.first.size))
+        if call.name in _BY_SHAPE:
+            shape = call.arguments[:1] if call.name in ("full", "new_full") else call.arguments
+            shape = [call.keywords["size"]] if "size" in call.keywords else shape
             return self.shaped(shape, UNKNOWN)
-        if last in _REDUCE:
-            return self.reduced(first, rest, keywords)
-        if last == "tolist" and first.sizes is not None:
-            return Value(first.sizes, lists=len(first.sizes))
-        if last in _SAME:
-            listed = combine_parts(first)
-            untyped = listed.untyped if last in _KEEPS_DTYPE else ""
-            if receiver is None and len(arguments) == 1 and "dtype" not in keywords:
-                untyped = _UNTYPED.get(last, untyped) if listed.lists else untyped
+        return None
+
+    def elementwise(self, call: _Call) -> Value | None:
+        """Functions whose result has the sizes of what they are given."""
+        if call.name in ("maximum", "minimum", "where") and call.rest:
+            found = call.first
+            for each in call.rest:
+                found = broadcast(found, self.value(each))
+            return found
+        if call.name in _SAME:
+            listed = combine_parts(call.first)
+            untyped = listed.untyped if call.name in _KEEPS_DTYPE else ""
+            alone = not call.of_method and len(call.arguments) == 1
+            if alone and "dtype" not in call.keywords:
+                untyped = _UNTYPED.get(call.name, untyped) if listed.lists else untyped
             return dataclasses.replace(listed, untyped=untyped)
-        return self.followed(node)
+        return None
 
     def ranged(self, arguments: Sequence[cst.BaseExpression]) -> Value:
         sizes = [self.value(each).size for each in arguments]
@@ -644,6 +679,23 @@ def _shortest(lengths: Sequence[Size]) -> Size:
     values = [size.value for size in different.values() if size.value is not None]
     value = min(values) if len(values) == len(different) else None
     return Size(f"min({', '.join(different)})", value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """A call: ``operands`` are its positional arguments, after the receiver of a method."""
+
+    name: str
+    of_method: bool
+    operands: Sequence[cst.BaseExpression]
+    arguments: Sequence[cst.BaseExpression]
+    keywords: Mapping[str, cst.BaseExpression]
+    #: The value of the first operand.
+    first: Value
+
+    @property
+    def rest(self) -> Sequence[cst.BaseExpression]:
+        return self.operands[1:]
 
 
 @dataclasses.dataclass(frozen=True)

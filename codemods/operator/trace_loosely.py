@@ -148,10 +148,10 @@ def _check(level: Level) -> None:
     if does.mutates & set(function_scope(function).parameters) or (
         does.global_writes or does.mutates_unknown
     ):
-        raise Refused("it changes what it is given")
+        raise Refused("it changes an argument, or a global")
     functions = called(site, [function.body])
     if any("cache" in code(item.decorator) for each in functions for item in each.decorators):
-        raise Refused("what it keeps would be tensors of the tracer")
+        raise Refused("the tensors that it keeps would be those of the trace")
     for body in (function.body, *(f.body for f in functions)):
         if _READS.search(code(body)):
             raise Refused("it reads what tensors hold")
@@ -163,7 +163,7 @@ def _check(level: Level) -> None:
         ):
             raise Refused("it decides on a tensor")
         if isinstance(node, cst.Yield | cst.Await | cst.Global | cst.Nonlocal):
-            raise Refused("it suspends, or binds global names")
+            raise Refused("it yields or awaits, or binds global names")
     names: set[str] = set()
     for body in (function.body, *(f.body for f in functions)):
         names |= activity(body).reads

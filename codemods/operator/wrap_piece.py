@@ -150,7 +150,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     if fake.guessed:
         safety = Safety.UNSAFE
         notes.append(
-            f"the recorded run alone tells that a size of its result is "
+            f"only the recorded run shows that a size of its result is "
             f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
         )
     also: list[Rewrite] = []

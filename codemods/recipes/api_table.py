@@ -233,7 +233,7 @@ def best_by_key(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     notes = ["of nothing at all, it raises IndexError where the original raises ValueError"]
     ints = _gives_ints(site, key.value)
     if not ints:
-        notes.append("keys that have no order (NaN, sets) may give another item")
+        notes.append("keys without an order (NaN, sets) may give another item")
     handled = mentions(site, _HANDLED)
     return Form(f"sorted({inside})[0]", notes=tuple(notes), unsafe=handled or not ints)
 

@@ -145,7 +145,7 @@ class NumpyConstant(Codemod):
         yield edit.rewrite(
             f"keep a number of Python's: `{site.text(changed[0])}`",
             safety=Safety.UNSAFE if notes else Safety.SAFE,
-            notes=notes or ("the number loses the type and the methods of numpy's",),
+            notes=notes or ("the number loses NumPy's type and methods",),
             rank=16,
         )
 

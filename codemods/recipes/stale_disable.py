@@ -39,7 +39,10 @@ _HANDLES = (
     "the function handles errors: one that an operation raises while the graph runs is not caught"
     " there any more"
 )
-_KEEPS = "it calls a function that keeps what it made (`lru_cache`): the compiler looks past that"
+_KEEPS = (
+    "it calls a function that caches its results (`lru_cache`): compiled code calls it without the"
+    " cache"
+)
 _ENVIRONMENT = "environment variables that change after the function was compiled may not be seen"
 _SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 

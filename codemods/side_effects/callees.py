@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from .libraries import (
     ADDING,
@@ -251,50 +251,40 @@ class _Function:
         match node:
             case ast.Name(id=name):
                 return name in self.tensors
-            case ast.Attribute(value=value, attr=attr):
-                return attr not in ("shape", "dtype", "device", "ndim") and self.holds(value)
-            case ast.Subscript(value=value) | ast.Starred(value=value):
-                return self.holds(value)
-            case ast.UnaryOp(op=ast.Not()) | ast.JoinedStr() | ast.Constant():
+            case ast.Attribute(attr="shape" | "dtype" | "device" | "ndim"):
                 return False
-            case ast.Compare(left=left, comparators=others):
-                return self.holds(left) or any(self.holds(other) for other in others)
-            case ast.UnaryOp(operand=value):
-                return self.holds(value)
-            case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
-                return False
-            case ast.BinOp(left=left, right=right):
-                return self.holds(left) or self.holds(right)
-            case ast.IfExp(body=body, orelse=other):
-                return self.holds(body) or self.holds(other)
-            case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
-                return any(self.holds(value) for value in values)
-            case ast.Dict(values=values):
-                return any(self.holds(value) for value in values)
-            case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt) | ast.SetComp(elt=elt):
-                return self.holds(elt)
-            case ast.DictComp(value=value):
-                return self.holds(value)
             case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "str" | "len" | "repr")):
                 return False
-            case ast.Call(func=ast.Attribute(value=value, attr=attr), args=args):
-                if attr in SCALARS:
-                    return False
-                return self.holds(value) or any(self.holds(argument) for argument in args)
-            case ast.Call(args=args, keywords=keywords):
-                return any(self.holds(argument) for argument in args) or any(
-                    self.holds(keyword.value) for keyword in keywords
-                )
-        return False
+            case ast.Call(func=ast.Attribute(attr=attr)) if attr in SCALARS:
+                return False
+        return any(map(self.holds, _givers(node)))
 
     # -- statements and expressions --------------------------------------------------------------
 
     def visit(self, node: ast.AST) -> None:
         match node:
             case ast.Nonlocal() | ast.Await() | ast.Yield() | ast.YieldFrom() | ast.AsyncFor():
-                raise Unfit("it suspends, or binds names of another function")
+                raise Unfit("it yields or awaits, or binds names of another function")
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 raise Unfit("it defines a function")
+            case ast.Attribute(value=value, attr=attr, ctx=ast.Load()):
+                if attr in HIDDEN and self.holds(value):
+                    raise Unfit(f"`{ast.unparse(node)}` has another value inside an operator")
+                self.judge.doings.reads.add("." + attr)
+            case ast.Name(id=name, ctx=ast.Load()) if self.is_global(name):
+                self.judge.doings.reads.add(name)
+            case ast.Call():
+                self.call(node)
+            case ast.JoinedStr() | ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+                self.format(node)
+            case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
+                raise Unfit("a matrix product inside an operator would escape autocast")
+            case ast.stmt():
+                self.bind(node)
+
+    def bind(self, node: ast.stmt) -> None:
+        """A statement, for the names, entries and attributes that it binds itself."""
+        match node:
             case ast.Global(names=names):
                 self.judge.doings.effect = True
                 self.judge.doings.touches |= set(names)
@@ -303,28 +293,22 @@ class _Function:
                     self.store(target, value)
             case ast.AugAssign(target=target, value=value):
                 self.store(target, value)
-            case ast.AnnAssign(target=target, value=value) if value is not None:
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self.store(target, value)
             case ast.Delete(targets=targets):
                 for target in targets:
                     self.store(target, None)
-            case ast.Attribute(value=value, attr=attr, ctx=ast.Load()):
-                if attr in HIDDEN and self.holds(value):
-                    raise Unfit(f"`{ast.unparse(node)}` reads otherwise inside an operator")
-                self.judge.doings.reads.add("." + attr)
-            case ast.Name(id=name, ctx=ast.Load()) if self.is_global(name):
-                self.judge.doings.reads.add(name)
-            case ast.Call():
-                self.call(node)
+
+    def format(self, node: ast.JoinedStr | ast.BinOp) -> None:
+        """An f-string, or a template with ``%``: what of its values shows."""
+        match node:
             case ast.JoinedStr(values=values):
                 for value in values:
                     if isinstance(value, ast.FormattedValue) and value.format_spec is None:
                         self.show_formatted(value)
-            case ast.BinOp(left=ast.Constant(value=str(template)), op=ast.Mod(), right=right):
+            case ast.BinOp(left=ast.Constant(value=str(template)), right=right):
                 if SHOWS.search(template):
                     self.show(right)
-            case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
-                raise Unfit("a matrix product inside an operator would escape autocast")
 
     def show_formatted(self, node: ast.FormattedValue) -> None:
         value = node.value
@@ -431,7 +415,7 @@ class _Function:
         if name.startswith("torch.") and not name.startswith(("torch.cuda.", "torch._")):
             last = name.rpartition(".")[2]
             if last in NO_TORCH or last.endswith("_") or name.count(".") > 3:
-                raise Unfit(f"`{name}` draws, or changes something")
+                raise Unfit(f"`{name}` draws random numbers, or changes something")
             return True
         if name.startswith(PURE):
             return True
@@ -476,7 +460,7 @@ class _Function:
             raise Unfit(f"`{called}` is not known to be harmless inside an operator")
         if self.depth >= _DEPTH or (key := (target.name, text[:200])) in self.judge.seen:
             if self.depth >= _DEPTH:
-                raise Unfit(f"`{called}` calls too many others")
+                raise Unfit(f"`{called}` calls too long a chain of functions")
             return
         self.judge.seen.add(key)
         names = [item.arg for item in (*target.args.posonlyargs, *target.args.args)]
@@ -514,37 +498,15 @@ class _Function:
             raise Unfit(f"`{ast.unparse(node.func)}` changes a tensor")
         if isinstance(receiver, ast.Name) and receiver.id in self.owners:
             return self.own(receiver, method, node)
-        root = receiver
-        while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
-            root = root.func if isinstance(root, ast.Call) else root.value
-        name = root.id if isinstance(root, ast.Name) else ""
         kind = self.kind_of(receiver)
         if kind.startswith(SINKS) or (method in LOG and _is_logger_name(receiver)):
-            self.judge.doings.effect = True
-            if method == "debug":
-                self.judge.doings.debug = True  # off as a rule, and nothing is formatted then
-            else:
-                self.show_all(node)
-            return None
+            return self.log(method, node)
         if kind.rpartition(".")[2] in CONTAINERS:
-            if method in ADDING:
-                self.keep(receiver, node)
-            elif method not in PLAIN and method not in ("sort", "remove", "discard"):
-                raise Unfit(f"`{ast.unparse(node.func)}` is not known")
-            return None
+            return self.of_container(receiver, method, node)
         known = self.judge.class_of_type(kind) if kind else None
         if known is not None:
-            target = self.judge.method(known[0], method)
-            if target is None:
-                raise Unfit(f"`{ast.unparse(node.func)}` is not known")
-            mine = name in self.owners or (bool(name) and self.is_global(name))
-            if mine and (name not in self.owners or self.noted):
-                self.judge.doings.touches.add(
-                    name if name not in self.owners else "." + _first(receiver)
-                )
-            elif not mine and name in self.parameters:
-                raise Unfit(f"`{ast.unparse(node.func)}` may change what its caller holds")
-            return self.follow((target, known[1]), method, node, receiver)
+            return self.of_class(known, receiver, method, node)
+        name = _root_name(receiver)
         if self.holds(receiver) and method in PLAIN:
             return None
         if method in ADDING and (name in self.owners or (name and self.is_global(name))):
@@ -552,15 +514,49 @@ class _Function:
         if method in ADDING and name in self.locals:
             return None
         if method in PLAIN:
-            if method in FILE_METHODS:
-                self.judge.doings.effect = True
-                for argument in node.args:
-                    self.show(argument)
-            if method == "format":
-                for argument in node.args:
-                    self.show(argument)
-            return None
+            return self.plain(method, node)
         raise Unfit(f"`{ast.unparse(node.func)}` is not known to be harmless inside an operator")
+
+    def log(self, method: str, node: ast.Call) -> None:
+        """A method of a logger, a file or the like."""
+        self.judge.doings.effect = True
+        if method == "debug":
+            self.judge.doings.debug = True  # off as a rule, and nothing is formatted then
+        else:
+            self.show_all(node)
+
+    def of_container(self, receiver: ast.AST, method: str, node: ast.Call) -> None:
+        """A method of a list, a dict or the like."""
+        if method in ADDING:
+            self.keep(receiver, node)
+        elif method not in PLAIN and method not in ("sort", "remove", "discard"):
+            raise Unfit(f"`{ast.unparse(node.func)}` is not known")
+
+    def of_class(
+        self, known: tuple[ast.ClassDef, str], receiver: ast.AST, method: str, node: ast.Call
+    ) -> None:
+        """A method of an object whose class the project defines."""
+        holder, text = known
+        target = self.judge.method(holder, method)
+        if target is None:
+            raise Unfit(f"`{ast.unparse(node.func)}` is not known")
+        name = _root_name(receiver)
+        if name in self.owners:
+            if self.noted:
+                self.judge.doings.touches.add("." + _first(receiver))
+        elif name and self.is_global(name):
+            self.judge.doings.touches.add(name)
+        elif name in self.parameters:
+            raise Unfit(f"`{ast.unparse(node.func)}` may change what its caller holds")
+        self.follow((target, text), method, node, receiver)
+
+    def plain(self, method: str, node: ast.Call) -> None:
+        """A method that changes nothing; a file's shows what it gets, ``format`` its values."""
+        if method in FILE_METHODS:
+            self.judge.doings.effect = True
+        if method in FILE_METHODS or method == "format":
+            for argument in node.args:
+                self.show(argument)
 
     def own(self, receiver: ast.Name, method: str, node: ast.Call) -> None:
         """A method of the object whose method this is."""
@@ -637,6 +633,39 @@ class _Function:
                         returned = ast.unparse(found[0])
                         return "logging.Logger" if "getLogger(" in returned else ""
         return ""
+
+
+def _givers(node: ast.AST | None) -> Sequence[ast.AST]:
+    """The parts of an expression out of which a tensor may come into its value."""
+    match node:
+        case ast.UnaryOp(op=ast.Not()) | ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+            return ()
+        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
+            return (value,)
+        case ast.UnaryOp(operand=value) | ast.DictComp(value=value):
+            return (value,)
+        case ast.ListComp(elt=value) | ast.GeneratorExp(elt=value) | ast.SetComp(elt=value):
+            return (value,)
+        case ast.BinOp(left=one, right=other) | ast.IfExp(body=one, orelse=other):
+            return (one, other)
+        case ast.Compare(left=left, comparators=others):
+            return (left, *others)
+        case ast.Tuple(elts=values) | ast.List(elts=values):
+            return values
+        case ast.BoolOp(values=values) | ast.Dict(values=values):
+            return values
+        case ast.Call(func=ast.Attribute(value=receiver), args=args):
+            return (receiver, *args)
+        case ast.Call(args=args, keywords=keywords):
+            return (*args, *(keyword.value for keyword in keywords))
+    return ()
+
+
+def _root_name(node: ast.AST) -> str:
+    """The name at the root of a chain of attributes, items and calls; empty where it is none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _first(node: ast.AST) -> str:

@@ -235,7 +235,7 @@ def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
     return edit.rewrite(
         f"draw {what} in a custom operator",
         rank=40,
-        notes=("CUDA graphs do without a graph that holds a tensor of the CPU",),
+        notes=("CUDA graphs skip a graph that holds a CPU tensor",),
     )
 
 

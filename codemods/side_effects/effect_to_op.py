@@ -449,7 +449,7 @@ def _judged(
     judge = Judge({**site.sources, site.path: site.source}, taken.types, points)
     shows = judge.function(function, site.source, tensors, owners=owners)
     if not judge.doings.effect:
-        raise Unfit("it has no effect that shows")
+        raise Unfit("it has no visible effect")
     shown: list[Parameter] = []
     for parameter in parameters if shows else ():
         fact = taken.tensors.get(parameter.name)

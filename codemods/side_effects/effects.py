@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -194,45 +194,56 @@ def rendered(
 ) -> Iterator[tuple[cst.BaseExpression, bool]]:
     """The expressions whose texts make up the text of an expression (see `check_text`)."""
     match node:
+        case cst.SimpleString() | cst.BaseNumber() | cst.Name(value="True" | "False" | "None"):
+            return
         case cst.FormattedString():
             yield from _rendered_f_string(node)
-        case cst.ConcatenatedString():
-            yield from rendered(node.left)
-            yield from rendered(node.right)
-        case cst.SimpleString() | cst.Integer() | cst.Float() | cst.Imaginary():
-            return
-        case cst.Name(value="True" | "False" | "None"):
-            return
-        case cst.Tuple() | cst.List() | cst.Set():
-            for element in node.elements:
-                yield from rendered(element.value)
-        case cst.Dict():
-            for item in node.elements:
-                yield from rendered(item.value)
-                if isinstance(item, cst.DictElement):
-                    yield from rendered(item.key)
         case cst.IfExp():
             yield from rendered(node.body, formatted)
             yield from rendered(node.orelse, formatted)
-        case cst.ListComp() | cst.SetComp() | cst.GeneratorExp():
-            yield from rendered(node.elt)
-        case cst.BinaryOperation() if _is_text(node.left):
-            yield from rendered(node.left)
-            yield from rendered(node.right)
-        case cst.Call(
-            func=cst.Attribute(value=template, attr=cst.Name(value="format" | "join" as method))
-        ) if _is_text(template):
-            by_format = method == "format" and "!" not in code(template)
+        case cst.Call() if (by_format := _shows_arguments(node)) is not None:
             for argument in node.args:
                 yield from rendered(argument.value, by_format)
-        case cst.Call(func=cst.Name(value="str" | "repr" | "ascii")):
-            for argument in node.args:
-                yield from rendered(argument.value)
-        case cst.Call(func=cst.Name(value="format")):
-            for argument in node.args:
-                yield from rendered(argument.value, True)
         case _:
-            yield node, formatted
+            parts = _shown_parts(node)
+            if parts is None:
+                yield node, formatted
+            for part in parts or ():
+                yield from rendered(part)
+
+
+def _shows_arguments(node: cst.Call) -> bool | None:
+    """Whether a call makes its text by the ``format`` of its arguments; None: not out of theirs."""
+    match node.func:
+        case cst.Attribute(value=template, attr=cst.Name(value="format" | "join" as method)):
+            if _is_text(template):
+                return method == "format" and "!" not in code(template)
+        case cst.Name(value="str" | "repr" | "ascii"):
+            return False
+        case cst.Name(value="format"):
+            return True
+    return None
+
+
+def _shown_parts(node: cst.BaseExpression) -> Sequence[cst.BaseExpression] | None:
+    """The parts out of whose texts Python itself makes the text of an expression; else None."""
+    match node:
+        case cst.ConcatenatedString():
+            return (node.left, node.right)
+        case cst.BinaryOperation() if _is_text(node.left):
+            return (node.left, node.right)
+        case cst.Tuple() | cst.List() | cst.Set():
+            return [element.value for element in node.elements]
+        case cst.Dict():
+            parts: list[cst.BaseExpression] = []
+            for item in node.elements:
+                parts += (
+                    [item.value, item.key] if isinstance(item, cst.DictElement) else [item.value]
+                )
+            return parts
+        case cst.ListComp() | cst.SetComp() | cst.GeneratorExp():
+            return (node.elt,)
+    return None
 
 
 def _rendered_f_string(node: cst.FormattedString) -> Iterator[tuple[cst.BaseExpression, bool]]:

@@ -352,32 +352,43 @@ def _keeps_to_itself(holder: ast.ClassDef, name: str, seen: frozenset[str]) -> b
     if "__setattr__" in defined:
         return False
     me = method.args.args[0].arg
-    for node in ast.walk(method):
+
+    def keeps(node: ast.AST) -> bool:
         match node:
-            case ast.Global() | ast.Nonlocal() | ast.Await() | ast.Yield() | ast.YieldFrom():
-                return False
-            case ast.FunctionDef() | ast.Lambda() | ast.ClassDef() if node is not method:
-                return False
-            case ast.Attribute(value=value, attr=stored, ctx=ast.Store() | ast.Del()):
-                if getattr(value, "id", "") != me or stored in defined:
-                    return False
-            case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
-                if not _is_own(value, me):
-                    return False
-            case ast.Call(func=ast.Name(id=called)):
-                if called not in _PLAIN_CALLS:
-                    return False
-            case ast.Call(func=called) if ast.unparse(called) == _PRINT:
-                pass  # what `print-to-hop` makes of a print
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=called)) if owner == me:
-                if not _keeps_to_itself(holder, called, seen | {name}):
-                    return False
-            case ast.Call(func=ast.Attribute(value=value, attr=called)):
-                if called not in _PLAIN_METHODS and not (called in _METHODS and _is_own(value, me)):
-                    return False
+                return _keeps_to_itself(holder, called, seen | {name})
             case ast.Call():
-                return False
+                return _is_harmless_call(node, me)
+            case _:
+                return _is_harmless(node, me, defined)
+
+    return all(keeps(node) for node in ast.walk(method) if node is not method)
+
+
+def _is_harmless(node: ast.AST, me: str, methods: set[str]) -> bool:
+    """Whether it neither suspends nor defines anything, and stores into nothing but ``me``."""
+    match node:
+        case ast.Global() | ast.Nonlocal() | ast.Await() | ast.Yield() | ast.YieldFrom():
+            return False
+        case ast.FunctionDef() | ast.Lambda() | ast.ClassDef():
+            return False
+        case ast.Attribute(value=value, attr=stored, ctx=ast.Store() | ast.Del()):
+            return getattr(value, "id", "") == me and stored not in methods
+        case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+            return _is_own(value, me)
     return True
+
+
+def _is_harmless_call(node: ast.Call, me: str) -> bool:
+    """Whether a call of no method of ``me`` changes nothing but what ``me`` holds."""
+    match node.func:
+        case ast.Name(id=called):
+            return called in _PLAIN_CALLS
+        case func if ast.unparse(func) == _PRINT:
+            return True  # what `print-to-hop` makes of a print
+        case ast.Attribute(value=value, attr=called):
+            return called in _PLAIN_METHODS or (called in _METHODS and _is_own(value, me))
+    return False
 
 
 def _is_own(node: ast.expr, me: str) -> bool:

@@ -272,7 +272,7 @@ class _Collector:
         if node in self.kept:
             return
         if isinstance(node, _FORBIDDEN):
-            raise Refused(f"`{code(node)}` binds names or suspends")
+            raise Refused(f"`{code(node)}` binds names, yields or awaits")
         if isinstance(node, _COMPREHENSIONS):
             self.comprehension(node, bound)
         elif isinstance(node, cst.Call):
@@ -387,7 +387,7 @@ class _Collector:
     def readable(self, node: cst.Attribute) -> bool:
         if is_tensor_state(node.attr.value):
             return True
-        raise Refused(f"`{code(node)}` may read otherwise inside an operator")
+        raise Refused(f"`{code(node)}` may have another value inside an operator")
 
     def is_static(self, node: cst.BaseExpression) -> bool:
         """A global that is certain to be a module, a function, a class or their constant."""

@@ -282,7 +282,7 @@ def _wrap(site: Site, node: cst.Call) -> Iterator[Rewrite]:
     check_result(result)
     kept, is_pure = _callees(site, node)
     if not kept:
-        raise Refused(f"nothing in `{code(node)}` is known to be opaque")
+        raise Refused(f"nothing in `{code(node)}` is known to be a call that Dynamo cannot trace")
     edit = site.edit()
     torch = torch_alias(site, edit)
     captured = capture(site, [node], torch, kept=kept)
@@ -361,7 +361,9 @@ def _callees(site: Site, node: cst.Call) -> tuple[dict[cst.CSTNode, cst.CSTNode]
         if name is None and not _is_opaque_method(site, part.func):
             last = part.func.attr.value if isinstance(part.func, cst.Attribute) else ""
             if not is_pure_method(last):
-                raise Refused(f"`{code(part.func)}` is not a function that never changes")
+                raise Refused(
+                    f"`{code(part.func)}` is not a function whose name always means the same"
+                )
             continue
         last = (dotted(part.func) or "").rpartition(".")[2]
         if name is not None and name.startswith(_OTHER_MODULES):

@@ -159,7 +159,7 @@ def _check(site: Site, function: cst.FunctionDef) -> Fact:
     scope = function_scope(function)
     inside = activity(function.body)
     if inside.mutates & frozenset(scope.parameters) or inside.dynamic or inside.global_writes:
-        raise Refused("it changes what it is given")
+        raise Refused("it changes an argument, or a global")
     if inside.writes & frozenset(scope.parameters):
         raise Refused("it binds a parameter again")
     if len(module_bindings(site.module).get(function.name.value, ())) != 1:

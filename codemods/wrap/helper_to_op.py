@@ -133,7 +133,9 @@ def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
     asked = [p for p in parameters if requires_grad(p.fact)]
     if helper.is_differentiable:
         if body.changed or body.uses_numpy or body.foreign:
-            raise Refused("a gradient goes through what is no torch code, or changes arguments")
+            raise Refused(
+                "a gradient goes through code that is not torch code, or that changes arguments"
+            )
         if not all(fact.dtype in _FLOATS for fact in helper.results):
             raise Refused("only some of its results can have a gradient")
         if any(not p.fact.is_tensor for p in asked):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -215,42 +215,50 @@ class NonstrictTrace(Codemod):
 def _check(site: Site, function: cst.FunctionDef) -> None:
     """Raise `Refused` unless the function is pure, and traceable without its Python."""
     names = function_scope(function)
+    _check_arguments(site, function, names.parameters)
+    if len(module_bindings(site.module).get(function.name.value, ())) != 1:
+        raise Refused("its name is bound again")
+    for node in walk(function.body):
+        _check_node(site, node, names.locals)
+    for name in names.globals | names.free:
+        _check_global(site, name, function)
+    _check_reads(site, function, names.globals | names.free)
+
+
+def _check_arguments(site: Site, function: cst.FunctionDef, parameters: Collection[str]) -> None:
+    """Arguments are plain values, and the function changes none of them."""
     facts = site.locals_before(site.statement_of(site.node))
-    for name in names.parameters:
+    for name in parameters:
         if not _is_plain(facts.get(name)):
             raise Refused(f"`{name}` is not known to be a plain value")
     inside = activity(function.body)
-    if inside.mutates & frozenset(names.parameters) or inside.dynamic or inside.mutates_unknown:
+    if inside.mutates & frozenset(parameters) or inside.dynamic or inside.mutates_unknown:
         raise Refused("it changes an argument")
     objects = {
         name
-        for name in names.parameters
+        for name in parameters
         if (fact := facts.get(name)) is not None and not fact.is_python_scalar
     }
     if written_to(site, function, frozenset(objects)):
         raise Refused("it changes an argument")
-    if len(module_bindings(site.module).get(function.name.value, ())) != 1:
-        raise Refused("its name is bound again")
-    for node in walk(function.body):
-        if isinstance(node, _FORBIDDEN):
+
+
+def _check_node(site: Site, node: cst.CSTNode, local: frozenset[str]) -> None:
+    match node:
+        case node if isinstance(node, _FORBIDDEN):
             raise Refused(f"it holds `{code(node)[:30]}`")
-        if isinstance(node, cst.If | cst.While | cst.IfExp):
+        case cst.If() | cst.While() | cst.IfExp() | cst.CompIf():
             _check_test(site, node.test)
-        elif isinstance(node, cst.For | cst.CompFor):
-            _check_iterable(site, node.iter)
-        elif isinstance(node, cst.CompIf):
-            _check_test(site, node.test)
-        elif isinstance(node, cst.BooleanOperation):
+        case cst.BooleanOperation():
             _check_test(site, node.left)
-        elif isinstance(node, cst.Call):
-            _check_call(site, node, names.locals)
-        elif isinstance(node, cst.With):
+        case cst.For() | cst.CompFor():
+            _check_iterable(site, node.iter)
+        case cst.Call():
+            _check_call(site, node, local)
+        case cst.With():
             for item in node.items:
                 if not (code(item.item).startswith("torch.") and isinstance(item.item, cst.Call)):
                     raise Refused("it enters a context of its own")
-    for name in names.globals | names.free:
-        _check_global(site, name, function)
-    _check_reads(site, function, names.globals | names.free)
 
 
 def _is_plain(fact: Fact | None) -> bool:

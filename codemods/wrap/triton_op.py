@@ -132,7 +132,9 @@ def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
             result = site.locals_before(site.statement_of(value)).get(value.value)
         check_tensors(result)
         if result is not None and result.items is not None and len(result.items) == 1:
-            raise Refused("it gives a tuple of one, which an operator gives as a tensor")
+            raise Refused(
+                "it returns a tuple of one tensor, which an operator would return as the tensor"
+            )
         parts = [value]
         if isinstance(value, cst.Tuple):
             parts = [element.value for element in value.elements]
@@ -146,7 +148,7 @@ def _helper(site: Site, function: cst.FunctionDef) -> _Helper:
             " (`torch.library.triton_op`, `register_autograd`)"
         )
     if learns and facts and launching.changed:
-        raise Refused("it changes an argument, and another asks for a gradient")
+        raise Refused("it changes an argument, and another requires a gradient")
     # Torch takes no formula for an operator that changes arguments.
     plain = bool(facts) and launching.detached and not launching.changed
     given = [fact for parameter in parameters for fact in _tensors(parameter.fact)]
@@ -173,7 +175,7 @@ def _check_aliases(parameters: list[Parameter], result: Fact | None, launching: 
         if fact.kind not in ("tensor", "none", "mixed"):
             raise Refused(f"it changes what the list `{name}` holds")
         if fact.requires_grad:
-            raise Refused(f"it changes `{name}`, which asks for a gradient")
+            raise Refused(f"it changes `{name}`, which requires a gradient")
         if fact.storage and given.count(fact.storage) > 1:
             raise Refused(f"it changes `{name}`, which shares memory with another argument")
     if result is None and not launching.changed:

@@ -94,7 +94,7 @@ def may_write(kernel: Kernel, depth: int = 0) -> frozenset[str]:
     name = function.name.value
     params = function.params
     if depth > _DEEPEST:
-        raise Refused(f"the kernel `{name}` calls too deep")
+        raise Refused(f"the kernel `{name}` calls too long a chain of functions")
     if params.star_kwarg or isinstance(params.star_arg, cst.Param) or params.kwonly_params:
         raise Refused(f"the kernel `{name}` takes any number of arguments")
     leads: dict[str, set[str]] = {}
@@ -194,7 +194,7 @@ def arguments(kernel: Kernel, node: cst.Call) -> Iterator[tuple[str, cst.BaseExp
         if argument.star:
             raise Refused(f"`{kernel.function.name.value}` gets `{argument.star}` arguments")
         if argument.keyword is None and place >= len(names):
-            raise Refused(f"`{kernel.function.name.value}` gets more than it takes")
+            raise Refused(f"`{kernel.function.name.value}` gets more arguments than it takes")
         yield (names[place] if argument.keyword is None else argument.keyword.value, argument.value)
 
 

@@ -54,39 +54,18 @@ def infer(node: cst.BaseExpression, kind_of: KindOf) -> Fact | None:
     known = kind_of(node)
     if known is not None:
         return known if known.kind != "mixed" else None
+    literal = _literal(node)
+    if literal is not None:
+        return literal
     match node:
-        case cst.Name():
-            return _literal_name(node.value)
-        case cst.Integer():
-            return Fact("int", "int", value=node.evaluated_value, constant=True)
-        case cst.Float():
-            return Fact("float", "float", value=node.evaluated_value, constant=True)
-        case cst.Imaginary():
-            return Fact("complex", "complex")
-        case cst.SimpleString() | cst.ConcatenatedString():
-            return _string(node)
-        case cst.FormattedString():
-            return STR
         case cst.Tuple():
             return _tuple(node, kind_of)
-        case cst.List() | cst.ListComp():
-            return Fact("list", "list")
-        case cst.Dict() | cst.DictComp():
-            return Fact("dict", "dict")
-        case cst.Set() | cst.SetComp():
-            return Fact("set", "set")
-        case cst.GeneratorExp():
-            return Fact("iterator", "generator")
-        case cst.Lambda():
-            return Fact("function", "function", in_project=True)
         case cst.NamedExpr():
             return infer(node.value, kind_of)
-        case cst.IfExp():
-            return merge(infer(node.body, kind_of), infer(node.orelse, kind_of))
+        case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
+            return merge(infer(one, kind_of), infer(other, kind_of))
         case cst.UnaryOperation():
             return _unary(node, kind_of)
-        case cst.BooleanOperation():
-            return merge(infer(node.left, kind_of), infer(node.right, kind_of))
         case cst.Comparison():
             return _comparison(node, kind_of)
         case cst.BinaryOperation():
@@ -98,6 +77,35 @@ def infer(node: cst.BaseExpression, kind_of: KindOf) -> Fact | None:
         case cst.Call():
             return _call(node, kind_of)
     return None
+
+
+#: What syntax alone tells, whatever its parts are.
+_BY_SYNTAX: dict[type[cst.BaseExpression], Fact] = {
+    cst.Imaginary: Fact("complex", "complex"),
+    cst.FormattedString: STR,
+    cst.List: Fact("list", "list"),
+    cst.ListComp: Fact("list", "list"),
+    cst.Dict: Fact("dict", "dict"),
+    cst.DictComp: Fact("dict", "dict"),
+    cst.Set: Fact("set", "set"),
+    cst.SetComp: Fact("set", "set"),
+    cst.GeneratorExp: Fact("iterator", "generator"),
+    cst.Lambda: Fact("function", "function", in_project=True),
+}
+
+
+def _literal(node: cst.BaseExpression) -> Fact | None:
+    """The kind of an expression that needs no look at its parts, and the value of a constant."""
+    match node:
+        case cst.Name():
+            return _literal_name(node.value)
+        case cst.Integer():
+            return Fact("int", "int", value=node.evaluated_value, constant=True)
+        case cst.Float():
+            return Fact("float", "float", value=node.evaluated_value, constant=True)
+        case cst.SimpleString() | cst.ConcatenatedString():
+            return _string(node)
+    return _BY_SYNTAX.get(type(node))
 
 
 def merge(first: Fact | None, second: Fact | None) -> Fact | None:
@@ -518,40 +526,14 @@ def _tensor_operation(
     bare = not arguments
     if "dtype" in keywords:
         return _TENSOR if operation in names.TENSOR_RESULTS | names.FULL_REDUCTIONS else None
-    if operation == "item":
-        return _item(tensor)
-    if operation in ("size", "stride"):
-        if bare:
-            return _shape(tensor) if operation == "size" else Fact("tuple", "tuple")
-        return INT
-    if operation in names.INT_METHODS:
-        return INT
-    if operation in names.BOOL_METHODS or operation == "is_nonzero":
-        return BOOL
-    if operation in names.CASTS:
-        return _like(tensor, dtype=names.CASTS[operation])
-    if operation in ("cpu", "cuda"):
-        return _like(tensor, device=None)
-    if operation in ("clone", "detach", "contiguous"):
-        return _like(tensor)
-    if operation in names.IDENTITY_METHODS:
-        return _like(tensor, shape=tensor.shape if operation != "rot90" else None)
-    if operation in names.UNARY_PREDICATES:
-        return _like(tensor, dtype="torch.bool")
+    if operation in _GIVE_NUMBERS:
+        return _python_value(tensor, operation, bare)
+    if operation in _SAME_ELEMENTS:
+        return _of_same_elements(tensor, operation)
     if operation in names.PREDICATES:
-        other = arguments[0] if arguments else None
-        shape = None
-        if other is not None and len(arguments) == 1 and operation != "isin":
-            shape = broadcast(tensor.shape, other.shape) if other.is_tensor else tensor.shape
-        return _like(tensor, dtype="torch.bool", shape=shape)
-    if operation in names.FULL_REDUCTIONS and bare:
-        return _like(tensor, shape=(), dtype=_reduced_dtype(tensor, operation))
-    if operation in names.PAIR_REDUCTIONS:
-        return _pair_reduction(tensor, operation, arguments, keywords)
-    if operation in names.BOOL_REDUCTIONS:
-        return _like(tensor, shape=None, dtype="torch.bool")
-    if operation in names.INDEX_REDUCTIONS:
-        return _like(tensor, shape=None, dtype="torch.int64")
+        return _predicate(tensor, operation, arguments)
+    if operation in _REDUCE or (operation in names.FULL_REDUCTIONS and bare):
+        return _reduction(tensor, operation, arguments, keywords)
     if operation in names.ELEMENTWISE:
         same = tensor.dtype in names.FLOAT_DTYPES
         return _like(tensor, dtype=tensor.dtype if same else None)
@@ -568,6 +550,55 @@ def _tensor_operation(
         keeps = operation[:-1] in names.ELEMENTWISE | names.KEEPING_SHAPE
         return _like(tensor, shape=tensor.shape if keeps else None)
     return None
+
+
+_GIVE_NUMBERS = names.INT_METHODS | names.BOOL_METHODS | words("item size stride is_nonzero")
+_SAME_ELEMENTS = names.CASTS.keys() | names.IDENTITY_METHODS | names.UNARY_PREDICATES
+_REDUCE = names.PAIR_REDUCTIONS | names.BOOL_REDUCTIONS | names.INDEX_REDUCTIONS
+
+
+def _python_value(tensor: Fact, operation: str, bare: bool) -> Fact | None:
+    """What a method gives that makes no tensor; ``bare``: it has no arguments."""
+    if operation == "item":
+        return _item(tensor)
+    if operation == "size":
+        return _shape(tensor) if bare else INT
+    if operation == "stride":
+        return Fact("tuple", "tuple") if bare else INT
+    return INT if operation in names.INT_METHODS else BOOL
+
+
+def _of_same_elements(tensor: Fact, operation: str) -> Fact:
+    """The same elements, or what is asked of each: in another dtype, on another device."""
+    if operation in names.CASTS:
+        return _like(tensor, dtype=names.CASTS[operation])
+    if operation in ("cpu", "cuda"):
+        return _like(tensor, device=None)
+    if operation == "rot90":
+        return _like(tensor, shape=None)
+    asks = operation in names.UNARY_PREDICATES
+    return _like(tensor, dtype="torch.bool") if asks else _like(tensor)
+
+
+def _predicate(tensor: Fact, operation: str, arguments: list[Fact | None]) -> Fact:
+    """``x.eq(y)``: a bool for each element."""
+    other = arguments[0] if arguments else None
+    shape = None
+    if other is not None and len(arguments) == 1 and operation != "isin":
+        shape = broadcast(tensor.shape, other.shape) if other.is_tensor else tensor.shape
+    return _like(tensor, dtype="torch.bool", shape=shape)
+
+
+def _reduction(
+    tensor: Fact, operation: str, arguments: list[Fact | None], keywords: dict[str, cst.Arg]
+) -> Fact | None:
+    """Of all elements where it has no arguments; else along dimensions."""
+    if operation in names.FULL_REDUCTIONS and not arguments:
+        return _like(tensor, shape=(), dtype=_reduced_dtype(tensor, operation))
+    if operation in names.PAIR_REDUCTIONS:
+        return _pair_reduction(tensor, operation, arguments, keywords)
+    asks = operation in names.BOOL_REDUCTIONS
+    return _like(tensor, shape=None, dtype="torch.bool" if asks else "torch.int64")
 
 
 def _item(tensor: Fact) -> Fact | None:

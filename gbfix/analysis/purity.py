@@ -177,18 +177,25 @@ class _Finder:
         match node:
             case cst.Lambda():
                 self.visit_children(node.params)
-                return
             case cst.FunctionDef():
                 for part in (*node.decorators, node.params):
                     self.visit(part)
                 if node.decorators:
                     self.not_known(node.decorators[0])
-                return
             case cst.ClassDef():
                 self.not_known(node)
-                return
             case cst.Annotation():
-                return
+                pass
+            case _:
+                if isinstance(node, cst.BaseExpression):
+                    self.expression(node)
+                else:
+                    self.statement(node)
+                self.visit_children(node)
+
+    def expression(self, node: cst.BaseExpression) -> None:
+        """What the expression itself does with the values of its parts."""
+        match node:
             case cst.Call():
                 self.call(node)
             case cst.BinaryOperation():
@@ -199,36 +206,45 @@ class _Finder:
                 self.truth_or_sign(node)
             case cst.BooleanOperation():
                 self.truth(node.left)
-            case cst.IfExp() | cst.If() | cst.While() | cst.Assert() | cst.CompIf():
+            case cst.IfExp():
                 self.truth(node.test)
-                self.raises = self.raises or isinstance(node, cst.Assert)
             case cst.Subscript():
                 self.subscript(node)
+            case cst.Attribute():
+                self.raises = self.raises or self.kind_of(node) is None
+            case cst.StarredElement():
+                self.iterate(node.value)
+            case cst.Yield() | cst.Await():
+                self.suspends = self.raises = True
+            case cst.Dict() | cst.Set():
+                self.raises = True  # unhashable keys
+
+    def statement(self, node: cst.CSTNode) -> None:
+        """What a statement, or a part of an expression, itself does with values."""
+        match node:
+            case cst.If() | cst.While() | cst.CompIf():
+                self.truth(node.test)
+            case cst.Assert():
+                self.truth(node.test)
+                self.raises = True
             case cst.AugAssign():
                 self.aug_assign(node)
-            case cst.For() | cst.CompFor():
-                self.iterate(node.iter)
-            case cst.StarredElement() | cst.StarredDictElement():
-                self.iterate(node.value)
             case cst.Assign():
                 self.assign(node)
+            case cst.For() | cst.CompFor():
+                self.iterate(node.iter)
+            case cst.StarredDictElement():
+                self.iterate(node.value)
             case cst.With():
                 for item in node.items:
                     self.context(item.item)
             case cst.FormattedStringExpression():
                 if not self.is_kind(node.expression, _BUILT_IN):
                     self.not_known(node.expression)
-            case cst.Attribute():
-                self.raises = self.raises or self.kind_of(node) is None
-            case cst.Yield() | cst.Await():
-                self.suspends = self.raises = True
             case cst.Raise():
                 self.raises = True
             case cst.Import() | cst.ImportFrom() | cst.Match():
                 self.not_known(node)
-            case cst.Dict() | cst.Set():
-                self.raises = True  # unhashable keys
-        self.visit_children(node)
 
     def visit_children(self, node: cst.CSTNode) -> None:
         for child in children(node):

@@ -278,22 +278,26 @@ class _Reader:
                 kind = self._kind(source, scan)
                 self._bind(target, kind if kind in (TENSOR, LIKELY) else UNKNOWN, scan, None)
                 self._blocks(scan, body, orelse)
-            case ast.Assert(test=test):
+            case ast.Assert(test=ast.BoolOp() | ast.UnaryOp() as test):
                 # An assertion on one tensor compiles; what it calls, negates or joins may not.
-                if isinstance(test, ast.BoolOp | ast.UnaryOp):
-                    self._test(test, scan)
-                else:
-                    self._kind(test, scan)
+                self._test(test, scan)
+            case ast.Assert(test=test):
+                self._kind(test, scan)
             case _:
-                for child in ast.iter_child_nodes(node):
-                    if isinstance(child, ast.stmt):
-                        self._statement(child, scan)
-                    elif isinstance(child, ast.expr):
-                        self._kind(child, scan)
-                    elif isinstance(child, ast.withitem):
-                        self._kind(child.context_expr, scan)
-                    elif isinstance(child, ast.ExceptHandler | ast.match_case):
-                        self._blocks(scan, child.body)
+                self._parts(node, scan)
+
+    def _parts(self, node: ast.stmt, scan: _Scan) -> None:
+        """A statement that binds nothing that is followed: each of its parts on its own."""
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.stmt():
+                    self._statement(child, scan)
+                case ast.expr():
+                    self._kind(child, scan)
+                case ast.withitem():
+                    self._kind(child.context_expr, scan)
+                case ast.ExceptHandler() | ast.match_case():
+                    self._blocks(scan, child.body)
 
     def _blocks(self, scan: _Scan, *blocks: Sequence[ast.stmt]) -> None:
         """Alternatives: a name is a tensor afterwards where it is one at the end of some block."""
@@ -358,13 +362,8 @@ class _Reader:
             case ast.UnaryOp(op=op, operand=operand):
                 kind = self._kind(operand, scan)
                 return UNKNOWN if isinstance(op, ast.Not) else kind
-            case ast.Compare(left=left, ops=ops, comparators=comparators):
-                kinds = [self._kind(item, scan) for item in (left, *comparators)]
-                if any(isinstance(op, ast.Is | ast.IsNot) for op in ops):
-                    return PLAIN
-                if any(isinstance(op, ast.In | ast.NotIn) for op in ops):
-                    return UNKNOWN
-                return _joined(*kinds)
+            case ast.Compare():
+                return self._comparison(node, scan)
             case ast.BoolOp(values=values):
                 for value in values[:-1]:
                     self._test(value, scan)
@@ -381,13 +380,25 @@ class _Reader:
                 return kind
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 self._comprehension(node, scan)
-                return UNKNOWN
             case ast.Lambda():
-                return UNKNOWN
+                pass
+            case _:
+                self._look_inside(node, scan)
+        return UNKNOWN
+
+    def _look_inside(self, node: ast.expr, scan: _Scan) -> None:
+        """Notes what breaks in the parts of an expression of which nothing else is known."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self._kind(child, scan)
-        return UNKNOWN
+
+    def _comparison(self, node: ast.Compare, scan: _Scan) -> str:
+        kinds = [self._kind(item, scan) for item in (node.left, *node.comparators)]
+        if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            return PLAIN
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            return UNKNOWN
+        return _joined(*kinds)
 
     def _comprehension(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scan: _Scan

@@ -182,6 +182,23 @@ class ConsoleReport:
         """
         cause = found.graph_break
         frame = cause.site or (cause.frames[-1] if cause.frames else None)
+        self._line(self._text, Text(""))
+        self._line(self._text, self._heading(found, frame))
+        if frame is not None:
+            self._excerpt(frame, before)
+        self._others(found, others)
+        why = _one_line(cause.explanation) or _one_line(cause.message)
+        self._field("why", why if self._verbose else textwrap.shorten(plain.why(why), _WHY))
+        self._inside(found, others)
+        if found.codemod:
+            self._field("fix", found.codemod, "green")
+        self._tried(found)
+        if found.status != "fixed":
+            self._what_to_do(found)
+
+    def _heading(self, found: BreakReport, frame: Frame | None) -> Text:
+        """Where it is, its code and name, and what became of it."""
+        cause, status = found.graph_break, found.status
         head = Text.assemble(
             (self._place(frame) if frame else "(no source position)", "bold"),
             " ",
@@ -189,19 +206,13 @@ class ConsoleReport:
             " ",
             _printable(cause.gb_type),
         )
-        status = found.status
         if self._mode is not Mode.CHECK or status == "outside":
             word = "fixable" if status == "fixed" and self._mode is Mode.DIFF else status
             head.append(f" [{word}]", _STATUS_STYLES.get(status, ""))
-        self._line(self._text, Text(""))
-        self._line(self._text, head)
-        if frame is not None:
-            self._excerpt(frame, before)
-        self._others(found, others)
-        why = _one_line(cause.explanation) or _one_line(cause.message)
-        if not self._verbose:
-            why = plain.why(why)
-        self._field("why", why if self._verbose else textwrap.shorten(why, _WHY))
+        return head
+
+    def _inside(self, found: BreakReport, others: Sequence[BreakReport]) -> None:
+        """The compiled regions that the break, and those that it stands for, are in."""
         regions = dict.fromkeys(
             self._relative(item.graph_break.region) for item in (found, *others)
         )
@@ -210,20 +221,21 @@ class ConsoleReport:
             self._field("in", f"compiled region {next(iter(regions))}")
         elif regions:
             self._field("in", f"{len(regions)} compiled regions: {_listed(list(regions))}")
-        if found.codemod:
-            self._field("fix", found.codemod, "green")
+
+    def _tried(self, found: BreakReport) -> None:
+        """Rewrites that were tried: the rejected ones of a break that stays, or all if verbose."""
         for attempt in found.attempts:
-            if attempt.passed and not self._verbose:
-                continue
-            if found.status == "fixed" and not self._verbose:
+            if not self._verbose and (attempt.passed or found.status == "fixed"):
                 continue
             reason = _one_line(attempt.reason)
             if not self._verbose:
                 reason = textwrap.shorten(plain.difference(reason), _WHY, placeholder=" [...]")
             result = "passed" if attempt.passed else f"rejected: {reason}"
             self._field("tried", f"{attempt.codemod} ({attempt.title}): {result}")
-        if found.status == "fixed":
-            return
+
+    def _what_to_do(self, found: BreakReport) -> None:
+        """Advice that was not given before, or else torch's hints, and where more is said."""
+        cause = found.graph_break
         for text in found.advice:
             if text not in self._advised:
                 self._field("advice", text)

@@ -656,13 +656,7 @@ class Worker:
             except Exception as error:
                 if variation.kind not in _OTHER_KINDS or not tracing.is_break(error):
                     raise
-                text = tracing.first_line(error)
-                breaks = tracing.is_plain_break(error)
-                if variation.kind in ("numbers", "instance") and not breaks:
-                    # A number that changes is symbolic: the user's own compile meets this, too.
-                    comparison.note(_about_run(Kind.RAISES, variation, after=text))
-                else:
-                    comparison.note(_about_run(Kind.NOT_COMPILED, variation, detail=text))
+                comparison.note(_about_break(variation, error))
         if counted is not None and not counted.frames and ended and index == 0:
             comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
 
@@ -779,6 +773,15 @@ def _about_run(
     """A finding on a run that gave no shot to compare."""
     label, group = variation.label, variation.kind
     return Finding(kind, Part.RUN, "", label, group, after=after, detail=detail)
+
+
+def _about_break(variation: perturb.Variation, error: Exception) -> Finding:
+    """What it means that inputs of another kind do not compile."""
+    text = tracing.first_line(error)
+    if variation.kind in ("numbers", "instance") and not tracing.is_plain_break(error):
+        # A number that changes is symbolic: the user's own compile meets this, too.
+        return _about_run(Kind.RAISES, variation, after=text)
+    return _about_run(Kind.NOT_COMPILED, variation, detail=text)
 
 
 def _load(path: str) -> list[Shot]:

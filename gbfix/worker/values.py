@@ -250,31 +250,42 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
     if isinstance(value, Mapping):
         for key, item in items_of(value):
             yield repr(key) if not isinstance(key, str) else key, item
-        return
-    if isinstance(value, list | tuple | collections.deque):
+    elif isinstance(value, list | tuple | collections.deque):
         for index, item in enumerate(filter(_is_programs, list(value))):
             yield str(index), item
-        return
-    if isinstance(value, torch.nn.Module):
-        if not modules:
-            return
-        state = vars(value)
-        for group in ("_parameters", "_buffers", "_modules"):
-            yield from list(state.get(group, {}).items())
-        for key, item in list(state.items()):
-            if key not in _MODULE_PARTS and not key.startswith(("_gbfix", "_torchdynamo")):
-                yield key, item
-        return
-    if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
-        return
-    module = type(value).__module__ or ""
-    record = isinstance(value, logging.LogRecord)
-    if module.split(".")[0] in _CLOSED and not (record or dataclasses.is_dataclass(value)):
-        return
+    elif isinstance(value, torch.nn.Module):
+        if modules:
+            yield from _parts_of_module(value)
+    elif not isinstance(value, _NAMED) and not _is_closed(value):
+        yield from _attributes(value)
+
+
+#: Objects that a program reaches by their names; what they hold is the module's.
+_NAMED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+
+
+def _parts_of_module(value: torch.nn.Module) -> Iterator[tuple[str, object]]:
+    state = vars(value)
+    for group in ("_parameters", "_buffers", "_modules"):
+        yield from list(state.get(group, {}).items())
+    for key, item in list(state.items()):
+        if key not in _MODULE_PARTS and not key.startswith(("_gbfix", "_torchdynamo")):
+            yield key, item
+
+
+def _is_closed(value: object) -> bool:
+    """Whether the object is of a library into whose objects nobody looks."""
+    if (type(value).__module__ or "").split(".")[0] not in _CLOSED:
+        return False
+    return not (isinstance(value, logging.LogRecord) or dataclasses.is_dataclass(value))
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    """What stands in an object's ``__dict__`` and in its slots."""
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        machines = _OF_THE_MACHINE if record else frozenset()
-        yield from (item for item in list(attributes.items()) if item[0] not in machines)
+        hidden = _OF_THE_MACHINE if isinstance(value, logging.LogRecord) else frozenset()
+        yield from (item for item in list(attributes.items()) if item[0] not in hidden)
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else tuple(slots):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import libcst as cst
 import pytest
 from gbfix_codemods.operator.effects_in import acts
+from gbfix_codemods.side_effects.callees import Judge, Unfit
 
 from gbfix.codemod import Example, Site, example_site
 
@@ -38,3 +41,12 @@ def _acts(body: str, words: str = _PLAIN) -> bool:
 )
 def test_what_acts(body: str, words: str, expected: bool) -> None:
     assert _acts(body, words) is expected
+
+
+@pytest.mark.parametrize("line", ["y = x @ w", "x @= w", "for n in (1, 2): x @= w"])
+def test_a_matrix_product_that_autocast_would_change_moves_into_no_operator(line: str) -> None:
+    text = f"def f(x, w):\n    {line}\n    print(x.item())\n"
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    with pytest.raises(Unfit, match="autocast"):
+        Judge({}, {}).function(function, text, frozenset({"x", "w"}))
