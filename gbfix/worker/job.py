@@ -601,7 +601,6 @@ class Worker:
         sizes: Sizes | None = None,
     ) -> None:
         """Calls of the variations but those that are ``done``, to which they are added."""
-        essential = _ESSENTIAL | self.job.also
         if region.observed_only:
             self.recorder.inner = lambda target, inner: self._compile(
                 target, inner, backend, fullgraph=fullgraph
@@ -612,22 +611,21 @@ class Worker:
         counted = tracing.Counted(compiled) if fullgraph and not region.observed_only else None
         compiled = counted or compiled
         camera = Camera(call, self.effects)
-        begun, ended = 0.0, False
+        begun, ended, stopped = 0.0, False, False
         started_with = camera.state()
         last = (perturb.NONE,) if self.job.sizes or perturb.NONE.label in self.job.also else ()
         for variation in (*self._variations(f"fullgraph-{backend}", index), *last):
             if variation.label not in before or variation.label in done:
                 continue
+            if stopped and variation is not perturb.NONE:
+                continue
             # A region that compiles anew for every input would take minutes: then fewer do.
             spent = time.monotonic() - begun if begun else 0.0
             late = spent > _SEQUENCE_SECONDS * (1 if variation.kind in _SERVED else 2)
-            if self.job.brief and variation.kind == "grad" and before["base"].grads:
-                break
-            if (late or self.job.brief) and variation.label not in essential:
-                if is_same_state(started_with, camera.state()):
-                    continue
+            if self._is_left_out(variation, late, before):
                 # Python state must have seen the same calls as in the original's sequence.
-                break
+                stopped = not is_same_state(started_with, camera.state())
+                continue
             if variation.label in ("grad", "grown", "aliased", "settled"):
                 # These compile anew in any case; from scratch, they stay apart from the rest.
                 torch._dynamo.reset()
@@ -659,6 +657,15 @@ class Worker:
                 comparison.note(_about_break(variation, error))
         if counted is not None and not counted.frames and ended and index == 0:
             comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
+
+    def _is_left_out(
+        self, variation: perturb.Variation, late: bool, before: dict[str, Shot]
+    ) -> bool:
+        """Whether there is no time for a variation, as others say enough."""
+        if self.job.brief and variation.kind == "grad" and before["base"].grads:
+            return True
+        essential = _ESSENTIAL | self.job.also
+        return (late or self.job.brief) and variation.label not in essential
 
     def _compile(
         self,
