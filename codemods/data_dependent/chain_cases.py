@@ -119,7 +119,7 @@ EXAMPLES = (
             "r = torch.where(rows[..., None], x, 0)",
             "s = torch.where(rows[..., None], y, 0)",
             "return torch.where(rows[..., None], r * s, 0).sum(0) / rows.sum().clamp(min=1), "
-            "r.sum(0), torch.where(rows[..., None], r * s, 0).sum() / (rows.sum() * r.shape[-1])",
+            "r.sum(0), torch.where(rows[..., None], r * s, 0).mean(-1).sum() / rows.sum()",
         ),
     ),
     _example(

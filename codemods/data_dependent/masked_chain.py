@@ -335,12 +335,11 @@ class _Chain:
         rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
         if fact is None or (kind == "mean" and fact.dtype not in _AVERAGED):
             return
-        count = f"{self.mask}.sum()"
+        count, whole = f"{self.mask}.sum()", ""
         if kind == "mean" and not along and rank > 1:
-            size = self._last_size(value, uses) if rank == 2 else ""
-            if not size:
+            if rank != 2:
                 return
-            count = f"({count} * {size})"
+            count, whole = self._spread(count, value, uses)
         dims = ", ".join(str(n) for n in range(self.chosen.dims))
         over = "" if rank == 1 or not along else f"({dims})" if self.chosen.dims > 1 else dims
         none = "False" if fact.dtype == "torch.bool" else "0"
@@ -351,7 +350,18 @@ class _Chain:
         if kind == "sum":
             self.edits[node] = (*dense, f".sum({over})")
         else:
-            self.edits[node] = averaged(self.site, node, dense, count, over)
+            self.edits[node] = averaged(self.site, node, (*dense, whole), count, over)
+
+    def _spread(
+        self, count: str, value: cst.BaseExpression, uses: list[cst.CSTNode]
+    ) -> tuple[str, str]:
+        """By what a sum over two dimensions is divided, and what has to be done before it.
+
+        Of several selections, one may be a single column in another call, which spreads over the
+        columns of the others: their own size is not the result's then.
+        """
+        size = self._last_size(value, uses) if len({code(use) for use in uses}) == 1 else ""
+        return (f"({count} * {size})", "") if size else (count, ".mean(-1)")
 
     def _last_size(self, value: cst.BaseExpression, uses: list[cst.CSTNode]) -> str:
         """The text of the size of the last dimension."""
@@ -403,10 +413,8 @@ class _Chain:
         }:  # fmt: skip
             return
         rank, count = self.chosen.rank(first), f"{self.mask}.sum()"
-        size = self._last_size(first, uses) if rank == 2 else ""
-        if rank > 1 and not size and reduction == "mean":
+        if rank > 2 and reduction == "mean":
             return
-        count = f"({count} * {size})" if rank > 1 else count
         kept = [f", {code(o).rstrip(', ')}" for o in options if _name(o) != "reduction"]
         dense: Parts = (
             f"{self.torch}.where({self.chosen.wide(rank)}, ",
@@ -421,7 +429,9 @@ class _Chain:
         if reduction == "sum":
             self.edits[node] = (*dense, ".sum()")
         else:
-            self.edits[node] = averaged(self.site, node, dense, count)
+            # Per row first: one of the two may be a single column in another call.
+            whole = ".mean(-1)" if rank > 1 else ""
+            self.edits[node] = averaged(self.site, node, (*dense, whole), count)
 
     def _cross_entropy(
         self,
