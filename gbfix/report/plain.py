@@ -63,6 +63,7 @@ _RUNGS = {
     "program": "the program runs as you compile it",
     "recompiles": "no more recompiles",
     "branches": "both sides of each condition",
+    "unrun": "what no call ran, by force",
     "constants": "still sees values that change",
     "parts": "something is compiled",
     "break": "the break is gone",
