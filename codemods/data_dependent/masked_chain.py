@@ -12,6 +12,7 @@ from gbfix.analysis.names import fresh, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Rewrite, Site
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from .chain_cases import EXAMPLES, NEAR_MISSES
@@ -50,6 +51,8 @@ class MaskedChain(Codemod):
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
+
+    Unsafe where a layer is given to the object, or a hook of the project may see its rows.
 
     *Refuses.*  What is selected is a result, is changed in place, or is compared among its rows
     (``max``, ``sort``, products of matrices, statistics of a batch); functions that may have no
@@ -228,7 +231,18 @@ class _Chain:
                 self._new.above, f"{self.mask} = {mask}", above_comments=False
             )
         notes = ["Whole tensors are computed with, whatever the mask selects."]
-        return splice.rewrite("compute with zeros where nothing is selected", notes=notes, rank=13)
+        given = ", ".join(f"`{name}`" for name in self.chosen.given)
+        if given:
+            notes.append(
+                f"{given} may be another layer elsewhere, or have a hook: one that looks at all"
+                " rows together (a batch norm) would see those that are not selected"
+            )
+        return splice.rewrite(
+            "compute with zeros where nothing is selected",
+            notes=notes,
+            rank=13,
+            safety=Safety.UNSAFE if given else Safety.SAFE,
+        )
 
     # -- names -------------------------------------------------------------------------------
 
