@@ -115,10 +115,13 @@ def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
         for node in ast.walk(tree):
             if not isinstance(node, ast.ClassDef) or node.name != owner:
                 continue
-            for line in ast.walk(node):
-                if isinstance(line, ast.Assign) and isinstance(line.value, ast.Name):
-                    if f"self.{name}" in map(ast.unparse, line.targets):
-                        return True
+            if any(
+                isinstance(line, ast.Assign)
+                and isinstance(line.value, ast.Name)
+                and f"self.{name}" in map(ast.unparse, line.targets)
+                for line in ast.walk(node)
+            ):
+                return True
     return False
 
 
