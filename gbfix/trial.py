@@ -540,7 +540,9 @@ class Trials:
                 problem = problem.partition(": ")[2]
                 caveats.append(f"no call has shown `{text}` {forced.value}; there, {problem}")
         if plan:
-            rung = Rung("unrun", True, f"{len(plan)} forced", tuple(caveats))
+            known = judgement.verdict.rung("unrun")  # of another file
+            caveats = [*(known.caveats if known else ()), *caveats]
+            rung = Rung("unrun", True, "forced in Python's conditions", tuple(caveats))
             judgement.verdict = judgement.verdict.with_rung(rung)
 
     def _constants(
