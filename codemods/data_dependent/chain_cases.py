@@ -205,6 +205,7 @@ NEAR_MISSES = (
     _near_miss("a layer by name, and its square root", "r = x[rows]", "z = head(r)",
                "return z.sqrt().sum()"),
     _near_miss("a logarithm by name, and what learns", _A, "c = a.log()", "return (c * one).sum()"),
+    _near_miss("the mask is handed on", _A, "cap(m)", "return a.mean()"),
     _near_miss("the mask by another name", _A, "w[0] = False", "return a.mean()", first="w = m"),
     _near_miss("a name of the mask is bound again", "a = x[labels == i]", "i = i + 1",
                "b = y[labels == i]", "return (a * b).sum()"),

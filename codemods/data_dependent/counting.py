@@ -17,6 +17,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
 from .flow import torch_name
+from .handed_on import is_handed_on
 from .selections import is_plain_mask, mask_of, same_mask, tensor_fact
 
 _INTS = ("torch.int64", "torch.int32", "torch.int16", "torch.int8", "torch.uint8")
@@ -138,6 +139,11 @@ class CountIntoPlaces(Codemod):
                 "at least one place",
                 ("return torch.bincount(ids, minlength=1)",),
                 "torch.bincount(ids, minlength=1)",
+            ),
+            (
+                "the mask is handed on before it counts",
+                ("hits = true[m]", "cap(m)", "return torch.bincount(hits, minlength=n)"),
+                "torch.bincount(hits, minlength=n)",
             ),
             (
                 "larger numbers count in one place, and are cut off in another",
@@ -417,6 +423,8 @@ def _selected(site: Site, function: cst.FunctionDef, name: str) -> _Bound | None
             does = activity(node)
             if (does.writes | does.mutates) & reads:
                 return None
+    if is_handed_on(site, function, reads, line + 1, masks=False):
+        return None
     return found
 
 

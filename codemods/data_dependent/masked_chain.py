@@ -18,6 +18,7 @@ from ..api.splice import Splice
 from .chain_cases import EXAMPLES, NEAR_MISSES
 from .chosen import Chosen
 from .flow import torch_name
+from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
 from .selections import averaged, selection_of, tensor_fact
@@ -98,6 +99,9 @@ def _masks(site: Site) -> list[_Mask]:
     for node in walk(site.function.body):
         _, mask = selection_of(site, node) or (None, None)
         if not isinstance(mask, cst.Name) or mask.value in does.mutates | does.captures:
+            continue
+        line = site.span(node).line
+        if is_handed_on(site, site.function, (mask.value,), line, masks=True):
             continue
         if _is_bound_once(site, mask.value, given=mask.value in params):
             found.setdefault(mask.value, _Mask(mask.value, mask))
