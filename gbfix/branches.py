@@ -95,7 +95,7 @@ def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:
     result: list[Span] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.If | ast.While | ast.IfExp):
-            span = _ast_span(source, node.test)
+            span = ast_span(source, node.test)
             if any(outer.contains(span) for outer in spans):
                 result.append(span)
     return sorted(result, key=lambda span: (span.line, span.column))
@@ -119,7 +119,7 @@ def new_conditionals(old: str, new: str) -> list[Span]:
         else:
             result.append(call)
     result.sort(key=lambda call: (call.lineno, call.col_offset))
-    return [_ast_span(new, call) for call in result]
+    return [ast_span(new, call) for call in result]
 
 
 def _changed_lines(old: str, new: str) -> frozenset[int]:
@@ -151,8 +151,8 @@ def deciding_parts(old: str, tests: Sequence[Span], tensors: Set[Span]) -> dict[
     """
     result: dict[Span, Span] = {}
     for node in ast.walk(ast.parse(old)):
-        if isinstance(node, ast.BoolOp) and (span := _ast_span(old, node)) in tests:
-            found = [place for part in node.values if (place := _ast_span(old, part)) in tensors]
+        if isinstance(node, ast.BoolOp) and (span := ast_span(old, node)) in tests:
+            found = [place for part in node.values if (place := ast_span(old, part)) in tensors]
             if len(found) == 1:
                 result[span] = found[0]
     return result
@@ -175,7 +175,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     ]
     moved.sort(key=lambda test: (test.lineno, test.col_offset))
     before = {
-        _ast_span(old, node.test): node.test
+        ast_span(old, node.test): node.test
         for node in ast.walk(ast.parse(old))
         if isinstance(node, ast.If | ast.IfExp)
     }
@@ -188,7 +188,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
         return []
     result = []
     for span, test, part in zip(tests, moved, parts, strict=True):
-        result.append(_ast_span(new, _same_part(old, before[span], test, part)))
+        result.append(ast_span(new, _same_part(old, before[span], test, part)))
     return result
 
 
@@ -213,7 +213,7 @@ def _functions(source: str) -> list[ast.FunctionDef]:
 def _same_part(old: str, one: ast.expr, other: ast.expr, part: Span) -> ast.expr:
     """The part of ``other`` in the place of ``part`` in ``one``; all of it if there is none."""
     here, there = one, other
-    while _ast_span(old, here) != part:
+    while ast_span(old, here) != part:
         if type(here) is not type(there):
             return other
         pairs = zip(ast.iter_child_nodes(here), ast.iter_child_nodes(there), strict=False)
@@ -222,7 +222,7 @@ def _same_part(old: str, one: ast.expr, other: ast.expr, part: Span) -> ast.expr
             for mine, its in pairs
             if isinstance(mine, ast.expr)
             and isinstance(its, ast.expr)
-            and _ast_span(old, mine).contains(part)
+            and ast_span(old, mine).contains(part)
         ]
         if not inside:
             return other
@@ -250,7 +250,8 @@ def _lines(source: str) -> tuple[str, ...]:
     return tuple(source.split("\n"))
 
 
-def _ast_span(source: str, node: ast.expr) -> Span:
+def ast_span(source: str, node: ast.expr) -> Span:
+    """The place of an expression, in columns of the text."""
     lines = _lines(source)
 
     def column(line: int, offset: int) -> int:
@@ -334,7 +335,7 @@ def _as_written(
     if isinstance(test, ast.Name | ast.Constant) or len(alike) != 1:
         return None
     found = {
-        _ast_span(new, node)
+        ast_span(new, node)
         for asked in _asked(new, calls)
         for node in ast.walk(asked)
         if isinstance(node, ast.expr) and ast.unparse(node) == text
@@ -344,7 +345,7 @@ def _as_written(
     first, *others = sorted(found, key=lambda span: (span.line, span.column))
     if others and _is_set_between(new, test, first.line, others[-1].line):
         return None  # forced alike, it would hide that the patch asks about another value
-    return Forced(_ast_span(old, test), first, value, moved=True, again=tuple(others))
+    return Forced(ast_span(old, test), first, value, moved=True, again=tuple(others))
 
 
 def _is_set_between(source: str, test: ast.expr, first: int, last: int) -> bool:
@@ -383,7 +384,7 @@ def _asked(new: str, calls: Sequence[Span]) -> list[ast.expr]:
         todo = [
             call.args[0]
             for call in ast.walk(function)
-            if isinstance(call, ast.Call) and call.args and _ast_span(new, call) in calls
+            if isinstance(call, ast.Call) and call.args and ast_span(new, call) in calls
         ]
         while todo:
             test = todo.pop()
@@ -397,7 +398,7 @@ def _asked(new: str, calls: Sequence[Span]) -> list[ast.expr]:
 
 def _expressions(source: str) -> list[tuple[Span, ast.expr]]:
     return [
-        (_ast_span(source, node), node)
+        (ast_span(source, node), node)
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.expr)
     ]
@@ -410,16 +411,16 @@ def _alone(
     asked = {
         ast.unparse(part)
         for node in ast.walk(ast.parse(new))
-        if isinstance(node, ast.Call) and node.args and _ast_span(new, node) in calls
+        if isinstance(node, ast.Call) and node.args and ast_span(new, node) in calls
         for part in ast.walk(node.args[0])
         if isinstance(part, ast.expr)
     }
     found: dict[Span, Span] = {}
     for node in ast.walk(ast.parse(old)):
-        if not isinstance(node, ast.BoolOp) or (span := _ast_span(old, node)) not in deciding:
+        if not isinstance(node, ast.BoolOp) or (span := ast_span(old, node)) not in deciding:
             continue
         others = {
-            ast.unparse(part) for part in node.values if _ast_span(old, part) != deciding[span]
+            ast.unparse(part) for part in node.values if ast_span(old, part) != deciding[span]
         }
         if not others & asked:
             found[span] = deciding[span]
@@ -434,17 +435,17 @@ def _upright(old: str, new: str, forced: Forced) -> Forced:
             for node in ast.walk(ast.parse(old))
             if isinstance(node, ast.UnaryOp)
             and isinstance(node.op, ast.Not)
-            and _ast_span(old, node) == forced.test
+            and ast_span(old, node) == forced.test
         ),
         None,
     )
     if inner is None:
         return forced
     for node in ast.walk(ast.parse(new)):
-        if isinstance(node, ast.expr) and _ast_span(new, node) == forced.call:
+        if isinstance(node, ast.expr) and ast_span(new, node) == forced.call:
             first = node.args[0] if isinstance(node, ast.Call) and not forced.moved else node
             if not re.search(r"~|\bnot\b|logical_not", ast.unparse(first)):
-                return Forced(_ast_span(old, inner), forced.call, not forced.value, forced.moved)
+                return Forced(ast_span(old, inner), forced.call, not forced.value, forced.moved)
             break
     return forced
 
@@ -460,13 +461,13 @@ def _named_tests(new: str, calls: Sequence[Span]) -> list[tuple[Span, bool]]:
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         given = _given_once(function)
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-            if not call.args or _ast_span(new, call) not in calls:
+            if not call.args or ast_span(new, call) not in calls:
                 continue
             for part in _joined(call.args[0]):
                 if isinstance(part, ast.Name) and part.id in given:
-                    found[_ast_span(new, given[part.id])] = True
+                    found[ast_span(new, given[part.id])] = True
                 elif part is call.args[0]:
-                    found.setdefault(_ast_span(new, call), False)
+                    found.setdefault(ast_span(new, call), False)
                 else:
                     return []
     return sorted(found.items(), key=lambda pair: (pair[0].line, pair[0].column))

@@ -89,7 +89,7 @@ class Whole(Trials):
         functions: Sequence[matching.ChangedFunction],
         sources: Mapping[str, str],
     ) -> None:
-        """Climb on: inductor, branches, constants; the worst of all files counts."""
+        """Climb on: inductor, branches, arms, constants; the worst of all files counts."""
         everything = {
             path: _ranges(ladder.removed_lines(text, after[path])) for path, text in before.items()
         }
@@ -118,6 +118,7 @@ class Whole(Trials):
                 )
                 if found.passed is False:
                     break
+            self._unrun(judgement, site, observed, {}, dict(after))
         if rungs:
             self._sum_up(judgement, rungs)
         if not judgement.verdict.passed:

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-from gbfix import branches, ladder, payoff, unseen
+from gbfix import branches, ladder, payoff, unrun, unseen
 from gbfix.analysis.lost_reads import frozen_reads, lost_reads, reads_environment
 from gbfix.bench import Ahead, Bench
 from gbfix.clock import Clock
@@ -32,6 +32,9 @@ _LAST = 40.0
 #: Compilations under inductor that may be too long, before no more are begun: what is slow there is
 #: the model, most of the time, and not the patch.
 _GIVE_UP = 2
+
+#: Arms of Python's own conditions that are run by force for one rewrite.
+_UNRUN = 3
 
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
@@ -272,6 +275,9 @@ class Trials:
         if judgement.verdict.passed:
             with self._clock.phase("branches"):
                 self._branches(judgement, rewrite, site, observed, accepted, overlay, outcome)
+        if judgement.verdict.passed and wanted:
+            with self._clock.phase("branches"):
+                self._unrun(judgement, site, observed, accepted, overlay)
         if judgement.verdict.passed:
             with self._clock.phase("constants"):
                 self._constants(judgement, rewrite, site, before, accepted, overlay)
@@ -529,6 +535,35 @@ class Trials:
             judgement.verdict.with_rung(rung), branches=(seen, total)
         )
 
+    def _unrun(
+        self,
+        judgement: ladder.Judgement,
+        site: Site,
+        observed: Observed,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+    ) -> None:
+        """What no call ran, as Python decides it, and the patch reaches: both programs run it."""
+        path, new = site.path, overlay.get(site.path, site.source)
+        tests = [
+            span
+            for span, fact in observed.facts.expressions.items()
+            if fact.is_tensor or _decided_by_tensor(span, observed.facts, site)
+        ]
+        changed = ladder.removed_lines(site.source, new)
+        plan = unrun.to_force(site.source, new, site.frame.line, changed, observed.outcomes, tests)
+        caveats = []
+        for text, forced in plan[:_UNRUN]:
+            problem = self._force(forced, path, accepted, overlay, Outcome([]), {}, in_python=True)
+            if problem:
+                problem = problem.partition(": ")[2]
+                caveats.append(f"no call has shown `{text}` {forced.value}; there, {problem}")
+        if plan:
+            known = judgement.verdict.rung("unrun")  # of another file
+            caveats = [*(known.caveats if known else ()), *caveats]
+            rung = Rung("unrun", True, "forced in Python's conditions", tuple(caveats))
+            judgement.verdict = judgement.verdict.with_rung(rung)
+
     def _constants(
         self,
         judgement: ladder.Judgement,
@@ -577,10 +612,15 @@ class Trials:
         overlay: dict[str, str],
         plain: Outcome,
         limits: dict[str, None],
+        *,
+        in_python: bool = False,
     ) -> str | None:
         """Run both programs with one condition forced: None when they agree, what differs if not,
         an empty string where the forced programs could not be compared.
+
+        Where Python decides (``in_python``), an exception says that it could not be so.
         """
+        backends = () if in_python else self._options.backends[:2]
         self._progress("forcing a branch that no input reached")
         original = _instrument(path, "force", forced.test, forced.value)
         action = "force" if forced.moved else "force-call"
@@ -590,7 +630,7 @@ class Trials:
         golden = self._bench.job("golden", accepted, [original], values_only=True)
         first = self._bench.once(golden)
         ends = branches.ends_with(first)
-        if ends is None:
+        if ends is None or (in_python and ends):
             return ""
         second = self._bench.once(
             self._bench.job(
@@ -599,7 +639,7 @@ class Trials:
                 [*self._observers(overlay), *patched],
                 golden=golden.directory,
                 constant_state="state-is-constant" in self.baseline.assumes,
-                backends=self._options.backends[:2],
+                backends=backends,
             )
         )
         known = branches.without_sizes_that_clash(second, plain)
@@ -615,7 +655,7 @@ class Trials:
                 calls[event.key] = (*calls.get(event.key, ()), event.index)
             raised = {(e.key, e.index) for e in first.of(Failed) if e.kind == "region-error"}
             baseline = dataclasses.replace(baseline, calls=calls, raising=baseline.raising | raised)
-        verdict = self._values(second, self._options.backends[:2], baseline)
+        verdict = self._values(second, backends, baseline)
         return (verdict.failure and f"forced {forced.value}: {verdict.failure}") or None
 
     def _values(

@@ -22,6 +22,8 @@ _HOOKS = re.compile(r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_p
 #: How a program loads a file by its path.
 _BY_PATH = re.compile(r"\b(?:spec_from_file_location|run_path|SourceFileLoader)\(")
 _OPERATORS = frozenset({"custom_op", "triton_op"})
+#: Takes elements of both arms, which are evaluated in every call.
+_SELECTS = ".where("
 
 
 def loaded_twice(
@@ -87,12 +89,40 @@ def caveats(
                     f"`{subclass}` in {os.path.basename(path)} overrides `{name}`, which an arm "
                     "of the condition calls: the patch evaluates both arms"
                 )
+        elif new.count(_SELECTS) > old.count(_SELECTS) and _is_given(owner, name, project):
+            found.setdefault(
+                f"`self.{name}`, which an arm of the condition calls, is given to the object: "
+                "another one may draw random numbers or keep statistics, and the patch evaluates "
+                "both arms"
+            )
         elif any(_HOOKS.search(text) for text in project.values()):
             found.setdefault(
                 f"the project registers hooks, and an arm of the condition calls `self.{name}`: "
                 "the patch evaluates both arms"
             )
     return tuple(found)
+
+
+def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
+    """Whether a class keeps what somebody gives it under this name, instead of making it."""
+    for text in project.values():
+        if owner not in text:
+            continue
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ClassDef) or node.name != owner:
+                continue
+            if any(
+                isinstance(line, ast.Assign)
+                and isinstance(line.value, ast.Name)
+                and f"self.{name}" in map(ast.unparse, line.targets)
+                for line in ast.walk(node)
+            ):
+                return True
+    return False
 
 
 def taken_names(path: str, old: str, new: str, project: Mapping[str, str]) -> tuple[str, ...]:

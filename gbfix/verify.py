@@ -335,7 +335,7 @@ class _Judge:
         more = tuple(
             rung
             for rung in whole.verdict.rungs
-            if rung.name in ("inductor", "branches", "constants")
+            if rung.name in ("inductor", "branches", "unrun", "constants")
             and judgement.verdict.rung(rung.name) is None
         )
         verdict = dataclasses.replace(

@@ -74,6 +74,22 @@ def test_where_only_numpy_has_a_number_is_a_limit(body: str, at: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("handled", "safety"),
+    [
+        ("ValueError", Safety.UNSAFE),
+        ("(KeyError, ArithmeticError)", Safety.UNSAFE),
+        ("Exception", Safety.UNSAFE),
+        ("ImportError", Safety.SAFE),
+        ("KeyError", Safety.SAFE),
+    ],
+)
+def test_a_handler_would_take_what_numpy_does_not_raise(handled: str, safety: Safety) -> None:
+    body = "if np.log(n) > 1:\n    return x\ndef run(x):\n    try:\n        return f(x)\n"
+    body += f"    except {handled}:\n        return None"
+    assert _safety(body, "np.log(n) > 1") == safety
+
+
+@pytest.mark.parametrize(
     ("body", "at"),
     [
         ("a = x.max().item()\nif np.sqrt(a) > 1:\n    return x", "np.sqrt(a) > 1"),

@@ -119,7 +119,7 @@ EXAMPLES = (
             "r = torch.where(rows[..., None], x, 0)",
             "s = torch.where(rows[..., None], y, 0)",
             "return torch.where(rows[..., None], r * s, 0).sum(0) / rows.sum().clamp(min=1), "
-            "r.sum(0), torch.where(rows[..., None], r * s, 0).sum() / (rows.sum() * r.shape[-1])",
+            "r.sum(0), torch.where(rows[..., None], r * s, 0).mean(-1).sum() / rows.sum()",
         ),
     ),
     _example(
@@ -205,6 +205,7 @@ NEAR_MISSES = (
     _near_miss("a layer by name, and its square root", "r = x[rows]", "z = head(r)",
                "return z.sqrt().sum()"),
     _near_miss("a logarithm by name, and what learns", _A, "c = a.log()", "return (c * one).sum()"),
+    _near_miss("the mask is handed on", _A, "cap(m)", "return a.mean()"),
     _near_miss("the mask by another name", _A, "w[0] = False", "return a.mean()", first="w = m"),
     _near_miss("a name of the mask is bound again", "a = x[labels == i]", "i = i + 1",
                "b = y[labels == i]", "return (a * b).sum()"),

@@ -10,6 +10,7 @@ from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
+from gbfix.rewriting.modules import is_always
 
 from .selections import HOMES, SMOOTH, STEEP, TWO, same_mask, selection_of, tensor_fact
 
@@ -43,6 +44,8 @@ class Chosen:
         #: How many dimensions the mask has.
         self.dims = len((fact.shape or ()) if fact is not None else ())
         self._risky = self._learns = False
+        #: Layers that are other ones in another instance, for all that the text says.
+        self.given: dict[str, None] = {}
 
     def uses_of(self, node: cst.BaseExpression) -> list[cst.CSTNode] | None:
         """The selections and names that it is computed from row by row; None if it is not so."""
@@ -242,4 +245,6 @@ class Chosen:
         kind = fact.type.rpartition(".")[2]
         if kind not in _LAYERS or len(node.args) != 1:
             return False
+        if not is_always(self.site, node.func, _LAYERS):
+            self.given.setdefault(code(node.func))
         return kind not in ("Linear", "LayerNorm") or self.rank(node.args[0].value) > 1

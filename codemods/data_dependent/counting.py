@@ -17,6 +17,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
 from .flow import torch_name
+from .handed_on import is_handed_on
 from .selections import is_plain_mask, mask_of, same_mask, tensor_fact
 
 _INTS = ("torch.int64", "torch.int32", "torch.int16", "torch.int8", "torch.uint8")
@@ -60,10 +61,11 @@ class CountIntoPlaces(Codemod):
     where its other branch gives zeros.
 
     *Fix safety.*  Safe.  A number that is not below ``minlength`` makes the result of ``bincount``
-    longer; it is an error now.
+    longer; it is an error now, unless the result is cut to that length (``[:n]``): then such
+    numbers are left out as before.
 
-    *Refuses.*  ``bincount`` without ``minlength``, weights that are no plain tensors of floats, and
-    selections by several masks.
+    *Refuses.*  Results that are cut in one place and not in another, ``bincount`` without
+    ``minlength``, weights that are no plain tensors of floats, and selections by several masks.
     """
 
     name = "count-into-places"
@@ -73,6 +75,15 @@ class CountIntoPlaces(Codemod):
             "a number that nothing exceeds",
             ("return torch.bincount(ids, minlength=n)",),
             ("return ids.new_zeros(n).scatter_add_(0, ids, torch.ones_like(ids))",),
+            "torch.bincount(ids, minlength=n)",
+        ),
+        _example(
+            "larger numbers are cut off",
+            ("return torch.bincount(ids, minlength=n)[:n]",),
+            (
+                "return ids.new_zeros(n + 1).scatter_add_("
+                "0, ids.clamp(max=n), torch.ones_like(ids))[:n]",
+            ),
             "torch.bincount(ids, minlength=n)",
         ),
         _example(
@@ -128,6 +139,16 @@ class CountIntoPlaces(Codemod):
                 "at least one place",
                 ("return torch.bincount(ids, minlength=1)",),
                 "torch.bincount(ids, minlength=1)",
+            ),
+            (
+                "the mask is handed on before it counts",
+                ("hits = true[m]", "cap(m)", "return torch.bincount(hits, minlength=n)"),
+                "torch.bincount(hits, minlength=n)",
+            ),
+            (
+                "larger numbers count in one place, and are cut off in another",
+                ("k = torch.bincount(ids, minlength=n)", "return k[:n] / k.sum()"),
+                "torch.bincount(ids, minlength=n)",
             ),
             (
                 "more were counted",
@@ -207,6 +228,8 @@ class _Count:
     most: cst.BaseExpression
     mask: cst.BaseExpression | None
     definitions: dict[str, _Bound] = dataclasses.field(default_factory=dict)
+    #: Whether numbers that are too large are cut off afterwards.
+    cut: bool = False
 
 
 #: The line by which a name is bound to a selection, and the selection.
@@ -288,7 +311,36 @@ def _count(site: Site, function: cst.FunctionDef, node: cst.CSTNode) -> _Count |
             return None
     if not _fit(site, weights, mask):
         return None
-    return _Count(node, ids, weights, most, mask, definitions)
+    cut = _cut(site, function, node, most)
+    if cut is None or (cut and mask is not None):
+        return None
+    return _Count(node, ids, weights, most, mask, definitions, cut=cut)
+
+
+def _cut(
+    site: Site, function: cst.FunctionDef, node: cst.Call, most: cst.BaseExpression
+) -> bool | None:
+    """Whether larger numbers than the known ones are cut off: ``bincount(ids, minlength=n)[:n]``.
+
+    None where some uses of the counts cut them off, and others do not.
+    """
+    uses: list[cst.CSTNode] = [node]
+    match site.parent(node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
+            places = site.places_of(name, function)
+            uses = [it for it in places if not isinstance(site.parent(it), cst.AssignTarget)]
+    cuts = {_is_cut(site.parent(it), it, most) for it in uses}
+    return None if len(cuts) > 1 else cuts == {True}
+
+
+def _is_cut(holder: cst.CSTNode | None, node: cst.CSTNode, most: cst.BaseExpression) -> bool:
+    match holder:
+        case cst.Subscript(
+            value=value,
+            slice=[cst.SubscriptElement(cst.Slice(lower=None, upper=upper, step=None))],
+        ) if value is node and upper is not None:
+            return code(upper) == code(most)
+    return False
 
 
 def _is_int(site: Site, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
@@ -371,6 +423,8 @@ def _selected(site: Site, function: cst.FunctionDef, name: str) -> _Bound | None
             does = activity(node)
             if (does.writes | does.mutates) & reads:
                 return None
+    if is_handed_on(site, function, reads, line + 1, masks=False):
+        return None
     return found
 
 
@@ -483,6 +537,10 @@ def _new(site: Site, count: _Count, taken: set[str]) -> tuple[cst.BaseExpression
     held_fact = tensor_fact(site, count.ids)
     long = held_fact is not None and held_fact.dtype == "torch.int64"
     places = ids if long else f"{ids}.long()"
+    if count.cut:
+        # One more place, for all that is cut off.
+        places = f"{places}.clamp(max={most})"
+        most = f"{most} + 1" if isinstance(count.most, cst.Name | cst.Integer) else f"({most}) + 1"
     if count.weights is not None:
         weights = code(count.weights)
         new = f"{weights}.new_zeros({most}).scatter_add_(0, {places}, {weights}.detach())"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-
 import libcst as cst
 
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Site
+from gbfix.rewriting.modules import stores
 from gbfix.rewriting.project import mentions
 
 from .flow import torch_name
@@ -87,57 +85,4 @@ def _is_own(node: cst.CSTNode, attribute: str) -> bool:
 
 def _is_stored_once(site: Site, owner: str, attribute: str) -> bool:
     """Whether one place stores to an attribute of objects of a class, by all that names tell."""
-    texts = {site.source, *(text for path, text in site.sources.items() if path != site.path)}
-    bases: dict[str, set[str]] = {}
-    holders: list[str] = []
-    for text in texts:
-        known, stores = _classes_and_stores(text)
-        for name, more in known:
-            bases.setdefault(name, set()).update(more)
-        holders += [holder for holder, stored in stores if stored == attribute]
-    kin = _above(owner, bases)
-    kin |= {name for name in bases if owner in _above(name, bases)}
-    return holders.count(owner) == 1 and not any(name in kin or not name for name in holders)
-
-
-def _above(name: str, bases: dict[str, set[str]]) -> set[str]:
-    """The names of all classes that a class is made of."""
-    found: set[str] = set()
-    waiting = set(bases.get(name, ()))
-    while waiting:
-        base = waiting.pop()
-        if base not in found:
-            found.add(base)
-            waiting |= bases.get(base, set())
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _classes_and_stores(
-    text: str,
-) -> tuple[tuple[tuple[str, frozenset[str]], ...], tuple[tuple[str, str], ...]]:
-    """The classes of a text with their bases, and its stores to attributes.
-
-    Each store comes with the class whose ``self`` it is to, or with "" if it is to another name's.
-    """
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return (), ()
-    classes: list[tuple[str, frozenset[str]]] = []
-    stores: list[tuple[str, str]] = []
-
-    def visit(node: ast.AST, holder: str) -> None:
-        match node:
-            case ast.ClassDef(name=name):
-                bases = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
-                classes.append((name, frozenset(bases)))
-                holder = name
-            case ast.Attribute(value=value, attr=attribute, ctx=ast.Store() | ast.Del()):
-                own = isinstance(value, ast.Name) and value.id == "self"
-                stores.append((holder if own else "", attribute))
-        for child in ast.iter_child_nodes(node):
-            visit(child, holder)
-
-    visit(tree, "")
-    return tuple(classes), tuple(stores)
+    return [holder for holder, _ in stores(site, owner, attribute)] == [owner]

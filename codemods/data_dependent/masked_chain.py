@@ -12,11 +12,13 @@ from gbfix.analysis.names import fresh, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Rewrite, Site
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from .chain_cases import EXAMPLES, NEAR_MISSES
 from .chosen import Chosen
 from .flow import torch_name
+from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
 from .selections import averaged, selection_of, tensor_fact
@@ -50,6 +52,8 @@ class MaskedChain(Codemod):
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
+
+    Unsafe where a layer is given to the object, or a hook of the project may see its rows.
 
     *Refuses.*  What is selected is a result, is changed in place, or is compared among its rows
     (``max``, ``sort``, products of matrices, statistics of a batch); functions that may have no
@@ -95,6 +99,9 @@ def _masks(site: Site) -> list[_Mask]:
     for node in walk(site.function.body):
         _, mask = selection_of(site, node) or (None, None)
         if not isinstance(mask, cst.Name) or mask.value in does.mutates | does.captures:
+            continue
+        line = site.span(node).line
+        if is_handed_on(site, site.function, (mask.value,), line, masks=True):
             continue
         if _is_bound_once(site, mask.value, given=mask.value in params):
             found.setdefault(mask.value, _Mask(mask.value, mask))
@@ -228,7 +235,18 @@ class _Chain:
                 self._new.above, f"{self.mask} = {mask}", above_comments=False
             )
         notes = ["Whole tensors are computed with, whatever the mask selects."]
-        return splice.rewrite("compute with zeros where nothing is selected", notes=notes, rank=13)
+        given = ", ".join(f"`{name}`" for name in self.chosen.given)
+        if given:
+            notes.append(
+                f"{given} may be another layer elsewhere, or have a hook: one that looks at all"
+                " rows together (a batch norm) would see those that are not selected"
+            )
+        return splice.rewrite(
+            "compute with zeros where nothing is selected",
+            notes=notes,
+            rank=13,
+            safety=Safety.UNSAFE if given else Safety.SAFE,
+        )
 
     # -- names -------------------------------------------------------------------------------
 
@@ -335,12 +353,11 @@ class _Chain:
         rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
         if fact is None or (kind == "mean" and fact.dtype not in _AVERAGED):
             return
-        count = f"{self.mask}.sum()"
+        count, whole = f"{self.mask}.sum()", ""
         if kind == "mean" and not along and rank > 1:
-            size = self._last_size(value, uses) if rank == 2 else ""
-            if not size:
+            if rank != 2:
                 return
-            count = f"({count} * {size})"
+            count, whole = self._spread(count, value, uses)
         dims = ", ".join(str(n) for n in range(self.chosen.dims))
         over = "" if rank == 1 or not along else f"({dims})" if self.chosen.dims > 1 else dims
         none = "False" if fact.dtype == "torch.bool" else "0"
@@ -351,7 +368,18 @@ class _Chain:
         if kind == "sum":
             self.edits[node] = (*dense, f".sum({over})")
         else:
-            self.edits[node] = averaged(self.site, node, dense, count, over)
+            self.edits[node] = averaged(self.site, node, (*dense, whole), count, over)
+
+    def _spread(
+        self, count: str, value: cst.BaseExpression, uses: list[cst.CSTNode]
+    ) -> tuple[str, str]:
+        """By what a sum over two dimensions is divided, and what has to be done before it.
+
+        Of several selections, one may be a single column in another call, which spreads over the
+        columns of the others: their own size is not the result's then.
+        """
+        size = self._last_size(value, uses) if len({code(use) for use in uses}) == 1 else ""
+        return (f"({count} * {size})", "") if size else (count, ".mean(-1)")
 
     def _last_size(self, value: cst.BaseExpression, uses: list[cst.CSTNode]) -> str:
         """The text of the size of the last dimension."""
@@ -403,10 +431,8 @@ class _Chain:
         }:  # fmt: skip
             return
         rank, count = self.chosen.rank(first), f"{self.mask}.sum()"
-        size = self._last_size(first, uses) if rank == 2 else ""
-        if rank > 1 and not size and reduction == "mean":
+        if rank > 2 and reduction == "mean":
             return
-        count = f"({count} * {size})" if rank > 1 else count
         kept = [f", {code(o).rstrip(', ')}" for o in options if _name(o) != "reduction"]
         dense: Parts = (
             f"{self.torch}.where({self.chosen.wide(rank)}, ",
@@ -421,7 +447,9 @@ class _Chain:
         if reduction == "sum":
             self.edits[node] = (*dense, ".sum()")
         else:
-            self.edits[node] = averaged(self.site, node, dense, count)
+            # Per row first: one of the two may be a single column in another call.
+            whole = ".mean(-1)" if rank > 1 else ""
+            self.edits[node] = averaged(self.site, node, (*dense, whole), count)
 
     def _cross_entropy(
         self,

@@ -13,6 +13,7 @@ from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import dotted, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.project import catches
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import local_names
@@ -55,6 +56,9 @@ _RAISES = (
     "Where numpy gives nan or inf (the root of a negative number, a division by zero), Python"
     " raises an error."
 )
+_CAUGHT = (
+    "the project handles such errors: where numpy gave nan or inf, a handler would run instead"
+)
 #: What gives floats, whatever the numbers are: an int of numpy's wraps around.
 _FLOATS = words("sqrt exp log log2 log10 sin cos tan arctan float64 floor ceil")
 _N = {"n": scalar(4)}
@@ -82,7 +86,8 @@ class NumpyScalar(Codemod):
     where numpy's and Python's numbers do the same (``int(...)``, a comparison in an ``if``, the
     right of a tensor), and for ``int(np.prod(dims))`` of any numbers.  Floats of any numbers are
     safe, too, where only arithmetic, comparisons and conversions follow; a limit says that Python
-    raises an error where numpy gives nan or inf.  Unsafe elsewhere, for attributes, and where a
+    raises an error where numpy gives nan or inf (unsafe where the project has a handler for such
+    errors).  Unsafe elsewhere, for attributes, and where a
     function returns another type than before: numpy's numbers wrap around, give nan, inf and -2 for
     ``~True``, and have methods.
 
@@ -378,6 +383,8 @@ class NumpyScalar(Codemod):
             notes.append(f"`{attributes[0]}` loses NumPy's type, methods and width")
         if helped:
             notes.append("a function that others may call, too, gives a Python int from now on")
+        if unsure and sure and catches(site, "ValueError", "OverflowError", "ZeroDivisionError"):
+            notes.append(_CAUGHT)
         safety = Safety.UNSAFE if notes else Safety.SAFE
         if unsure and sure:
             notes.append(_RAISES if bare else _EMPTY)

@@ -24,6 +24,9 @@ _FACTS = {"x": _X, "mask": _MASK, "~mask": _MASK}
 _MADE = "mask = torch.eye(n, device=x.device, dtype=torch.bool)"
 #: What a class of the project's may define, by which its tensors are indexed otherwise.
 _OVERRIDES = r"\bdef (?:__getitem__|__torch_function__|view|diagonal)\b"
+_OTHER_SHAPE = (
+    "A tensor of another shape with as many elements as the mask raises no error any more."
+)
 _TYPES = ("torch.Tensor", "torch.nn.parameter.Parameter")
 _MASKS = ("torch.bool", "torch.uint8")
 _TRIANGLES = ("triu", "tril")
@@ -140,13 +143,15 @@ class SizeMask(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None or mentions(site, _OVERRIDES):
             return
-        found = dict(_Selections(site, site.function).found())
+        selections = _Selections(site, site.function)
+        found = dict(selections.found())
         if not found:
             return
         splice = Splice(site)
         for node, text in found.items():
             splice.replace(node, text)
-        yield splice.rewrite("take the elements by their places", rank=11)
+        notes = [_OTHER_SHAPE] if selections.loose else []
+        yield splice.rewrite("take the elements by their places", rank=11, notes=notes)
 
 
 class _Selections:
@@ -157,6 +162,8 @@ class _Selections:
         self.function = function
         self.splice = Splice(site)
         self.masks: dict[str, _Mask] = {}
+        #: Whether a tensor's rows are not counted by its own size, by all that the text says.
+        self.loose = False
         for _ in range(2):
             for node in walk(function.body):
                 self._bind(node)
@@ -202,6 +209,7 @@ class _Selections:
         if not size:
             return None
         text, torch = self.splice.source_of(value), torch_name(self.site)
+        self.loose = self.loose or not self._is_size_of(size, text)
         match mask.kind:
             case "diagonal":
                 return f"{text}.view({size}, {size}).diagonal().clone()"
@@ -300,6 +308,16 @@ class _Selections:
             case cst.Integer(value=text):
                 return text
         return ""
+
+    def _is_size_of(self, size: str, tensor: str) -> bool:
+        """Whether the name was given how many rows the tensor has."""
+        own = {f"{tensor}.shape[0]", f"{tensor}.size(0)", f"len({tensor})"}
+        for node in walk(self.function.body):
+            match node:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+                    if name == size and self.splice.source_of(value) in own:
+                        return True
+        return size in own
 
     def _is_target(self, node: cst.CSTNode) -> bool:
         parent = self.site.parent(node)

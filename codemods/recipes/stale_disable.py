@@ -165,6 +165,7 @@ def _breaks_anyway(site: Site, view: Site) -> bool:
     return any(
         isinstance(node, cst.FunctionDef)
         and node.name.value in skipped
+        and _is_it(site, view, node)
         and any(_disables(view, item.decorator) for item in node.decorators)
         and _BREAKS.search(view.text(node.body)) is not None
         for node in walk(view.module)
@@ -227,7 +228,9 @@ def _undo(site: Site, view: Site, splice: Splice) -> bool:
     found = False
     for node in walk(view.module):
         match node:
-            case cst.FunctionDef(name=cst.Name(name)) if name in skipped:
+            case cst.FunctionDef(name=cst.Name(name)) if name in skipped and _is_it(
+                site, view, node
+            ):
                 for decorator in node.decorators:
                     made = _is_project_s_disable(site, view, decorator.decorator)
                     if made or _disables(view, decorator.decorator):
@@ -253,6 +256,20 @@ def _skipped(site: Site) -> frozenset[str]:
     if called is not None and dotted(called):
         names.add((dotted(called) or "").rpartition(".")[2])
     return frozenset(names)
+
+
+def _is_it(site: Site, view: Site, function: cst.FunctionDef) -> bool:
+    """Whether it may be the skipped function, and not one of another class by the same name."""
+    text = f"{site.graph_break.explanation} {site.graph_break.context}"
+    last = function.name.value
+    known = [name for name in _SKIPPED.findall(text) if name.rpartition(".")[2] == last]
+    parts = [last]
+    for outer in view.ancestors(function):
+        if isinstance(outer, cst.ClassDef):
+            parts.append(outer.name.value)
+        elif isinstance(outer, cst.FunctionDef):
+            parts += ["<locals>", outer.name.value]
+    return not known or ".".join(reversed(parts)) in known
 
 
 def _disallows(

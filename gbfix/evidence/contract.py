@@ -85,7 +85,12 @@ class Usage:
 #: Variations that no caller of the program's kinds brings.
 _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded", "aliased"})
 #: Variations that a caller may well bring one day.
-_NEXT = frozenset({"double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"})
+_NEXT = frozenset(
+    {
+        *("double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"),
+        *("column", "columns", "longer", "other-words", "nought", "minus"),
+    }
+)
 #: Variations that give numbers, attributes and globals other values: Dynamo compiles anew for them.
 _OTHER_VALUES = frozenset({"numbers", "instance", "rebound"})
 #: How the check of custom operators says that one is not as its fake.

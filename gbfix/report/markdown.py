@@ -24,6 +24,7 @@ _ASKS = {
     "program": "The whole program does the same.",
     "recompiles": "It does not recompile more often.",
     "branches": "Both sides of each condition ran, and agree.",
+    "unrun": "What no call ran does the same, where it is made to run.",
     "constants": "Values that are read less often now cannot change.",
 }
 _WORDS = {True: "passed", False: "**failed**", None: "not run"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import re
 from collections.abc import Iterator
@@ -27,6 +28,35 @@ def writers(site: Site, attribute: str) -> Iterator[tuple[str, ast.AST]]:
     for path, text in {site.path: site.source, **site.sources}.items():
         for node in _stores(text, attribute):
             yield path, node
+
+
+def catches(site: Site, *exceptions: str) -> bool:
+    """Whether a handler around calls, anywhere in the project, takes one of these exceptions.
+
+    ``Exception`` and a bare ``except`` take all of them.
+    """
+    return any(_catches(text, exceptions) for text in _texts(site))
+
+
+@functools.lru_cache(maxsize=256)
+def _catches(text: str, exceptions: tuple[str, ...]) -> bool:
+    kinds = {
+        parent.__name__ for name in exceptions for parent in getattr(builtins, name).__mro__[:-1]
+    }
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Try | ast.TryStar):
+            continue
+        if not any(isinstance(part, ast.Call) for line in node.body for part in ast.walk(line)):
+            continue
+        for handler in node.handlers:
+            types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            if any(kind is None or ast.unparse(kind).split(".")[-1] in kinds for kind in types):
+                return True
+    return False
 
 
 def _texts(site: Site) -> set[str]:

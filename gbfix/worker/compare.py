@@ -45,6 +45,7 @@ _INVENTED = frozenset(
         "defaults",
         "alias",
         "flags",
+        "words",
         "plain",
         "mode",
         "arrays",
@@ -386,6 +387,9 @@ class Findings:
         if apart is not None:
             self.add(Kind.VALUE, part, place, detail=apart)
             return
+        if tight and old.notes != new.notes:
+            was, now = (_short(str(dict(notes))) for notes in (old.notes, new.notes))
+            self.add(Kind.TYPE, part, f"{place}.__dict__", was, now)
         if old.same != new.same or old.shares != new.shares:
             was = old.same or (old.shares and f"a view of {old.shares}") or "a tensor of its own"
             now = new.same or (new.shares and f"a view of {new.shares}") or "a copy"

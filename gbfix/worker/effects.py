@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import re
+import stat as kinds
 import sys
 import tempfile
 import time
@@ -79,6 +80,8 @@ class EffectRecorder:
         #: Files that it only adds to; the ones that a watched call opened in another way.
         self._appended: set[str] = set()
         self._rewritten: set[str] = set()
+        #: Files that the program has opened for writing, wherever they are.
+        self._programs: set[str] = set()
         self._start = 0
         #: Whether a watched call has written files: then times of files must be told apart.
         self.writes_files = False
@@ -109,7 +112,7 @@ class EffectRecorder:
         files = files or self.writes_files
         if self.writes_files:
             _let_clock_tick(".")
-        before = _listing(".") if files else {}
+        before = self._files() if files else {}
         self._rewritten.clear()
         out, err = _position(1), _position(2)
         self._start = out
@@ -125,9 +128,21 @@ class EffectRecorder:
                 ignored = (*self._ignore, *_machine_folders())
                 appended = self._appended - self._rewritten
                 effects.files = self._without_others(
-                    _changed(before, _listing("."), ignored, appended), ignored
+                    _changed(before, self._files(), ignored, appended), ignored
                 )
                 self.writes_files = self.writes_files or bool(effects.files)
+
+    def _files(self) -> Listing:
+        """The files in and below the working folder, and wherever this process has opened some."""
+        found = dict(_listing("."))
+        known = {os.path.realpath(path) for path in found}
+        for real in sorted(self._programs - known)[:_MAX_FILES]:
+            with contextlib.suppress(OSError):
+                stat = os.stat(real)
+                if not kinds.S_ISREG(stat.st_mode):
+                    continue
+                found[real] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        return found
 
     def _without_others(self, files: dict[str, str], ignored: tuple[str, ...]) -> dict[str, str]:
         """The changed files without those that other processes write.
@@ -187,32 +202,30 @@ class EffectRecorder:
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         effects = self._current
-        if effects is None:
-            if event == "open" and _adds(args[1]) and isinstance(args[0], str | bytes):
-                self._appended.add(os.path.realpath(os.fsdecode(args[0])))
-            return
         if event == "open":
             path, mode, flags = args
-            if isinstance(mode, str):
-                writes = any(letter in mode for letter in "wax+")
-            else:
-                writes = bool((flags or 0) & _WRITE_FLAGS)
-            if not writes or not isinstance(path, str | bytes):
+            if not _writes(mode, flags) or not isinstance(path, str | bytes):
                 return
-            name = os.fsdecode(path)
+            name = place = os.fsdecode(path)
             real = os.path.realpath(name)
-            self._opened.add(real)
-            (self._appended if _adds(mode) else self._rewritten).add(real)
-        elif event in _EVENTS:
-            name = str(args[0]) if args else ""
+            if effects is not None:
+                self._opened.add(real)
+                (self._appended if _adds(mode) else self._rewritten).add(real)
+            elif _adds(mode):
+                self._appended.add(real)
+        elif event in _EVENTS and effects is not None:
+            name, place = _what(event, args), str(args[0]) if args else ""
         else:
             return
-        if self._uninteresting(name) or _raised_by_compiler():
+        if self._uninteresting(place) or _raised_by_compiler():
             return
         if fileguard.tries_temporary_folder(sys._getframe(1)):
             return
-        effects.events.append((event, name))
-        self._note(effects, event)
+        if event == "open" and (effects is not None or _asked_by_program()):
+            self._programs.add(real)
+        if effects is not None:
+            effects.events.append((event, name))
+            self._note(effects, event)
 
     def _note(self, effects: Effects, kind: str) -> None:
         with contextlib.suppress(Exception):
@@ -231,6 +244,21 @@ class EffectRecorder:
                 stream.flush()  # type: ignore[union-attr]
 
 
+def _writes(mode: object, flags: int | None) -> bool:
+    """Whether a file is opened to be written, too."""
+    if isinstance(mode, str):
+        return any(letter in mode for letter in "wax+")
+    return bool((flags or 0) & _WRITE_FLAGS)
+
+
+def _what(event: str, args: tuple[Any, ...]) -> str:
+    """What an event is about: a file, or two; a command with what it is given."""
+    if event == "subprocess.Popen" and isinstance(args[1], list | tuple):
+        return " ".join(map(str, args[1]))
+    both = event.rpartition(".")[2] in ("rename", "link", "symlink", "move", "copyfile")
+    return " ".join(map(str, args[: 2 if both else 1]))
+
+
 def _raised_by_compiler() -> bool:
     """Whether the compiler, not the program, is what runs just now (innermost frame that tells).
 
@@ -247,6 +275,17 @@ def _raised_by_compiler() -> bool:
             pass  # a library acts for whoever called it: the compiler locks its files with one
         elif _AROUND_THE_PROGRAM not in name and not _is_stdlib(name):
             return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _asked_by_program() -> bool:
+    """Whether the innermost code outside the standard library is not gbfix's own."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith("<frozen") and not _is_stdlib(name):
+            return _AROUND_THE_PROGRAM not in name
         frame = frame.f_back  # type: ignore[assignment]
     return False
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import inspect
+import types
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -154,10 +156,20 @@ SHAPES = (
     Variation("close", None, "exchange"),
     Variation("single", None, "shape"),
     Variation("wider", None, "shape"),
+    # What lies between batch and columns; both sides of what is square; one that becomes two.
+    Variation("taller", None, "shape"),
+    Variation("square", None, "shape"),
+    Variation("column", None, "shape"),
+    Variation("columns", None, "shape"),
+    Variation("longer", None, "shape"),
     Variation("empty", None, "shape"),
 )
 FLAGS = (
     Variation("flags", None, "flags"),
+    Variation("words", None, "words"),
+    Variation("other-words", None, "words"),
+    Variation("nought", None, "numbers"),
+    Variation("minus", None, "numbers"),
     Variation("mode", None, "mode"),
     Variation("double", None, "dtype"),
     Variation("half", None, "dtype"),
@@ -251,6 +263,45 @@ _ITERATORS = frozenset(
 )
 
 
+def another_word(target: Any, word: str) -> str:
+    """Another text that the code of the call knows beside this one; the text itself if none.
+
+    That is the next key of a table that has it, or a text that the same function compares with.
+    """
+    for function in _functions_of(target):
+        tables = [value for value in function.__globals__.values() if type(value) is dict]
+        for table in tables:
+            keys = [key for key in dict.keys(table) if type(key) is str]
+            if word in keys and len(keys) > 1:
+                return keys[(keys.index(word) + 1) % len(keys)]
+        texts = _texts(function.__code__)
+        if word in texts:
+            texts.remove(word)
+        if texts:
+            return texts[0]
+    return word
+
+
+def _functions_of(target: Any) -> list[types.FunctionType]:
+    """The function that is called, without what decorates it; of a module, all its methods."""
+    if isinstance(target, torch.nn.Module):
+        found = [value for value in vars(type(target)).values() if inspect.isfunction(value)]
+        return sorted(found, key=lambda one: one.__name__ != "forward")
+    function = inspect.unwrap(getattr(target, "__func__", target))
+    return [function] if inspect.isfunction(function) else []
+
+
+def _texts(code: types.CodeType) -> list[str]:
+    """Words among the constants of a function, without what documents it."""
+    found: list[str] = []
+    for constant in code.co_consts[1:]:
+        if isinstance(constant, types.CodeType):
+            found += _texts(constant)
+        parts = constant if isinstance(constant, tuple | frozenset) else (constant,)
+        found += sorted(part for part in parts if isinstance(part, str) and part.isidentifier())
+    return list(dict.fromkeys(found))
+
+
 class Inputs:
     """The arguments of a recorded call, copied afresh for each variation."""
 
@@ -258,6 +309,7 @@ class Inputs:
         self._target = target
         self._args = tuple(args)
         self._kwargs = dict(kwargs)
+        self._words = functools.cache(functools.partial(another_word, target))
 
     def vary(self, variation: Variation) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Fresh arguments; None where the variation means nothing for them."""
@@ -265,7 +317,8 @@ class Inputs:
         generator = torch.Generator().manual_seed(
             zlib.crc32((variation.seed or variation.label).encode())
         )
-        copier = _Copier(variation, generator, self.rows)
+        sizes = self.sizes(variation.label)
+        copier = _Copier(variation, generator, sizes, self._words)
         args = copier.copy(self._args)
         kwargs = copier.copy(self._kwargs)
         if variation.kind == "alias":
@@ -345,9 +398,22 @@ class Inputs:
     @property
     def rows(self) -> int:
         """The most common leading size of the tensors: what looks like the batch."""
-        given = filter(is_plain, _tensors((self._args, self._kwargs)))
-        sizes = [tensor.shape[0] for tensor in given if tensor.dim() > 0]
-        return collections.Counter(sizes).most_common(1)[0][0] if sizes else -1
+        return self.sizes("single")
+
+    def sizes(self, label: str) -> int:
+        """The size that a variation changes: of the batch, or of what has no other name; else -1.
+
+        "taller" changes what lies before the last dimension, "square" what is a batch and more.
+        """
+        given = [item for item in _tensors((self._args, self._kwargs)) if is_plain(item)]
+        if label == "taller":
+            sizes = [item.shape[-2] for item in given if item.dim() > 2]
+        else:
+            sizes = [item.shape[0] for item in given if item.dim() > 0]
+        size = collections.Counter(sizes).most_common(1)[0][0] if sizes else -1
+        if label == "square" and not any(size in item.shape[1:] for item in given):
+            return -1
+        return size
 
 
 def _takes(value: torch.Tensor, label: str) -> bool:
@@ -446,10 +512,18 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 class _Copier:
     """Copies tensors inside containers; other objects are passed on as they are."""
 
-    def __init__(self, variation: Variation, generator: torch.Generator, rows: int) -> None:
+    def __init__(
+        self,
+        variation: Variation,
+        generator: torch.Generator,
+        rows: int,
+        words: Callable[[str], str],
+    ) -> None:
         self._variation = variation
         self._generator = generator
         self._rows = rows
+        self._words = words
+        self._columns = 0
         self._memo: dict[int, Any] = {}
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._varied: set[int] = set()
@@ -473,11 +547,13 @@ class _Copier:
             self.changed = True
             return not value
         if self._variation.kind == "numbers" and type(value) in (int, float):
-            self.changed = True
-            return value + 1 if type(value) is int else value * 1.5 + 0.25
+            return self._number(value)
+        if self._variation.kind == "words" and type(value) is str:
+            return self._word(value)
         kind = type(value)
         if kind in (list, set):
-            return kind(self.copy(item) for item in value)
+            more = self._more(value) if kind is list else ()
+            return kind(self.copy(item) for item in (*value, *more))
         if isinstance(value, tuple):
             items = [self.copy(item) for item in value]
             return kind(*items) if hasattr(value, "_fields") else kind(items)
@@ -491,6 +567,28 @@ class _Copier:
         if type(value).__module__ == "builtins" and type(value).__name__ in _ITERATORS:
             return self._iterator(value)
         return value
+
+    def _number(self, value: int | float) -> int | float:
+        self.changed = True
+        if self._variation.label == "nought":
+            return type(value)(0)
+        if self._variation.label == "minus":
+            return -value
+        return value + 1 if type(value) is int else value * 1.5 + 0.25
+
+    def _word(self, value: str) -> str:
+        new = self._words(value) if self._variation.label == "words" else f"{value}_"
+        self.changed = self.changed or new != value
+        return new
+
+    def _more(self, value: list[Any]) -> list[Any]:
+        """One more for a list of tensors: another one like its last."""
+        if self._variation.label != "longer" or not value:
+            return []
+        if not all(isinstance(item, torch.Tensor) and is_plain(item) for item in value):
+            return []
+        self.changed = True
+        return [value[-1].detach().clone().requires_grad_(value[-1].requires_grad)]
 
     def _iterator(self, value: Any) -> Any:
         # These pickle as (function, (parts,), position): rebuilt from copies of their parts, the
@@ -594,7 +692,13 @@ class _Copier:
         return new.set_(storage, plain.storage_offset(), plain.shape, plain.stride())
 
     def _resized(self, value: torch.Tensor) -> torch.Tensor:
-        """Another batch (leading size), or another last size, of the same values."""
+        """Another batch (leading size), or another size elsewhere, of the same values."""
+        if self._variation.label in ("taller", "square"):
+            return self._grown_everywhere(value)
+        if self._variation.label in ("column", "columns"):
+            return self._with_columns(value)
+        if self._variation.label == "longer":
+            return value
         if self._variation.label == "wider":
             if value.dim() < 1 or value.shape[-1] < 2 or not value.is_floating_point():
                 return value
@@ -609,6 +713,28 @@ class _Copier:
         if label == "grown":
             return torch.cat([value, value[:1]])
         return value[: 1 if label == "single" else 0].clone()
+
+    def _grown_everywhere(self, value: torch.Tensor) -> torch.Tensor:
+        """One more wherever the size stands; of the batch, where that is what is square."""
+        first = 0 if self._variation.label == "square" else 1
+        for dim in range(first, value.dim()):
+            if value.shape[dim] == self._rows and self._rows > 1:
+                self.changed = True
+                value = torch.cat([value, value.narrow(dim, 0, 1)], dim)
+        return value
+
+    def _with_columns(self, value: torch.Tensor) -> torch.Tensor:
+        """Two where a size behind the batch is 1: in all tensors, or in the first alone."""
+        if not value.is_floating_point() or 1 not in value.shape[1:] or value.numel() == 0:
+            return value
+        self._columns += 1
+        if self._variation.label == "column" and self._columns > 1:
+            return value
+        self.changed = True
+        for dim in range(1, value.dim()):
+            if value.shape[dim] == 1:
+                value = torch.cat([value, value * 0.5 + 1], dim)
+        return value
 
     def _change(self, value: torch.Tensor) -> None:
         if self._variation.change is None:

@@ -43,6 +43,8 @@ def read() -> dict[str, str]:
         "environment": _digest(
             sorted(item for item in os.environ.items() if not item[0].startswith(_COMPILERS))
         ),
+        "threads": str(torch.get_num_threads()),
+        "tensor printing": repr(vars(torch._tensor_str.PRINT_OPTS)),
         "numpy errors": repr(np.geterr()),
         "numpy printing": repr(np.get_printoptions()),
         "warning filters": repr(warnings.filters),

@@ -6,6 +6,7 @@ read again, so that one process can compare what another saw.
 
 from __future__ import annotations
 
+import array
 import collections
 import contextlib
 import dataclasses
@@ -16,6 +17,7 @@ import inspect
 import io
 import itertools
 import logging
+import operator
 import os
 import random
 import re
@@ -35,6 +37,8 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _MAX_ITEMS = 8
 _MAX_DEPTH = 6
 _MAX_OBJECTS = 5000
+#: Elements of an array of numpy's that is kept whole.
+_LARGE = 10_000
 #: Objects whose ``repr`` says all.
 _COUNT = re.compile(r" count=(\d+) ")
 _SHOWN = (itertools.count, enum.Enum, torch.dtype, torch.device)
@@ -327,6 +331,12 @@ def leaf(value: object) -> object:
         data = value.get_state().numpy().tobytes() if value.device.type == "cpu" else None
     elif isinstance(value, io.StringIO | io.BytesIO):
         return None if value.closed else value.getvalue()
+    elif isinstance(value, bytearray | array.array):
+        data = bytes(value)
+    elif type(value).__name__ in _COUNTED_ITERATORS and type(value).__module__ == "builtins":
+        return f"left: {operator.length_hint(value)}"
+    elif isinstance(value, types.GeneratorType):
+        return _reached(value)
     elif isinstance(value, _SHOWN) or type(value).__module__ in _SHOWN_MODULES:
         return repr(value)
     elif isinstance(value, _WAITED_FOR):
@@ -338,6 +348,24 @@ def leaf(value: object) -> object:
         return None
     raw = data if isinstance(data, bytes) else str(data).encode()
     return hashlib.sha256(raw).hexdigest()[:16]
+
+
+#: Iterators that know how much is left of them.
+_COUNTED_ITERATORS = frozenset(
+    {
+        *("list_iterator", "list_reverseiterator", "tuple_iterator", "range_iterator"),
+        *("dict_keyiterator", "dict_valueiterator", "dict_itemiterator", "set_iterator"),
+    }
+)
+
+
+def _reached(value: types.GeneratorType[Any, Any, Any]) -> str:
+    """How far a generator has come: its place, and the plain values of its names."""
+    frame = value.gi_frame
+    if frame is None:
+        return "ended"
+    held = {name: item for name, item in frame.f_locals.items() if type(item) in _SCALARS}
+    return f"at {frame.f_lasti}: {sorted(held.items())!r}"
 
 
 _WAITED_FOR = (
@@ -395,6 +423,8 @@ class TensorImage:
     #: Paths of inputs (or earlier outputs) whose memory this tensor shares, or that it *is*.
     same: str = ""
     shares: str = ""
+    #: Plain values that the program keeps in attributes of the tensor.
+    notes: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -525,7 +555,17 @@ class Imager:
             kind,
             self._ids.get(id(value), ""),
             self._storages.get(token, "") if token else "",
+            _notes(value),
         )
+
+
+def _notes(value: torch.Tensor) -> tuple[tuple[str, Any], ...]:
+    held = getattr(value, "__dict__", None) or {}
+    return tuple(
+        (name, item)
+        for name, item in sorted(held.items())
+        if type(item) in _SCALARS and not name.startswith(("_gbfix", "_torch", "_dynamo"))
+    )
 
 
 def storage_token(value: torch.Tensor) -> int:
@@ -575,20 +615,34 @@ def state_image(roots: Mapping[str, object]) -> dict[str, Any]:
         if said is not None:
             result[path] = said
             continue
-        if isinstance(value, list | tuple | dict | set | collections.deque):
+        if isinstance(value, list | tuple | dict | set | frozenset | collections.deque):
             # A dict's own way to iterate is the program's.
             listed = isinstance(value, list | tuple | collections.deque)
             count = sum(map(_is_programs, list(value))) if listed else len(value)
             result[f"len({path})"] = count
-            if isinstance(value, set):
+            if isinstance(value, set | frozenset):
                 result[path] = sorted(map(repr, value))
         if isinstance(value, np.ndarray):
-            if value.dtype != object and value.size <= 10000:
-                result[path] = ("ndarray", str(value.dtype), value.copy())
-            continue
+            if value.dtype != object:
+                result[path] = ("ndarray", str(value.dtype), _summary(value))
+                continue
+            value = value.ravel().tolist()
         for key, child in children(value):
             queue.append((f"{path}.{key}", child, depth + 1))
     return result
+
+
+def _summary(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array; of a large one, the sums of its pieces and the values between them."""
+    if value.size <= _LARGE:
+        return value.copy()
+    if value.dtype.kind not in "biuf":
+        return np.frombuffer(hashlib.sha256(value.tobytes()).digest(), np.uint8)
+    flat = value.ravel()
+    places = np.linspace(0, flat.size, _LARGE // 2, endpoint=False).astype(np.int64)
+    with np.errstate(all="ignore"):
+        sums = np.add.reduceat(flat, places, dtype=np.float64)
+    return np.concatenate([sums, flat[places].astype(np.float64)])
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[str]:

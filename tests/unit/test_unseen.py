@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gbfix import unseen
+from gbfix.schema import Span
 
 OLD = "import torch\n\n\ndef scale(x):\n    return x\n"
 NEW = "import torch\nimport weakref\n\n\ndef scale(x):\n    return x\n"
@@ -31,3 +32,20 @@ def test_a_file_that_lists_its_names_brings_no_others() -> None:
     listed = "__all__ = ['scale']\n"
     other = {"main.py": "from net import *\nweakref = None\n"}
     assert not unseen.taken_names("net.py", listed + OLD, listed + NEW, other)
+
+
+def _net(made: str) -> str:
+    return (
+        "class Net(nn.Module):\n    def __init__(self, act):\n"
+        f"        self.act = {made}\n\n    def forward(self, x):\n"
+        "        if x.sum() > 0:\n            x = self.act(x)\n        return x\n"
+    )
+
+
+@pytest.mark.parametrize("made, told", [("act", True), ("nn.ReLU()", False)])
+def test_a_layer_that_an_object_is_given_may_be_another_one(made: str, told: bool) -> None:
+    old = _net(made)
+    arm = "        if x.sum() > 0:\n            x = self.act(x)\n"
+    new = old.replace(arm, "        x = torch.where(x.sum() > 0, self.act(x), x)\n")
+    found = unseen.caveats(old, new, [Span(6, 0, 7, 27)], {"net.py": old})
+    assert [("is given to the object" in text) for text in found] == [True] * told

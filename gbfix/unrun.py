@@ -1,0 +1,151 @@
+"""Arms of Python's own conditions that no recorded or varied call ran, and that a patch reaches.
+
+What a patch changes there, or what it does to a name that is read there, nobody has seen.  Both
+programs can be made to run such an arm: the condition still stands in both.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from gbfix.branches import Forced, ast_span
+from gbfix.schema import Span
+
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LEAVING = ast.Return | ast.Raise | ast.Continue | ast.Break
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """What runs where a condition is ``value``; ``text`` is the condition as it is written."""
+
+    test: ast.expr
+    text: str
+    value: bool
+    nodes: tuple[ast.AST, ...]
+
+
+def to_force(
+    old: str,
+    new: str,
+    line: int,
+    changed: Set[int],
+    outcomes: Mapping[tuple[int, int], tuple[int, int]],
+    apart: Sequence[Span],
+) -> list[tuple[str, Forced]]:
+    """The conditions to force, in words and places, in the function around a line of the old text.
+
+    ``changed`` are the lines that the patch changed, ``apart`` the conditions that tensors decide.
+    """
+    function = _function_at(old, line)
+    if function is None:
+        return []
+    bound = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.lineno in changed
+    }
+    found = []
+    for arm in _arms(function.body):
+        span = ast_span(old, arm.test)
+        counts = outcomes.get((span.line, span.column))
+        if counts is None or counts[arm.value] or span in apart:
+            continue
+        if not _reaches(arm, changed, bound):
+            continue
+        place = _in_new(function, arm, new)
+        if place is not None:
+            found.append((arm.text, Forced(span, place, arm.value, moved=True)))
+    return found
+
+
+def _function_at(text: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    around = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, _FUNCTIONS) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+def _arms(block: Sequence[ast.stmt]) -> Iterator[Arm]:
+    """Both arms of every condition of a function; what follows a return belongs to the other."""
+    for index, statement in enumerate(block):
+        if isinstance(statement, _SCOPES):
+            continue
+        for test in _ternaries(statement):
+            for value, node in ((True, test.body), (False, test.orelse)):
+                yield Arm(test.test, ast.unparse(test.test), value, (node,))
+        if isinstance(statement, ast.If | ast.While):
+            text = ast.unparse(statement.test)
+            yield Arm(statement.test, text, True, tuple(statement.body))
+            if isinstance(statement, ast.If):
+                leaves = isinstance(statement.body[-1], _LEAVING)
+                rest = block[index + 1 :] if leaves else ()
+                yield Arm(statement.test, text, False, (*statement.orelse, *rest))
+        for inner in _blocks(statement):
+            yield from _arms(inner)
+
+
+def _blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:
+    for _, value in ast.iter_fields(statement):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.ExceptHandler | ast.match_case):
+                    yield item.body
+
+
+def _ternaries(statement: ast.stmt) -> list[ast.IfExp]:
+    """Those of the statement itself, none of the statements in it."""
+    found: list[ast.IfExp] = []
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.IfExp):
+            found.append(node)
+        waiting += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case, *_SCOPES))
+        ]
+    return found
+
+
+def _reaches(arm: Arm, changed: Set[int], bound: Set[str]) -> bool:
+    for top in arm.nodes:
+        for node in ast.walk(top):
+            if getattr(node, "lineno", 0) in changed:
+                return True
+            if isinstance(node, ast.Name) and node.id in bound:
+                return True
+    return False
+
+
+def _in_new(function: ast.AST, arm: Arm, new: str) -> Span | None:
+    """Where the condition stands in the new text, if it stands there as often as in the old."""
+    name = getattr(function, "name", "")
+    homes = [
+        node
+        for node in ast.walk(ast.parse(new))
+        if isinstance(node, _FUNCTIONS) and node.name == name
+    ]
+    before = _alike(function, arm.text)
+    for home in homes:
+        after = _alike(home, arm.text)
+        if len(after) == len(before) and arm.test in before:
+            return ast_span(new, after[before.index(arm.test)])
+    return None
+
+
+def _alike(function: ast.AST, text: str) -> list[ast.expr]:
+    found = [
+        node.test
+        for node in ast.walk(function)
+        if isinstance(node, ast.If | ast.While | ast.IfExp) and ast.unparse(node.test) == text
+    ]
+    return sorted(found, key=lambda test: (test.lineno, test.col_offset))
