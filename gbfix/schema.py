@@ -440,6 +440,8 @@ class Target:
     cwd: str = ""
     #: Variables that are set for the program (what a launcher would tell a single rank).
     environment: tuple[tuple[str, str], ...] = ()
+    #: What python runs to have the real launcher start ranks (see `gbfix.launchers`).
+    launcher: tuple[str, ...] = ()
 
     @property
     def display(self) -> str:
