@@ -340,6 +340,8 @@ class BreakReport:
     step: int | None = None
     #: It is gone because less is compiled: the region runs as as many graphs as before.
     split: bool = False
+    #: Of a log of many ranks: those that it was logged by, as far as they are known.
+    ranks: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

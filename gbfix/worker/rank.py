@@ -1,4 +1,4 @@
-"""One rank under a real launcher: runs the user's program with patched texts, and notes how it went.
+"""One rank under a real launcher: the user's program with patched texts, and how it went.
 
     python -m torch.distributed.run ... -m gbfix.worker.rank
 
