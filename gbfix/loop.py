@@ -357,7 +357,8 @@ class Loop:
         self._progress("confirming all patches under the launcher")
         texts = {path: self._bench.source(path).encode(t) for path, t in self._overlay.items()}
         with self._clock.phase("launcher"):
-            rung = world.confirm(self._target, texts, self._options.timeout)
+            limit = min(self._options.timeout, world.PATIENCE * self._bench.load)
+            rung = world.confirm(self._target, texts, limit)
         if rung.passed is not False:
             last = self._accepted[-1]
             last.verdict = last.verdict.with_rung(rung)

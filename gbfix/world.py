@@ -25,8 +25,8 @@ from gbfix.schema import Rung, Target
 from gbfix.worker import fileguard, rank
 from gbfix.worker.protocol import Spec
 
-#: Seconds that one start of the launcher may take, at most: programs that train for long are
-#: compared as far as they came.
+#: Seconds that one start of the launcher may take on a quiet machine, at most: programs that train
+#: for long are compared as far as they came.
 PATIENCE = 120.0
 _SEED = 20250728
 _NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+")
@@ -56,18 +56,17 @@ class World:
 def confirm(target: Target, overlay: Mapping[str, bytes], timeout: float) -> Rung:
     """Whether the program with these texts goes under its launcher as it does without."""
     name = _name(target)
-    limit = min(timeout, PATIENCE)
-    before = _start(target, {}, limit)
+    before = _start(target, {}, timeout)
     problem = before.problem or _failure(before)
     if problem:
         text = f"{name} with {RANKS} processes: {problem}; seen as one rank only"
         return Rung("launcher", None, text)
-    after = _start(target, overlay, limit)
+    after = _start(target, overlay, timeout)
     different = after.problem or difference(before, after)
     if different and not after.problem:
         # Some programs print another thing each time, and compiled numbers are rounded elsewhere.
-        again = _start(target, {}, limit)
-        plain = _start(target, {}, limit, {"TORCHDYNAMO_DISABLE": "1"})
+        again = _start(target, {}, timeout)
+        plain = _start(target, {}, timeout, {"TORCHDYNAMO_DISABLE": "1"})
         different = difference(before, after, again, plain)
     if different:
         return Rung("launcher", False, f"{name} with {RANKS} processes: {different}")
@@ -92,9 +91,10 @@ def _sums(before: World, after: World) -> str:
     pairs = zip(before.ranks, after.ranks, strict=True)
     breaks = ", ".join(f"rank {a.number} {a.breaks} -> {b.breaks}" for a, b in pairs)
     lines = sum(len(one.lines) for one in before.ranks)
-    stopped = "stopped before its end, " if before.stopped or after.stopped else ""
     printed = f"{lines} printed line{'s' * (lines != 1)}"
-    return f"{stopped}same exit status and {printed}; breaks: {breaks}"
+    ended = all(one.status is not None for world in (before, after) for one in world.ranks)
+    how = "same exit status and" if ended else "not run to its end; the same as far as it came:"
+    return f"{how} {printed}; breaks: {breaks}"
 
 
 # -- comparing -------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def difference(
             )
         if one.status is not None and other.status is None:
             return f"rank {one.number} does not end any more"
-        if other.breaks > one.breaks:
+        if other.breaks > one.breaks and one.status is not None:
             return f"rank {one.number} has {other.breaks} graph breaks where it had {one.breaks}"
         second = again.ranks[at].lines if again is not None else one.lines
         uncompiled = plain.ranks[at].lines if plain is not None else one.lines

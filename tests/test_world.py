@@ -64,6 +64,7 @@ SAME = {
     "a large number": (ranks("loss 123456.789"), ranks("loss 123456.790")),
     "fewer breaks": (ranks("a", breaks=2), ranks("a", breaks=0)),
     "stopped before its end": (ranks("a", "b", status=None), ranks("a", status=None)),
+    "stopped before a break": (ranks("a", status=None), ranks("a", "b", breaks=2)),
 }
 OTHER = {
     "another word": (ranks("yes"), ranks("no"), "rank 1 prints `no` where it was `yes`"),
