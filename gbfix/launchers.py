@@ -145,9 +145,10 @@ def _accelerate_settings(options: Sequence[str]) -> list[tuple[str, str]]:
 
 
 #: Options of `accelerate launch` that say where ranks run, how many they are and what they run.
+#: (``--cpu`` starts one process whatever their number; the variable for it is set, see `world`.)
 _ACCELERATE_PLACES = frozenset(
     {
-        "gpu-ids", "h", "help", "m", "machine-rank", "main-process-ip", "main-process-port",
+        "cpu", "gpu-ids", "h", "help", "m", "machine-rank", "main-process-ip", "main-process-port",
         "max-restarts", "module", "monitor-interval", "multi-gpu", "num-machines",
         "num-processes", "rdzv-backend", "rdzv-conf", "role", "same-network",
     }
@@ -164,5 +165,8 @@ def _accelerate_command(options: Sequence[str]) -> tuple[str, ...]:
         if option not in _ACCELERATE_PLACES:
             kept += options[at : at + width]
         at += width
-    there = ("--multi_gpu", f"--num_processes={RANKS}", "--num_machines=1", "--main_process_port=0")
+    hardware = {"--use-fsdp", "--use-deepspeed", "--use-megatron-lm", "--tpu"}
+    if not hardware & {word.replace("_", "-") for word in kept}:
+        kept.append("--multi_gpu")
+    there = (f"--num_processes={RANKS}", "--num_machines=1", "--main_process_port=0")
     return ("-m", "accelerate.commands.launch", *kept, *there, "-m")

@@ -186,6 +186,7 @@ def _start(
             pickle.dump(Spec(target, dict(overlay), folder, guard, _SEED), file)
         command = [sys.executable, *target.launcher, "gbfix.worker.rank"]
         environment = {**os.environ, **(settings or {}), "GBFIX_RANK": spec}
+        environment |= {name: v for name, v in target.environment if name.startswith("ACCELERATE_")}
         environment["OMP_NUM_THREADS"] = environment.get("OMP_NUM_THREADS", "1")
         said = Path(folder, "launcher")
         with said.open("wb") as log:

@@ -24,7 +24,7 @@ COMMANDS = {
         "-m", "torch.distributed.launch", "--standalone", "--nproc-per-node=2", "-m",
     ),
     "accelerate launch --num_processes 8 --cpu --mixed_precision bf16 --main_process_port 1 -m a": (
-        "-m", "accelerate.commands.launch", "--cpu", "--mixed_precision", "bf16", "--multi_gpu",
+        "-m", "accelerate.commands.launch", "--mixed_precision", "bf16", "--multi_gpu",
         "--num_processes=2", "--num_machines=1", "--main_process_port=0", "-m",
     ),
 }  # fmt: skip
