@@ -28,7 +28,9 @@ def target(words: Words, inputs: str | None, cwd: str, commands: Iterable[str] =
     launched = launchers.behind(words, cwd)
     if launched is not None:
         behind = target(launched.words, inputs, cwd, commands)
-        return dataclasses.replace(behind, environment=launched.environment)
+        return dataclasses.replace(
+            behind, environment=launched.environment, launcher=launched.command
+        )
     if words.module is not None:
         if not all(part.isidentifier() for part in words.module.split(".")):
             raise ArgumentError(f"-m {words.module}: not the name of a module; use dots, no .py")

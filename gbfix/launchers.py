@@ -1,7 +1,8 @@
 """Launchers of several processes: the program behind one is recorded as a world of one rank.
 
 ``-m torch.distributed.run``, ``torchrun`` and ``accelerate launch`` start a script once for each
-rank.  gbfix runs that script itself, with the variables that a launcher sets for a single rank.
+rank.  gbfix runs that script itself, with the variables that a launcher sets for a single rank; in
+the end it has the real launcher start two (see `gbfix.world`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from collections.abc import Sequence
 from gbfix.words import ArgumentError, Words
 
 _TORCH_FLAGS = frozenset(
-    {"standalone", "no-python", "run-path", "m", "module", "h", "help", "duplicate-stdout-filters"}
-)
+    {
+        "standalone", "no-python", "run-path", "m", "module", "h", "help", "use-env",
+        "duplicate-stdout-filters",
+    }
+)  # fmt: skip
 _ACCELERATE_FLAGS = frozenset(
     {
         "cpu", "debug", "downcast-bf16", "dynamo-use-dynamic", "dynamo-use-fullgraph",
@@ -43,6 +47,8 @@ ENVIRONMENT = (
     ("TORCHELASTIC_RUN_ID", "gbfix"),
 )
 _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
+#: Ranks that the real launcher starts when the patches are confirmed.
+RANKS = 2
 _ACCELERATE_MODULES = ("accelerate.commands.launch", "accelerate.commands.accelerate_cli")
 
 
@@ -53,6 +59,8 @@ class Launched:
     words: Words
     launcher: str
     environment: tuple[tuple[str, str], ...]
+    #: What python runs to start `RANKS` ranks on this machine; the name of a module follows it.
+    command: tuple[str, ...]
 
 
 def behind(words: Words, cwd: str) -> Launched | None:
@@ -77,11 +85,17 @@ def behind(words: Words, cwd: str) -> Launched | None:
     if at >= len(rest):
         raise ArgumentError(f"{name}: names no script to run; write it as on a plain command line")
     environment = list(ENVIRONMENT)
+    args = tuple(rest[at + 1 :])
     if name.startswith("accelerate"):
         environment += _accelerate_settings(rest[:at])
-    if is_module:
-        return Launched(Words((), rest[at], tuple(rest[at + 1 :])), name, tuple(environment))
-    return Launched(Words((), None, tuple(rest[at:])), name, tuple(environment))
+        command = _accelerate_command(rest[:at])
+    else:
+        command = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "-m")
+        if name == _TORCH_MODULES[1] and not {"--use-env", "--use_env"} & set(rest[:at]):
+            command = ("-m", name, *command[2:])
+            args = ("--local-rank=0", *args)
+    behind = Words((), rest[at], args) if is_module else Words((), None, (rest[at], *args))
+    return Launched(behind, name, tuple(environment), command)
 
 
 def _launcher(words: Words, cwd: str) -> tuple[str, Sequence[str], frozenset[str]] | None:
@@ -128,3 +142,31 @@ def _accelerate_settings(options: Sequence[str]) -> list[tuple[str, str]]:
         elif option in _ACCELERATE_SWITCHES:
             found.append((_ACCELERATE_SWITCHES[option], "true"))
     return found
+
+
+#: Options of `accelerate launch` that say where ranks run, how many they are and what they run.
+#: (``--cpu`` starts one process whatever their number; the variable for it is set, see `world`.)
+_ACCELERATE_PLACES = frozenset(
+    {
+        "cpu", "gpu-ids", "h", "help", "m", "machine-rank", "main-process-ip", "main-process-port",
+        "max-restarts", "module", "monitor-interval", "multi-gpu", "num-machines",
+        "num-processes", "rdzv-backend", "rdzv-conf", "role", "same-network",
+    }
+)  # fmt: skip
+
+
+def _accelerate_command(options: Sequence[str]) -> tuple[str, ...]:
+    """The same launcher with the options that change what each rank does."""
+    kept: list[str] = []
+    at = 0
+    while at < len(options):
+        option, equals, _ = options[at].lstrip("-").replace("_", "-").partition("=")
+        width = 1 if equals or option in _ACCELERATE_FLAGS else 2
+        if option not in _ACCELERATE_PLACES:
+            kept += options[at : at + width]
+        at += width
+    hardware = {"--use-fsdp", "--use-deepspeed", "--use-megatron-lm", "--tpu"}
+    if not hardware & {word.replace("_", "-") for word in kept}:
+        kept.append("--multi_gpu")
+    there = (f"--num_processes={RANKS}", "--num_machines=1", "--main_process_port=0")
+    return ("-m", "accelerate.commands.launch", *kept, *there, "-m")

@@ -8,10 +8,11 @@ run, so that there are breaks but no fixes.
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gbfix import GbfixError, packages, registry
@@ -27,6 +28,9 @@ _LIBRARY = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d[\d.]*
 
 
 _RANK = re.compile(r"rank[_ ]?(\d+)")
+#: A line of torch's structured log: a record as JSON follows the place.
+_TRACED = re.compile(r"^[VDIWEC]\d{4} \S+ \d+ \S+\] \{")
+_TRACED_RANK = re.compile(r'^[VDIWEC]\d{4} .*?"rank": (\d+)')
 
 
 class LogError(GbfixError):
@@ -50,41 +54,77 @@ def from_log(path: Path) -> Report:
             f"{path}: no graph breaks in this log; run the job with TORCH_LOGS=graph_breaks, "
             "which also says so where there are none"
         )
-    logged = [(item, who) for (who, _), lines in texts.items() for item in _blocks(lines)]
-    return _report(str(path), logged)
+    writers = [
+        _Writer(rank=_rank(who), breaks=tuple(_blocks(lines))) for (who, _), lines in texts.items()
+    ]
+    # Who broke nothing wrote nothing.
+    return _report(str(path), writers, "ranks that broke")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Writer:
+    """A process that logged, and what; its rank where it says so."""
+
+    rank: int | None
+    breaks: tuple[GraphBreak, ...]
+
+
+def _rank(text: str) -> int | None:
+    found = _RANK.search(text)
+    return int(found[1]) if found is not None else None
 
 
 def from_trace(folder: Path) -> Report:
-    """The breaks in a folder that was written under ``TORCH_TRACE``."""
-    files = sorted(folder.glob("*.log")) if folder.is_dir() else [folder]
-    blocks: list[tuple[str, list[str]]] = []
-    for path in files:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise LogError(f"{path}: cannot be read: {error.strerror}") from error
-        payload: list[str] | None = None
-        for line in text.split("\n"):
-            if line.startswith("\t"):
-                if payload is not None:
-                    payload.append(line[1:])
-                continue
-            payload = None
-            if '"name": "dynamo_graph_break_reason"' in line:
-                payload = []
-                blocks.append((path.name, payload))
-    if not files:
+    """The breaks in a folder that was written under ``TORCH_TRACE``, by however many ranks.
+
+    Files may lie in folders of their own (one a rank, a host or an attempt).
+    """
+    files = sorted(folder.rglob("*.log")) if folder.is_dir() else [folder]
+    writers = [_traced(path, folder) for path in files]
+    if not writers:
         raise LogError(f"{folder}: no files of TORCH_TRACE in this folder")
-    found = [(item, name) for name, lines in blocks for item in _blocks(lines)]
-    return _report(str(folder), found)
+    known = [one for one in writers if one is not None]
+    if not known:
+        raise LogError(
+            f"{folder}: nothing of what TORCH_TRACE writes; name the folder that it named"
+        )
+    return _report(str(folder), known)
 
 
-def _report(name: str, logged: list[tuple[GraphBreak, str]]) -> Report:
+def _traced(path: Path, folder: Path) -> _Writer | None:
+    """What one file of a trace holds; None where it is none."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error.strerror}") from error
+    # A rank knows its number only once its process group is there.
+    rank = _rank(str(path.relative_to(folder))) if path != folder else _rank(path.name)
+    blocks: list[list[str]] = []
+    payload: list[str] | None = None
+    is_trace = False
+    for line in text.split("\n"):
+        if line.startswith("\t"):
+            if payload is not None:
+                payload.append(line[1:])
+            continue
+        payload = None
+        found = _TRACED_RANK.match(line)
+        rank = int(found[1]) if found is not None and rank is None else rank
+        is_trace = is_trace or bool(_TRACED.match(line))
+        if '"name": "dynamo_graph_break_reason"' in line:
+            payload = []
+            blocks.append(payload)
+    if not is_trace and text:
+        return None
+    return _Writer(rank, tuple(item for lines in blocks for item in _blocks(lines)))
+
+
+def _report(name: str, writers: Sequence[_Writer], ranks: str = "ranks") -> Report:
     """The breaks, each once, with the ranks that logged them where there were several."""
     from gbfix import __version__
 
     known = registry.Registry.load()
-    found = [item for item, _ in logged]
+    found = [item for one in writers for item in one.breaks]
     # A break that was logged before is logged again without its stack.
     full = {(item.code, *item.key[1:3]) for item in found if item.frames[-1].function}
     found = [
@@ -93,20 +133,19 @@ def _report(name: str, logged: list[tuple[GraphBreak, str]]) -> Report:
         if item.frames[-1].function or (item.code, *item.key[1:3]) not in full
     ]
     unique = {_same(item): item for item in found}
-    ranks: dict[tuple[object, ...], set[int]] = {}
-    for item, who in logged:
-        rank = _RANK.search(who)
-        if rank is not None:
-            ranks.setdefault(_same(item), set()).add(int(rank[1]))
-    world = sorted(set().union(*ranks.values()))
+    world = {one.rank for one in writers if one.rank is not None}
     report = Report(name, registry.torch_version(), __version__)
-    for item in unique.values():
+    for same, item in unique.items():
         status = "unfixed" if item.site is not None else "outside"
         shown = BreakReport(item, status, url=known.url(item.code))
-        on = sorted(ranks.get(_same(item), ()))
-        if len(world) > 1 and on:
-            numbers = ", ".join(map(str, on))
-            shown.advice = (f"Logged by {len(on)} of {len(world)} ranks that broke ({numbers}).",)
+        by = [one for one in writers if same in map(_same, one.breaks)]
+        shown.ranks = tuple(sorted({one.rank for one in by if one.rank is not None}))
+        if len(world) > 1 and shown.ranks:
+            numbers = ", ".join(map(str, shown.ranks))
+            text = f"Logged by {len(shown.ranks)} of {len(world)} {ranks} ({numbers})."
+            shown.advice = (text,)
+        elif len(writers) > 1 and not world:
+            shown.advice = (f"Logged by {len(by)} of {len(writers)} processes.",)
         report.breaks.append(shown)
     packages.mention(report)
     if not found:

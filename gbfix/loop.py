@@ -26,6 +26,7 @@ from gbfix import (
     sameness,
     usage,
     wording,
+    world,
 )
 from gbfix.analysis.clocks import time_attributes
 from gbfix.bench import Bench
@@ -264,8 +265,9 @@ class Loop:
     def _fix_and_measure(self) -> None:
         """Fix what can be; where only what pays is wanted, again without what does not."""
         faster = self._options.only_if_faster
-        before = self._snapshot() if faster else None
+        before = self._snapshot() if faster or self._target.launcher else None
         self._fix()
+        self._under_launcher(before)
         if not self._overlay or not (self._options.measure or faster):
             return
         if self._bench.serial:
@@ -347,6 +349,27 @@ class Loop:
         for shown in self._report.breaks:
             if shown.graph_break.region in regions:
                 self._advise(shown, f"A patch was left out: {rung.caveats[0]}.")
+
+    def _under_launcher(self, before: Any) -> None:
+        """All patches together, once, with the ranks that the real launcher starts."""
+        if not self._accepted or not self._target.launcher:
+            return
+        self._progress("confirming all patches under the launcher")
+        texts = {path: self._bench.source(path).encode(t) for path, t in self._overlay.items()}
+        with self._clock.phase("launcher"):
+            limit = min(self._options.timeout, world.PATIENCE * self._bench.load)
+            rung = world.confirm(self._target, texts, limit)
+        if rung.passed is not False:
+            last = self._accepted[-1]
+            last.verdict = last.verdict.with_rung(rung)
+            last_step = dataclasses.replace(self._report.steps[-1], verdict=last.verdict)
+            self._report.steps[-1] = last_step
+            return
+        regions = {item.found.region for item in self._accepted}
+        self._go_back(before, "leaving out patches that differ under the launcher")
+        for shown in self._report.breaks:
+            if shown.graph_break.region in regions:
+                self._advise(shown, f"A patch was left out: {rung.detail}.")
 
     def _rounds(
         self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str, int]]

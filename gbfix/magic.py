@@ -21,7 +21,10 @@ def load_ipython_extension(ipython: Any) -> None:
 
     def run_gbfix(line: str, cell: str) -> None:
         before = [text for text in ipython.history_manager.input_hist_raw if text.strip()]
-        print(report([*before[:-1], cell], shlex.split(line), os.getcwd()))
+        try:
+            print(report([*before[:-1], cell], shlex.split(line), os.getcwd()))
+        except (OSError, ValueError) as error:
+            print(f"error: %%gbfix {line}: {error}; the cell runs all the same")
         ipython.run_cell(cell)
 
     ipython.register_magic_function(run_gbfix, "cell", "gbfix")
@@ -29,7 +32,7 @@ def load_ipython_extension(ipython: Any) -> None:
 
 def report(cells: Sequence[str], options: Sequence[str], folder: str) -> str:
     """What gbfix says of these cells as one program."""
-    kept = [text for text in cells if not text.lstrip().startswith(("%%gbfix", "%load_ext gbfix"))]
+    kept = [text for cell in cells if (text := _without_us(cell)).strip()]
     with tempfile.NamedTemporaryFile(
         "w", prefix=".cells-", suffix=".ipynb", dir=folder, encoding="utf-8"
     ) as file:
@@ -43,6 +46,12 @@ def report(cells: Sequence[str], options: Sequence[str], folder: str) -> str:
             text=True,
         )
     return (done.stdout + done.stderr).replace(f"{name} (cell", "(cell").replace(name, "notebook")
+
+
+def _without_us(cell: str) -> str:
+    """A cell without the lines that are about gbfix itself."""
+    ours = ("%%gbfix", "%load_ext gbfix", "%reload_ext gbfix")
+    return "\n".join(line for line in cell.split("\n") if not line.lstrip().startswith(ours))
 
 
 def _notebook(cells: Sequence[str]) -> dict[str, Any]:

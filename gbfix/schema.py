@@ -340,6 +340,8 @@ class BreakReport:
     step: int | None = None
     #: It is gone because less is compiled: the region runs as as many graphs as before.
     split: bool = False
+    #: Of a log of many ranks: those that it was logged by, as far as they are known.
+    ranks: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -440,6 +442,8 @@ class Target:
     cwd: str = ""
     #: Variables that are set for the program (what a launcher would tell a single rank).
     environment: tuple[tuple[str, str], ...] = ()
+    #: What python runs to have the real launcher start ranks (see `gbfix.launchers`).
+    launcher: tuple[str, ...] = ()
 
     @property
     def display(self) -> str:

@@ -133,3 +133,24 @@ def test_programs_with_such_tensors_end_without_internal_errors(
     assert len(report.regions) == 5
     codes = {item.graph_break.code for item in report.breaks}
     assert {"GB0015", "GB0016", "GB0025"} <= codes
+
+
+def test_tensors_that_are_made_of_others_are_compared_by_these() -> None:
+    """As a shard of a parameter is (DTensor): operators on it may have no meaning, or talk."""
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    def differences(first: torch.Tensor, second: torch.Tensor) -> list[Finding]:
+        found = Findings()
+        images = [Imager().image(value, "out") for value in (first, second)]
+        found.diff(*images, Part.OUTPUT, "out", strict=True, tight=None)
+        return found.findings
+
+    def make(value: float, *, inner: float = 1.0) -> torch.Tensor:
+        pair: torch.Tensor = TwoTensor(torch.full((2, 3), value), torch.full((2, 3), inner))
+        return pair
+
+    assert differences(make(1.0), make(1.0)) == []
+    assert differences(make(1.0), make(2.0))
+    assert differences(make(1.0), make(1.0, inner=2.0))
+    assert differences(make(1.0), torch.ones(2, 3))
+    assert differences(make(1.0), make(1.0).requires_grad_())

@@ -152,6 +152,8 @@ def test_the_command_line_reports_as_check_does(
         (["--from-log", "missing.log"], "cannot be read"),
         (["--from-log", "empty.log"], "TORCH_LOGS=graph_breaks"),
         (["--from-trace", "."], "no files of TORCH_TRACE"),
+        (["--from-trace", "../other"], "nothing of what TORCH_TRACE writes"),
+        (["--from-trace", "missing"], "cannot be read"),
         (["--from-log", "a", "--from-trace", "b"], "go alone"),
         (["--from-log", "a", "script.py"], "go alone"),
     ],
@@ -167,6 +169,8 @@ def test_mistakes_are_one_line(
     folder.mkdir()
     monkeypatch.chdir(folder)
     (folder / "script.py").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "server.log").write_text("GET /\n")
     if "empty.log" in words:
         (folder / "empty.log").touch()
     assert main(words) == 2
@@ -181,3 +185,52 @@ def test_ranks_that_logged_a_break_are_counted(program: Path, tmp_path: Path) ->
     log.write_text("\n".join(line for lines in ranks for line in lines))
     said = {item.graph_break.code: item.advice for item in logs.from_log(log).breaks}
     assert said["GB0124"] == ("Logged by 2 of 3 ranks that broke (0, 2).",)
+
+
+TRACED = (
+    "V1124 23:01:09.299000 2436 torch/_dynamo/symbolic_convert.py:5098] "
+    '{"artifact": {"name": "NAME", "encoding": "string"}RANK, "frame_id": 2}\n'
+)
+
+
+def traced(*texts: str, rank: int | None = None) -> str:
+    """A file of TORCH_TRACE with these breaks; a rank knows its number only after the first."""
+    lines = [TRACED.replace("NAME", "dynamo_cpp_guards_str").replace("RANK", "")]
+    for text in texts:
+        number = "" if rank is None else f', "rank": {rank}'
+        head = TRACED.replace("NAME", "dynamo_graph_break_reason").replace("RANK", number)
+        lines.append(head + textwrap.indent(text, "\t", lambda line: True))
+    return "".join(lines)
+
+
+def test_a_trace_of_many_ranks_is_counted_by_rank(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    (folder / "host_b").mkdir(parents=True)
+    item = ITEM.format(path=program)
+    (folder / "dedicated_log_torch_trace_a.log").write_text(traced(item, OUTSIDE, rank=0))
+    (folder / "dedicated_log_torch_trace_rank_1_b.log").write_text(traced())
+    (folder / "host_b" / "dedicated_log_torch_trace_c.log").write_text(traced(item, rank=2))
+    report = logs.from_trace(folder)
+    found = {shown.graph_break.code: shown for shown in report.breaks}
+    assert found["GB0124"].ranks == (0, 2)
+    assert found["GB0124"].advice == ("Logged by 2 of 3 ranks (0, 2).",)
+    site = found["GB0124"].graph_break.site
+    assert site is not None and (site.path, site.function) == (str(program), "f")
+    (other,) = (shown for code, shown in found.items() if code != "GB0124")
+    assert (other.status, other.ranks) == ("outside", (0,))
+
+
+def test_processes_that_know_no_rank_are_counted(program: Path, tmp_path: Path) -> None:
+    item = ITEM.format(path=program)
+    for name, texts in {"a": (item,), "b": (item, OUTSIDE), "c": ()}.items():
+        (tmp_path / f"dedicated_log_torch_trace_{name}.log").write_text(traced(*texts))
+    said = {shown.graph_break.code: shown.advice for shown in logs.from_trace(tmp_path).breaks}
+    assert said["GB0124"] == ("Logged by 2 of 3 processes.",)
+
+
+def test_ranks_stand_in_the_json_report(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.log").write_text(traced(ITEM.format(path=program), rank=3))
+    assert main(["--from-trace", str(tmp_path), "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["breaks"][0]["ranks"] == [3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,81 @@ def test_cells_come_back_as_they_were(text: str, at: int, tmp_path: Path) -> Non
         cell.number: cell.text for cell in notebook.cells
     }
     assert notebooks.with_cells(notebook, notebook.script) == notebook.text
+
+
+# -- with the real things, where they are installed ------------------------------------------------
+
+
+def test_the_cells_that_ran_before_are_part_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gbfix import magic
+
+    given: list[Any] = []
+
+    def run(command: list[str], **options: Any) -> Any:
+        given.append(json.loads((tmp_path / command[-1]).read_text()))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(magic.subprocess, "run", run)
+    cells = ["%load_ext gbfix.magic\nimport torch", "%%gbfix --check\ny = 1", "%%gbfix\n", "y + 1"]
+    magic.report(cells, [], str(tmp_path))
+    assert [cell["source"] for cell in given[0]["cells"]] == ["import torch", "y = 1", "y + 1"]
+
+
+def test_the_magic_in_ipython(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from gbfix import magic
+
+    asked: list[Any] = []
+
+    def report(*given: Any) -> str:
+        asked.append(given)
+        return "the report"
+
+    monkeypatch.setattr(magic, "report", report)
+    monkeypatch.chdir(tmp_path)
+    shell = InteractiveShell()
+    for cell in ("%load_ext gbfix.magic", "x = 20", "%%gbfix --check\ny = x + 1\nprint(y)"):
+        result = shell.run_cell(cell, store_history=True)
+        assert result.success, result
+    assert asked == [
+        (["%load_ext gbfix.magic", "x = 20", "y = x + 1\nprint(y)\n"], ["--check"], str(tmp_path))
+    ]
+    assert shell.user_ns["y"] == 21 and capsys.readouterr().out == "the report\n21\n"
+    shell.run_cell("%%gbfix --inputs 'x\ny = 3", store_history=True)
+    assert "error: %%gbfix --inputs 'x: No closing quotation" in capsys.readouterr().out
+    assert shell.user_ns["y"] == 3
+
+
+def test_what_is_written_back_is_valid_for_nbformat(tmp_path: Path) -> None:
+    nbformat = pytest.importorskip("nbformat")
+    form = nbformat.v4
+    made = form.new_notebook(
+        cells=[
+            form.new_markdown_cell("# Title"),
+            form.new_code_cell("%matplotlib inline\nimport torch"),
+            form.new_code_cell(
+                "x = 1\ny = x",
+                execution_count=3,
+                outputs=[form.new_output("stream", name="stdout", text="1\n")],
+                metadata={"tags": ["keep"]},
+            ),
+        ],
+        metadata={"kernelspec": {"name": "python3", "display_name": "P", "language": "python"}},
+    )
+    path = tmp_path / "n.ipynb"
+    nbformat.write(made, path)
+    notebook = notebooks.read(str(path))
+    whole = notebooks.with_cells(notebook, notebook.script.replace("y = x", "y = x + 1"))
+    assert whole is not None
+    back = nbformat.reads(whole, as_version=4)
+    nbformat.validate(back)
+    assert back.cells[2].source == "x = 1\ny = x + 1"
+    made.cells[2].source = back.cells[2].source
+    assert back == made
+    assert notebooks.with_cells(notebook, notebook.script) == path.read_text(encoding="utf-8")

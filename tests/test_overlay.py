@@ -74,7 +74,7 @@ def python(site: Path, script: Path, *words: str) -> subprocess.CompletedProcess
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, *words, str(script)] if words else [sys.executable, str(script)]
     return subprocess.run(
-        command, capture_output=True, text=True, env=environment, cwd=script.parent, timeout=60
+        command, capture_output=True, text=True, env=environment, cwd=script.parent, timeout=120
     )
 
 
@@ -197,6 +197,46 @@ def test_other_processes_get_the_patched_text(
     else:
         done = with_overlay(site, overlay, script)
     assert done.stdout == "3\n", done.stderr
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_torch_saves_objects_and_workers_load_data(
+    how: str, site: Path, overlay: Path, tmp_path: Path
+) -> None:
+    script = write(tmp_path / "loads.py", f"""
+        import torch
+        from torch.utils.data import DataLoader
+        from toys.inner import Layer
+
+        class Numbers(torch.utils.data.Dataset):
+            def __init__(self, layer):
+                self.layer = layer
+
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, at):
+                return self.layer.forward(at)
+
+        if __name__ == "__main__":
+            torch.save(Layer(), "layer.pt")
+            layer = torch.load("layer.pt", weights_only=False)
+            print(type(layer) is Layer, layer.forward(torch.ones(1)).item())
+            loader = DataLoader(Numbers(layer), num_workers=1, multiprocessing_context={how!r})
+            print([item.item() for item in loader])
+        """)  # fmt: skip
+    done = with_overlay(site, overlay, script)
+    assert done.stdout.splitlines() == ["True 3.0", "[2, 3]"], done.stderr
+    # Nothing of the overlay is in what was saved: it loads without.
+    plain = write(
+        tmp_path / "plain.py",
+        """
+        import torch
+        layer = torch.load("layer.pt", weights_only=False)
+        print(layer.forward(torch.ones(1)).item())
+        """,
+    )
+    assert python(site, plain).stdout == "2.0\n"
 
 
 def test_a_script_of_the_project_is_served_too(site: Path, tmp_path: Path) -> None:

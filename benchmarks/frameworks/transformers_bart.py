@@ -15,12 +15,8 @@ config = BartConfig(
 )
 model = BartModel(config).eval().half()
 f = torch.compile(model)
+inputs = (torch.randint(3, 100, (2, 16)),)
+options = {"decoder_input_ids": torch.randint(3, 100, (2, 8)), "use_cache": False}
 with torch.no_grad():
     for _ in range(2):
-        print(
-            f(
-                torch.randint(3, 100, (2, 16)),
-                decoder_input_ids=torch.randint(3, 100, (2, 8)),
-                use_cache=False,
-            ).last_hidden_state.sum()
-        )
+        print(f(*inputs, **options).last_hidden_state.sum())

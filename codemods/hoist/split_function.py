@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -21,8 +22,8 @@ from gbfix.codemod import (
 from gbfix.schema import Fact
 
 from ..side_effects.effects import LOG_METHODS, logger_of
-from .compiled import compiled_place
-from .halves import CannotSplit, cut, split, with_decorators
+from .compiled import Compiled, compiled_place
+from .halves import CannotSplit, Cut, cut, split, with_decorators
 
 _X = tensor(3)
 _RNG = {"rng": Fact("object", "random.Random")}
@@ -43,6 +44,8 @@ class SplitFunction(Codemod):
     parts that it calls are compiled with the options of that call.  A break inside a ``with``, a
     ``try``, a loop or a branch leaves that statement in Python, with compiled parts inside of it,
     before it and behind it; so does a break in entering a context or fetching from an iterator.
+    Where Dynamo itself fails in what a function calls over which it passes (a framework's
+    ``self.log``), that is called as ``torch.compiler.disable(self.log)``.
     Locks are taken and given back in Python, and so is a profiler entered whose object is read.
 
     *Fix safety.*  Safe: the same statements run in the same order with the same values, gradients
@@ -244,6 +247,7 @@ class SplitFunction(Codemod):
         "GB9648",
         "GB9840",
         "GB9860",
+        "internal-error",
     )
 
     examples = (
@@ -671,7 +675,7 @@ class SplitFunction(Codemod):
         whole, node = found
         function = whole.function
         try:
-            parts = cut(site, function, staying(site, node, called_in(site, node)))
+            parts = _cut(site, whole, node)
         except CannotSplit:
             return
         edit = split(site, function, parts, whole.decorator)
@@ -690,6 +694,56 @@ class SplitFunction(Codemod):
                 rank=60 if whole.decorator is not None else 85,
             ),
         )
+
+
+def _cut(site: Site, whole: Compiled, node: cst.CSTNode) -> Cut:
+    """The function cut around what broke.
+
+    Dynamo goes on into what a frame calls over which it passes: where it fails itself there, the
+    call is taken out of its reach.
+    """
+    stays = staying(site, node, called_in(site, node))
+    callee = _crashing(site, node) if whole.decorator is None else ""
+    if not callee:
+        return cut(site, whole.function, stays)
+    parts = cut(site, whole.function, lambda part: stays(part) or _calls(part, callee))
+    body = [statement.visit(_OutOfReach(callee)) for statement in parts.body]
+    return dataclasses.replace(
+        parts, body=tuple(item for item in body if isinstance(item, cst.BaseStatement))
+    )
+
+
+def _crashing(site: Site, node: cst.CSTNode) -> str:
+    """The callee of the one call in what broke, where Dynamo failed itself; else empty."""
+    if site.graph_break.code != "internal-error":
+        return ""
+    calls = [part for part in walk(node) if isinstance(part, cst.Call)]
+    if len(calls) != 1 or not isinstance(calls[0].func, cst.Name | cst.Attribute):
+        return ""
+    func = calls[0].func
+    name = func.attr.value if isinstance(func, cst.Attribute) else func.value
+    fact = site.fact(func)
+    # `torch.compiler.disable` changes a class in place, and wraps a module anew for each call.
+    is_function = fact.kind == "function" if fact is not None else not name[:1].isupper()
+    return code(func) if is_function else ""
+
+
+def _calls(part: cst.CSTNode, callee: str) -> bool:
+    return isinstance(part, cst.Call) and code(part.func) == callee
+
+
+class _OutOfReach(cst.CSTTransformer):
+    """``g(x)`` as ``torch.compiler.disable(g)(x)``."""
+
+    def __init__(self, callee: str) -> None:
+        super().__init__()
+        self._callee = callee
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        if not _calls(original_node, self._callee):
+            return updated_node
+        disable = cst.parse_expression("torch.compiler.disable")
+        return updated_node.with_changes(func=cst.Call(disable, [cst.Arg(updated_node.func)]))
 
 
 _CLOCKS = ("time.", "datetime.")

@@ -101,6 +101,7 @@ def _break(found: BreakReport) -> dict[str, Any]:
         "region": cause.region,
         "status": found.status,
         "split": found.split,
+        "ranks": list(found.ranks),
         "codemod": found.codemod,
         "advice": list(found.advice),
         "url": found.url,

@@ -22,6 +22,7 @@ _ASKS = {
     "aot_eager": "Compiled with the backend `aot_eager`, it is one graph and gives the same.",
     "inductor": "Compiled with the backend `inductor`, it gives the same.",
     "program": "The whole program does the same.",
+    "launcher": "Started by its launcher as several processes, each of them does the same.",
     "recompiles": "It does not recompile more often.",
     "branches": "Both sides of each condition ran, and agree.",
     "unrun": "What no call ran does the same, where it is made to run.",

@@ -61,6 +61,7 @@ _RUNGS = {
     "aot_eager": "same when lowered (aot_eager)",
     "inductor": "same under inductor",
     "program": "the program runs as you compile it",
+    "launcher": "its launcher starts two processes, and each does the same",
     "recompiles": "no more recompiles",
     "branches": "both sides of each condition",
     "unrun": "what no call ran, by force",

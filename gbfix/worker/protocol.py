@@ -118,6 +118,18 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True)
+class Spec:
+    """What each rank of a real launcher is to run (see `gbfix.worker.rank`)."""
+
+    target: Target
+    overlay: Mapping[str, bytes]
+    folder: str
+    #: Where copies of the user's files go before they change.
+    guard: str
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Apart:
     """A piece of a job's work that needs a run of its own, up to this call (see `forks`).
 

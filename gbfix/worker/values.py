@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from gbfix.schema import Fact
 
@@ -526,6 +527,8 @@ class Imager:
         if value.is_nested:
             rows = [self._tensor(row) for row in value.detach().unbind()]
             return ("nested tensor", kind, str(value.layout), value.requires_grad, rows)
+        if is_traceable_wrapper_subclass(value):
+            return self._wrapper(value, kind)
         if not is_plain(value):
             try:
                 dense = value.detach().dequantize() if value.is_quantized else value.to_dense()
@@ -556,6 +559,25 @@ class Imager:
             self._ids.get(id(value), ""),
             self._storages.get(token, "") if token else "",
             _notes(value),
+        )
+
+    def _wrapper(self, value: Any, kind: str) -> tuple[Any, ...]:
+        """A tensor that is made of others (a shard of a parameter): by what it is made of."""
+        names, context = value.__tensor_flatten__()
+        said = repr(context)
+        return (
+            "wrapper tensor",
+            kind,
+            str(tuple(value.shape)),
+            str(value.dtype),
+            value.requires_grad,
+            self._ids.get(id(value), ""),
+            "" if " at 0x" in said else said,
+            [
+                (name, self._tensor(part))
+                for name in names
+                if isinstance(part := getattr(value, name), torch.Tensor)  # else a mesh of devices
+            ],
         )
 
 

@@ -1,0 +1,44 @@
+import inspect
+
+import torch
+
+
+class Module(torch.nn.Module):
+    """As a framework has it: what is logged is kept, and the step's signature is looked at."""
+
+    def __init__(self):
+        super().__init__()
+        self.logged = {}
+
+    def log(self, name, value):
+        step = getattr(self.training_step, "__wrapped__", self.training_step)
+        if "iterator" in inspect.getfullargspec(step).args:
+            raise RuntimeError("a step that takes an iterator cannot log")
+        self.logged.setdefault(name, []).append(value.detach())
+
+
+class Net(Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    @torch.compiler.disable(recursive=False)
+    def training_step(self, x, y):
+        out, loss = self.training_step_before(x, y)
+        torch.compiler.disable(self.log)("loss", loss)
+        torch.compiler.disable(self.log)("mean", out.mean())
+        return loss
+
+    def training_step_before(self, x, y):
+        out = self.layer(x)
+        loss = torch.nn.functional.mse_loss(out, y)
+        return out, loss
+
+
+torch.manual_seed(0)
+compiled = torch.compile(Net())
+net = compiled._orig_mod
+net.training_step = compiled.dynamo_ctx(net.training_step)
+for _ in range(2):
+    net.training_step(torch.randn(3, 4), torch.randn(3, 2)).backward()
+print(net.logged)
