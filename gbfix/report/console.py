@@ -212,18 +212,24 @@ class ConsoleReport:
             self._field("in", f"{len(regions)} compiled regions: {_listed(list(regions))}")
         if found.codemod:
             self._field("fix", found.codemod, "green")
+        self._tried(found)
+        if found.status != "fixed":
+            self._what_to_do(found)
+
+    def _tried(self, found: BreakReport) -> None:
+        """The rewrites that were tried; without ``-v`` only what failed, where nothing worked."""
         for attempt in found.attempts:
-            if attempt.passed and not self._verbose:
-                continue
-            if found.status == "fixed" and not self._verbose:
+            if not self._verbose and (attempt.passed or found.status == "fixed"):
                 continue
             reason = _one_line(attempt.reason)
             if not self._verbose:
                 reason = textwrap.shorten(plain.difference(reason), _WHY, placeholder=" [...]")
             result = "passed" if attempt.passed else f"rejected: {reason}"
             self._field("tried", f"{attempt.codemod} ({attempt.title}): {result}")
-        if found.status == "fixed":
-            return
+
+    def _what_to_do(self, found: BreakReport) -> None:
+        """Advice for a break that stays, and where there is more."""
+        cause = found.graph_break
         for text in found.advice:
             if text not in self._advised:
                 self._field("advice", text)
