@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import shlex
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -257,11 +258,19 @@ class Region:
     #: Whether a method of an object was compiled, not the function with the object as argument.
     bound: bool = False
     payoff: Payoff | None = None
-    #: Operators in the graphs of the first call, and frames that Dynamo left to Python in it.
-    operators_before: int | None = None
-    operators_after: int | None = None
+    #: Operators in each graph of the first call, and frames that Dynamo left to Python in it.
+    sizes_before: tuple[int, ...] | None = None
+    sizes_after: tuple[int, ...] | None = None
     fallbacks_before: int | None = None
     fallbacks_after: int | None = None
+
+    @property
+    def operators_before(self) -> int | None:
+        return None if self.sizes_before is None else sum(self.sizes_before)
+
+    @property
+    def operators_after(self) -> int | None:
+        return None if self.sizes_after is None else sum(self.sizes_after)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -447,7 +456,10 @@ class Target:
 
     @property
     def display(self) -> str:
+        """The words of a command line that name it."""
         prefix = "-m " if self.kind == "module" else ""
+        if self.inputs is not None:
+            prefix = f"--inputs {shlex.quote(self.inputs)} "
         return prefix + " ".join([self.value, *self.args])
 
 

@@ -111,7 +111,7 @@ class ConsoleReport:
             if region.payoff is not None:
                 style = "yellow" if payoff.is_slower(region.payoff) else ""
                 text = _printable(payoff.sentence(region.name, region.payoff))
-                self._line(self._text, Text(text, style))
+                self._prose(text, style)
         if report.targets:
             self._line(self._text, Text(""))
             self._text.print(self._targets(report))
@@ -120,7 +120,7 @@ class ConsoleReport:
         closing = closing_line(report, self._mode)
         if closing:
             style = "bold" if report.breaks else "bold green"
-            self._line(self._text, Text(closing, style))
+            self._prose(closing, style)
         self._steps(next_steps(report, self._mode))
         if self._timings and report.timings:
             longest = sorted(report.timings.items(), key=lambda item: -item[1])
@@ -182,23 +182,6 @@ class ConsoleReport:
         """
         cause = found.graph_break
         frame = cause.site or (cause.frames[-1] if cause.frames else None)
-        self._line(self._text, Text(""))
-        self._line(self._text, self._heading(found, frame))
-        if frame is not None:
-            self._excerpt(frame, before)
-        self._others(found, others)
-        why = _one_line(cause.explanation) or _one_line(cause.message)
-        self._field("why", why if self._verbose else textwrap.shorten(plain.why(why), _WHY))
-        self._inside(found, others)
-        if found.codemod:
-            self._field("fix", found.codemod, "green")
-        self._tried(found)
-        if found.status != "fixed":
-            self._what_to_do(found)
-
-    def _heading(self, found: BreakReport, frame: Frame | None) -> Text:
-        """Where it is, its code and name, and what became of it."""
-        cause, status = found.graph_break, found.status
         head = Text.assemble(
             (self._place(frame) if frame else "(no source position)", "bold"),
             " ",
@@ -206,13 +189,19 @@ class ConsoleReport:
             " ",
             _printable(cause.gb_type),
         )
+        status = found.status
         if self._mode is not Mode.CHECK or status == "outside":
             word = "fixable" if status == "fixed" and self._mode is Mode.DIFF else status
             head.append(f" [{word}]", _STATUS_STYLES.get(status, ""))
-        return head
-
-    def _inside(self, found: BreakReport, others: Sequence[BreakReport]) -> None:
-        """The compiled regions that the break, and those that it stands for, are in."""
+        self._line(self._text, Text(""))
+        self._line(self._text, head)
+        if frame is not None:
+            self._excerpt(frame, before)
+        self._others(found, others)
+        why = _one_line(cause.explanation) or _one_line(cause.message)
+        if not self._verbose:
+            why = plain.why(why)
+        self._field("why", why if self._verbose else textwrap.shorten(why, _WHY))
         regions = dict.fromkeys(
             self._relative(item.graph_break.region) for item in (found, *others)
         )
@@ -221,9 +210,14 @@ class ConsoleReport:
             self._field("in", f"compiled region {next(iter(regions))}")
         elif regions:
             self._field("in", f"{len(regions)} compiled regions: {_listed(list(regions))}")
+        if found.codemod:
+            self._field("fix", found.codemod, "green")
+        self._tried(found)
+        if found.status != "fixed":
+            self._what_to_do(found)
 
     def _tried(self, found: BreakReport) -> None:
-        """Rewrites that were tried: the rejected ones of a break that stays, or all if verbose."""
+        """The rewrites that were tried; without ``-v`` only what failed, where nothing worked."""
         for attempt in found.attempts:
             if not self._verbose and (attempt.passed or found.status == "fixed"):
                 continue
@@ -234,7 +228,7 @@ class ConsoleReport:
             self._field("tried", f"{attempt.codemod} ({attempt.title}): {result}")
 
     def _what_to_do(self, found: BreakReport) -> None:
-        """Advice that was not given before, or else torch's hints, and where more is said."""
+        """Advice for a break that stays, and where there is more."""
         cause = found.graph_break
         for text in found.advice:
             if text not in self._advised:
@@ -422,6 +416,17 @@ class ConsoleReport:
         for number, line in enumerate(lines):
             head = f"  {name}: " if number == 0 else " " * (len(name) + 4)
             self._line(self._text, Text.assemble((head, "cyan"), (line, style)))
+
+    def _prose(self, text: str, style: str) -> None:
+        """A sentence: one line in a pipe, and in a terminal as many as it takes."""
+        lines = [text]
+        if self._text.is_terminal:
+            lines = textwrap.wrap(
+                text, max(self._text.width, 40), subsequent_indent="  ",
+                break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
+        for line in lines:
+            self._line(self._text, Text(line, style))
 
     def _line(self, console: Console, text: Text) -> None:
         console.print(text, soft_wrap=True, highlight=False)
