@@ -101,7 +101,9 @@ def _leaves(result: Result, value: Value) -> list[Value]:
 #: tells may be the recorded one by chance.
 _MERGES = re.compile(
     r"\.(?:values|keys|items|split|splitlines|join|fromkeys|most_common)\(|\b(?:set|filter|groupby"
-    r"|takewhile|dropwhile|Counter|defaultdict)\("
+    r"|takewhile|dropwhile|Counter|defaultdict|argwhere|nonzero|flatnonzero|unique|unique_consecutive"
+    r"|masked_select|compress|extract|trim_zeros|(?:union|intersect|setdiff|setxor)1d|nms)\("
+    r"|\bwhere\([^,()]*(?:\([^()]*\)[^,()]*)*\)"
 )
 
 

@@ -470,6 +470,11 @@ class Reader:
                 return _Listing((_shortest(lengths),), OPEN, None, Value(parts=items))
             case "set" | "unique" | "nonzero" | "filter" | "masked_select":
                 return Value((DATA, *(first.sizes or (OPEN,))[1:]))
+            case "flatnonzero":
+                return Value((DATA,))
+            case "argwhere" if first.sizes is not None:
+                dims = len(first.sizes)
+                return Value((DATA, Size(str(dims), dims)))
             case "flatten" | "ravel" if not rest:
                 return Value((product(first.sizes),)) if first.sizes is not None else UNKNOWN
             case "view" | "reshape":
