@@ -15,7 +15,8 @@ from gbfix.codemod import Site
 from .inputs import Parameter, Refused
 from .pieces import Piece
 from .results import Result
-from .sizes import OPEN, UNKNOWN, Reader, Size, Value, fact_value, methods_named
+from .size_values import OPEN, UNKNOWN, Size, Value
+from .sizes import Reader, fact_value, methods_named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,9 +267,13 @@ class Maker:
             return False
         if self.follow is not None:
             return self.follow
-        if like.name not in self.read and not any(t in self.made for t in ("tensor(", "dtype=")):
+        if like.name not in self.read and not any(
+            t in self.made for t in ("tensor(", "Tensor(", "dtype=")
+        ):
             return True  # numbers that Python reads are of other arguments
-        return not any(t in self.made for t in ("torch.tensor(", "tolist(", "dtype=", ".item("))
+        return not any(
+            t in self.made for t in ("torch.tensor(", "Tensor(", "tolist(", "dtype=", ".item(")
+        )
 
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)
