@@ -15,7 +15,8 @@ from gbfix.codemod import Site
 from .inputs import Parameter, Refused
 from .pieces import Piece
 from .results import Result
-from .sizes import OPEN, UNKNOWN, Reader, Size, Value, fact_value, methods_named
+from .size_values import OPEN, UNKNOWN, Size, Value
+from .sizes import Reader, fact_value, methods_named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +102,9 @@ def _leaves(result: Result, value: Value) -> list[Value]:
 #: tells may be the recorded one by chance.
 _MERGES = re.compile(
     r"\.(?:values|keys|items|split|splitlines|join|fromkeys|most_common)\(|\b(?:set|filter|groupby"
-    r"|takewhile|dropwhile|Counter|defaultdict)\("
+    r"|takewhile|dropwhile|Counter|defaultdict|argwhere|nonzero|flatnonzero|unique|unique_consecutive"
+    r"|masked_select|compress|extract|trim_zeros|(?:union|intersect|setdiff|setxor)1d|nms)\("
+    r"|\bwhere\([^,()]*(?:\([^()]*\)[^,()]*)*\)"
 )
 
 
@@ -264,9 +267,13 @@ class Maker:
             return False
         if self.follow is not None:
             return self.follow
-        if like.name not in self.read and not any(t in self.made for t in ("tensor(", "dtype=")):
+        if like.name not in self.read and not any(
+            t in self.made for t in ("tensor(", "Tensor(", "dtype=")
+        ):
             return True  # numbers that Python reads are of other arguments
-        return not any(t in self.made for t in ("torch.tensor(", "tolist(", "dtype=", ".item("))
+        return not any(
+            t in self.made for t in ("torch.tensor(", "Tensor(", "tolist(", "dtype=", ".item(")
+        )
 
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)

@@ -18,7 +18,8 @@ from .fakes import Maker
 from .inputs import Parameter, Refused, crossing
 from .kernels import Kernel, kernel_of, operator_called
 from .results import Result, carried
-from .sizes import UNKNOWN, Reader, Value, fact_value
+from .size_values import UNKNOWN, Value
+from .sizes import Reader, fact_value
 
 
 def _source(after: str = "") -> str:

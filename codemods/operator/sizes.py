@@ -19,71 +19,22 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-
-@dataclasses.dataclass(frozen=True)
-class Size:
-    """A number over the operator's parameters; ``data`` says that values decide it, ``torn`` that
-    it is one of several, and nothing tells which.
-    """
-
-    text: str = ""
-    value: int | None = None
-    data: bool = False
-    torn: bool = False
-
-    @property
-    def known(self) -> bool:
-        return bool(self.text)
-
-
-Loops = tuple[Size, ...]
-OPEN = Size()
-DATA = Size(data=True)
-TORN = Size(torn=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Value:
-    """``sizes`` of a tensor, an array or nested lists; a number has none, and may have ``size``.
-
-    ``parts`` are the values of a tuple, where they are told apart.  ``lists`` says how many of the
-    sizes are those of nested lists, or were, before a tensor was made of these: where the outer
-    one is empty, nothing tells how long the inner ones would be.  ``untyped``: the dtype
-    without any number, of a tensor or an array whose dtype is that of the numbers in such lists.
-    """
-
-    sizes: tuple[Size, ...] | None = None
-    size: Size = OPEN
-    parts: tuple[Value, ...] | None = None
-    lists: int = dataclasses.field(default=0, kw_only=True)
-    untyped: str = dataclasses.field(default="", kw_only=True)
-
-    @property
-    def item(self) -> Value:
-        if self.parts:
-            return self.parts[0] if len(set(self.parts)) == 1 else UNKNOWN
-        return Value(self.sizes[1:], lists=max(self.lists - 1, 0)) if self.sizes else UNKNOWN
-
-    @property
-    def listed(self) -> int:
-        """How many sizes a list of such values has from lists: one more than these."""
-        return 1 + combine_parts(self).lists
-
-    @property
-    def forgets(self) -> bool:
-        """Whether a tensor that is made of these lists has one dimension where there is no row."""
-        first = self.sizes[0] if self.sizes and len(self.sizes) == self.lists == 2 else OPEN
-        return first.known and not first.text.isdigit()
-
-    @property
-    def length(self) -> Size:
-        if self.parts is not None:
-            return Size(str(len(self.parts)), len(self.parts))
-        return self.sizes[0] if self.sizes else OPEN
-
-
-UNKNOWN = Value()
-NUMBER = Value(())
+from .array_sizes import NEW_AXIS, ONE, Given, array_call, grid
+from .size_values import (
+    DATA,
+    NUMBER,
+    OPEN,
+    TORN,
+    UNKNOWN,
+    Loops,
+    Size,
+    Value,
+    broadcast,
+    combine_parts,
+    combined,
+    merged,
+    product,
+)  # fmt: skip
 
 _SAME = words(
     """cpu detach numpy float double half long int bool clone contiguous to type copy tolist abs exp
@@ -91,7 +42,8 @@ _SAME = words(
     softmax log_softmax cumsum isnan isfinite floor ceil sign type_as requires_grad_ list tuple
     sorted reversed asarray array tensor as_tensor from_numpy ascontiguousarray zeros_like ones_like
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
-    expm1 log1p sin cos interp digitize searchsorted_"""
+    expm1 log1p sin cos interp digitize searchsorted_ float16 float32 float64 int8 int16 int32 int64
+    uint8 bool_ copysign hypot nan_to_num"""
 )
 _KEEPS_DTYPE = words("cpu cuda detach clone contiguous copy from_numpy as_tensor")
 #: The dtype of what is made of no numbers.
@@ -126,44 +78,6 @@ def fact_value(fact: Fact | None, name: str = "") -> Value:
     return UNKNOWN
 
 
-def combined(left: Size, right: Size, operator: str) -> Size:
-    """The size of a sum, a difference, a product or a quotient of sizes."""
-    if left.data or right.data:
-        return DATA
-    if not left.known or not right.known:
-        return TORN if left.torn or right.torn else OPEN
-    number: int | None = None
-    a, b = left.value, right.value
-    if a is not None and b is not None:
-        match operator:
-            case "+":
-                number = a + b
-            case "-":
-                number = a - b
-            case "*":
-                number = a * b
-            case "//" if b:
-                number = a // b
-            case _:
-                return OPEN
-    if operator == "+" and "0" in (left.text, right.text):
-        return right if left.text == "0" else left
-    if left.text.isdigit() and right.text.isdigit() and number is not None:
-        return Size(str(number), number)
-    if operator == "*" and "1" in (left.text, right.text):
-        return right if left.text == "1" else left
-    texts = [left.text, right.text]
-    for place, text in enumerate(texts):
-        if " " in text and (operator != "+" and (operator != "-" or place)):
-            texts[place] = f"({text})"
-    # `n - 1 + 1` reads badly
-    if operator == "-" and right.text.isdigit() and left.text.endswith(f" + {right.text}"):
-        return Size(left.text[: -len(right.text) - 3], number)
-    if operator == "+" and right.text.isdigit() and left.text.endswith(f" - {right.text}"):
-        return Size(left.text[: -len(right.text) - 3], number)
-    return Size(f"{texts[0]} {operator} {texts[1]}", number)
-
-
 class Reader:
     """Reads statements and expressions of one file; ``known`` says what nodes and names are."""
 
@@ -180,6 +94,8 @@ class Reader:
         self.born: dict[str, int] = {}
         #: Names that are bound to lists.
         self.lists: set[str] = set()
+        #: Functions of one expression, by the names that they are given here.
+        self.lambdas: dict[str, cst.Lambda] = {}
 
     # -- statements --------------------------------------------------------------------------
 
@@ -233,10 +149,14 @@ class Reader:
 
     def small(self, node: cst.BaseSmallStatement, loops: Loops) -> None:
         match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(name))], value=cst.Lambda() as made
+            ):
+                self.lambdas[name] = made
             case cst.Assign(targets=targets, value=value):
                 found = self.value(value)
                 for target in targets:
-                    self.bind(target.target, found)
+                    self.bind(target.target, self.in_rounds(target.target, found, loops))
                     if isinstance(target.target, cst.Name):
                         self.born[target.target.value] = len(loops)
                         (self.lists.add if _is_list(value) else self.lists.discard)(
@@ -281,6 +201,15 @@ class Reader:
             self.names[name] = Value((OPEN, *(old.sizes or (OPEN,))[1:]))
         elif old.sizes == ():
             self.names[name] = Value((), DATA if any(each.data for each in loops) else OPEN)
+
+    def in_rounds(self, target: cst.BaseExpression, value: Value, loops: Loops) -> Value:
+        """What a loop leaves in a name: each round may change the sizes that another one left."""
+        old = self.names.get(target.value) if isinstance(target, cst.Name) else None
+        if old is None or old.sizes is None or value.sizes is None or old.sizes == value.sizes:
+            return value
+        if self.born.get(code(target), 0) >= len(loops):
+            return value
+        return Value((TORN,) * len(value.sizes))
 
     def bind(self, target: cst.BaseExpression, value: Value) -> None:
         match target:
@@ -390,6 +319,8 @@ class Reader:
         return UNKNOWN
 
     def subscript(self, node: cst.Subscript) -> Value:
+        if code(node.value) in ("np.mgrid", "numpy.mgrid"):
+            return grid(node, self.value)
         base = self.value(node.value)
         if base.parts is not None and len(node.slice) == 1:
             index = code(node.slice[0].slice)
@@ -402,7 +333,10 @@ class Reader:
         found: list[Size] = []
         chosen = False
         for element in node.slice:
-            if not sizes:
+            if isinstance(element.slice, cst.Index) and code(element.slice.value) in NEW_AXIS:
+                found.append(ONE)
+                continue
+            if not sizes or code(element.slice) == "...":
                 return UNKNOWN
             size = sizes.pop(0)
             if isinstance(element.slice, cst.Slice):
@@ -435,7 +369,7 @@ class Reader:
     def call(self, node: cst.Call) -> Value:
         call = self.parts_of(node)
         if not call.operands:
-            return Value((Size("0", 0),)) if call.name == "list" else UNKNOWN
+            return Value((Size("0", 0),)) if call.name == "list" else self.followed(node)
         for rule in (self.number, self.sequence, self.rearranged, self.made, self.elementwise):
             found = rule(call)
             if found is not None:
@@ -490,6 +424,11 @@ class Reader:
                 return _Listing((_shortest(lengths),), OPEN, None, Value(parts=items))
             case "set" | "unique" | "nonzero" | "filter" | "masked_select":
                 return Value((DATA, *(first.sizes or (OPEN,))[1:]))
+            case "flatnonzero":
+                return Value((DATA,))
+            case "argwhere" if first.sizes is not None:
+                dims = len(first.sizes)
+                return Value((DATA, Size(str(dims), dims)))
             case "tolist" if first.sizes is not None:
                 return Value(first.sizes, lists=len(first.sizes))
         return None
@@ -521,11 +460,11 @@ class Reader:
         """Functions that make a tensor of sizes that they are given."""
         if call.name == "eye":
             return Value((call.first.size, call.first.size))
-        if call.name in _BY_SHAPE:
+        if call.name in _BY_SHAPE or (call.name == "full" and call.arguments):
             shape = call.arguments[:1] if call.name in ("full", "new_full") else call.arguments
             shape = [call.keywords["size"]] if "size" in call.keywords else shape
             return self.shaped(shape, UNKNOWN)
-        return None
+        return array_call(call.name, Given(call.first, call.rest, call.keywords, self.value))
 
     def elementwise(self, call: _Call) -> Value | None:
         """Functions whose result has the sizes of what they are given."""
@@ -596,6 +535,8 @@ class Reader:
             return UNKNOWN
         function: cst.CSTNode | None = None
         skip = 0
+        if isinstance(node.func, cst.Name) and node.func.value in self.lambdas:
+            return self.applied(self.lambdas[node.func.value], node)
         if isinstance(node.func, cst.Name):
             bound = module_bindings(self.site.module).get(node.func.value, ())
             function = bound[0] if len(bound) == 1 else None
@@ -623,6 +564,18 @@ class Reader:
         reader.statement(function.body, ())
         return reader.result()
 
+    def applied(self, function: cst.Lambda, node: cst.Call) -> Value:
+        """What a function of one expression gives; its other names are those around it."""
+        parameters = params_of(function.params)
+        plain = [a.value for a in node.args if a.keyword is None and not a.star]
+        if len(plain) != len(parameters) or len(plain) != len(node.args):
+            return UNKNOWN
+        inner = Reader(self.site, self.names, self.nodes, self.depth + 1)
+        inner.lambdas = self.lambdas
+        for parameter, argument in zip(parameters, plain, strict=True):
+            inner.names[parameter.name.value] = self.value(argument)
+        return inner.value(function.body)
+
     def result(self) -> Value:
         if not self.returned:
             return UNKNOWN
@@ -640,7 +593,7 @@ def _place(
     rest: Sequence[cst.BaseExpression], keywords: Mapping[str, cst.BaseExpression]
 ) -> int | None:
     """The dimension that is asked for, where it is a literal: 0 unless it is given."""
-    node = keywords.get("dim", rest[0] if rest else None)
+    node = keywords.get("dim", keywords.get("axis", rest[0] if rest else None))
     if node is None:
         return 0
     return int(code(node)) if code(node).isdigit() else None
@@ -711,14 +664,6 @@ def _inner(parts: Sequence[Value]) -> tuple[Size, ...]:
     return (parts[0].sizes or ()) if parts else ()
 
 
-def combine_parts(value: Value) -> Value:
-    """A tuple as what ``torch.tensor`` makes of it."""
-    if value.parts is None:
-        return value
-    inner = combine_parts(value.parts[0]) if value.parts else Value(())
-    return Value((value.length, *(inner.sizes or ())), lists=1 + inner.lists)
-
-
 def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
     """The methods of that name of all classes of the file."""
     return [
@@ -728,44 +673,3 @@ def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
         for line in statement.body.body
         if isinstance(line, cst.FunctionDef) and line.name.value == name
     ]
-
-
-def product(sizes: Sequence[Size] | None) -> Size:
-    if sizes is None:
-        return OPEN
-    found = Size("1", 1)
-    for size in sizes:
-        found = combined(found, size, "*")
-    return found
-
-
-def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
-    """What is known of a value that is the one or the other."""
-    if one == other or other is UNKNOWN:
-        return one
-    if one is UNKNOWN:
-        return other
-    if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
-        return UNKNOWN
-    return Value(
-        tuple(
-            a if a == b else (DATA if a.data or b.data else differing)
-            for a, b in zip(one.sizes, other.sizes, strict=True)
-        ),
-        lists=one.lists if one.lists == other.lists else 0,
-        untyped=one.untyped if one.untyped == other.untyped else "",
-    )
-
-
-def broadcast(one: Value, other: Value) -> Value:
-    """The sizes of an elementwise operation."""
-    if one.sizes is None or other.sizes is None:
-        return UNKNOWN
-    long, short = sorted((one.sizes, other.sizes), key=len, reverse=True)
-    found = list(long)
-    for place, size in enumerate(short, len(long) - len(short)):
-        if found[place].text == "1":
-            found[place] = size
-        elif found[place] != size and size.text != "1":
-            found[place] = found[place] if found[place].known else size
-    return Value(tuple(found))

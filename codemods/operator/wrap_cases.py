@@ -156,7 +156,39 @@ EXAMPLES = (
         title="a hash of every id",
     ),
 )
+_NUMBERS = f"""{_HEAD}import random
+import time
+
+
+def marks(count):
+    return torch.tensor([zlib.crc32(bytes(i)) + 0 for i in range(count)])
+
+
+@torch.compile
+def f(x):
+    return x + marks(7)
+"""
+_NUMBERS_AT = "zlib.crc32(bytes(i))"
+_NUMBERS_FACTS = {
+    "x": tensor(7),
+    "count": scalar(7),
+    "i": scalar(1),
+    "torch.tensor([zlib.crc32(bytes(i)) + 0 for i in range(count)])": tensor(
+        7, dtype="torch.int64"
+    ),
+}
+
+
+def _of_numbers(more: str, why: str) -> NearMiss:
+    """A helper that is given no tensor, and depends on more than its numbers."""
+    text = "torch.tensor([zlib.crc32(bytes(i)) + 0 for i in range(count)])"
+    facts = {**_NUMBERS_FACTS, text.replace("+ 0", f"+ {more}"): tensor(7, dtype="torch.int64")}
+    return NearMiss(_NUMBERS.replace("+ 0", f"+ {more}"), at=_NUMBERS_AT, why=why, facts=facts)
+
+
 NEAR_MISSES = (
+    _of_numbers("random.randint(0, 9)", "random numbers, without a tensor to keep their order"),
+    _of_numbers("time.time_ns()", "the clock, without a tensor to keep its order"),
     _near_miss(
         _LOOP,
         "a gradient goes through it",

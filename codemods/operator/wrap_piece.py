@@ -121,8 +121,6 @@ def _is_tensor_code(piece: Piece) -> bool:
 def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     site = piece.level.site
     parameters = piece.inputs.parameters
-    if not any(p.is_tensor for p in parameters):
-        raise Refused("no tensor goes into it")
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if leaves and _is_tensor_code(piece):
         raise Refused("all that it does is tensor code, which needs no operator")
@@ -133,6 +131,12 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
     ordered = acts(site, nodes, inside)
+    made_of_numbers = bool(leaves) and not any(leaf.is_number for leaf in leaves)
+    if not any(p.is_tensor for p in parameters) and (
+        # Inductor may put such an operator anywhere: it must depend on its numbers alone.
+        ordered or fake.dynamic or not made_of_numbers
+    ):
+        raise Refused("no tensor goes into it")
     if not leaves and not changed and not ordered:
         raise Refused("nothing shows what it does")
     detached = frozenset(p.name for p in parameters if _is_detached(piece, p))

@@ -8,7 +8,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter
@@ -196,35 +196,15 @@ class DrawToOp(Codemod):
 
 def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
     edit = site.edit()
-    assert site.function is not None
     torch = torch_alias(site, edit)
-    operator = operator_name(site, f"draw_{site.function.name.value}")
     where = 'device="cpu"'
-    anchor = Parameter(
-        "anchor",
-        "torch.Tensor",
-        cst.parse_expression(f"{torch}.empty(0)"),
-        Fact("tensor", "torch.Tensor"),
-    )
-    parameters = (anchor, *draw.parameters)
     if draw.count:
         value = f"{torch}.as_tensor(BODY0)"
         fake = f"{torch}.empty({draw.count}, dtype={torch}.int64, {where})"
     else:
         value = f"{torch}.tensor(BODY0, dtype={torch}.float64, {where})"
         fake = f"{torch}.empty((), dtype={torch}.float64, {where})"
-    registered = register_fake(operator, parameters, fake)
-    text = f'''@{torch}.library.custom_op("{namespace(site)}::{operator}", mutates_args=())
-def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
-    # inductor may misplace an operator that takes no tensor: hence the anchor.
-    return {value}
-
-
-{registered}{operator}.register_effect({torch}.library.EffectType.ORDERED)
-'''
-    place(site, edit, define(site, text, [draw.body]))
-    arguments = ", ".join(code(item.argument) for item in parameters)
-    new = f"{operator}({arguments})"
+    new = drawing_operator(site, edit, draw.body, draw.parameters, f"return {value}", fake)
     for cast in casts:
         if cast.node is draw.call:
             new += f".to({cast.dtype})"
@@ -237,6 +217,42 @@ def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
         rank=40,
         notes=("CUDA graphs skip a graph that holds a CPU tensor",),
     )
+
+
+def drawing_operator(
+    site: Site,
+    edit: Edit,
+    body: cst.BaseExpression,
+    given: Sequence[Parameter],
+    lines: str,
+    fake: str,
+) -> str:
+    """Put a draw into an operator of its own; the text that calls it.
+
+    ``lines`` are what the operator does, with ``BODY0`` where the draw stands.
+    """
+    assert site.function is not None
+    torch = torch_alias(site, edit)
+    operator = operator_name(site, f"draw_{site.function.name.value}")
+    anchor = Parameter(
+        "anchor",
+        "torch.Tensor",
+        cst.parse_expression(f"{torch}.empty(0)"),
+        Fact("tensor", "torch.Tensor"),
+    )
+    parameters = (anchor, *given)
+    registered = register_fake(operator, parameters, fake)
+    text = f'''@{torch}.library.custom_op("{namespace(site)}::{operator}", mutates_args=())
+def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
+    {lines}
+
+
+{registered}{operator}.register_effect({torch}.library.EffectType.ORDERED)
+'''
+    place(site, edit, define(site, text, [body]))
+    arguments = ", ".join(code(item.argument) for item in parameters)
+    return f"{operator}({arguments})"
 
 
 def _concerns(site: Site, call: cst.Call) -> bool:

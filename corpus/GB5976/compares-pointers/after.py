@@ -1,19 +1,10 @@
 import torch
 
 
+@torch.compile
 def f(x, y):
-    if x.data_ptr() == y.data_ptr():
-        return f_part_1(x)
-    return f_part_2(x, y)
-
-
-@torch.compile
-def f_part_1(x):
-    return x * 2
-
-
-@torch.compile
-def f_part_2(x, y):
+    if x is y:
+        return x * 2
     return x + y
 
 

@@ -1,0 +1,87 @@
+"""The sizes that are read from numpy's functions are those that numpy gives."""
+
+from __future__ import annotations
+
+import types
+
+import libcst as cst
+import numpy as np
+import pytest
+from gbfix_codemods.operator.size_values import UNKNOWN, Size, Value
+from gbfix_codemods.operator.sizes import Reader
+
+_READ = [
+    "np.tile(x, (n, 1, 1))",
+    "np.tile(x, (2, n))",
+    "np.tile(x, n)",
+    "x[:, None]",
+    "x[None, :, :]",
+    "x[:, np.newaxis, :]",
+    "np.expand_dims(x, 1)",
+    "np.expand_dims(x, axis=-1)",
+    "np.concatenate((x, x), axis=0)",
+    "np.concatenate((x, x), 1)",
+    "np.append(x, x, axis=0)",
+    "np.append(x, x, axis=1)",
+    "np.vstack((x, x))",
+    "np.vstack((x[0], x[0], x[0]))",
+    "np.linspace(0, 1, n)",
+    "np.linspace(0, 1, num=n)",
+    "np.mgrid[0:n, 0 : n + 1]",
+    "np.mgrid[1:n]",
+    "np.mgrid[0:n, 0:n].T",
+    "np.float32(x).T",
+    "np.stack([x, x], axis=1)",
+    "np.stack([x, x])",
+]
+#: What is left open: the data decide, or both arrays are made flat.
+_LEFT = [
+    "np.argwhere(x)",
+    "np.flatnonzero(x)",
+    "np.append(x, x)",
+    "np.stack([x, x], axis=-1)",
+    "np.mgrid[0:n:2]",
+    "np.concatenate(rows)",
+    "x[..., None]",
+]
+
+
+def _read(text: str, body: str = "") -> Value:
+    module = cst.parse_module(f"{body}found = {text}\n")
+    site = types.SimpleNamespace(module=module, fact=lambda node: None, text=module.code_for_node)
+    names = {
+        "x": Value((Size("x.shape[0]", 3), Size("x.shape[1]", 4))),
+        "n": Value((), Size("n", 5)),
+    }
+    reader = Reader(site, names, {})
+    reader.run(module.body)
+    return reader.names.get("found", UNKNOWN)
+
+
+@pytest.mark.parametrize("text", _READ)
+@pytest.mark.parametrize(("shape", "n"), [((3, 4), 5), ((1, 2), 1), ((0, 3), 2), ((6, 1), 7)])
+def test_they_are_those_of_the_array(text: str, shape: tuple[int, int], n: int) -> None:
+    if shape[0] == 0 and "x[0]" in text:
+        pytest.skip("no row")
+    sizes = _read(text).sizes
+    assert sizes is not None and all(size.known for size in sizes)
+    given = {"x": np.zeros(shape), "n": n, "np": np}
+    assert tuple(eval(size.text, dict(given)) for size in sizes) == eval(text, dict(given)).shape
+
+
+@pytest.mark.parametrize("text", _LEFT)
+def test_what_cannot_be_told_is_left_open(text: str) -> None:
+    value = _read(text)
+    assert value.sizes is None or not value.sizes[0].known
+
+
+def test_a_function_of_one_expression_is_followed() -> None:
+    value = _read("blur(x)", "blur = lambda y: np.exp(y - n // 2) ** 2\n")
+    assert value.sizes is not None
+    assert [size.text for size in value.sizes] == ["x.shape[0]", "x.shape[1]"]
+
+
+@pytest.mark.parametrize("more", ["np.append(made, x, axis=0)", "np.concatenate((made, x))"])
+def test_what_grows_with_each_round_is_not_told_by_one(more: str) -> None:
+    value = _read("made", f"made = np.zeros((0, 4))\nfor row in rows:\n    made = {more}\n")
+    assert value.sizes is None or not value.sizes[0].known
