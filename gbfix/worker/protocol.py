@@ -184,6 +184,17 @@ class Compared:
 
 
 @dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """What one call of a region that a patch has cut does outside of graphs: operators that run in
+    Python, and the compiled parts that it calls."""
+
+    key: str
+    index: int
+    operators: int
+    parts: int
+
+
+@dataclasses.dataclass(frozen=True)
 class CallKind:
     """Which kind of call a recorded call of a region is."""
 
@@ -281,6 +292,7 @@ Event = (
     | RegionCalled
     | Traced
     | Compared
+    | LeftOut
     | CallKind
     | CallsMade
     | Afterwards
