@@ -277,7 +277,9 @@ def _comes_first(
     if any(_depends_on_when(site, part) for part in walk(value)):
         return False
     if any(_in_place(part) for other in earlier for part in walk(other)) and any(
-        _may_hold_tensors(site, part) for part in walk(value)
+        _may_hold_tensors(site, part)
+        for part in walk(value)
+        if isinstance(part, cst.BaseExpression)
     ):
         return False
     if reads.binds or exits(statement).yields or exits(statement).awaits:

@@ -43,7 +43,7 @@ class LeafQuestion(Codemod):
             ("its truth", "y.grad_fn", "not y.is_leaf"),
             ("no truth", "not y.grad_fn", "y.is_leaf"),
             ("among others", "k and y.grad_fn is not None", "k and not y.is_leaf"),
-            ("compared", "(y.grad_fn is None) == k", "(y.is_leaf) == k"),
+            ("compared", "(y.grad_fn is None) == k", "y.is_leaf == k"),
         )
     )
     near_misses = tuple(
@@ -67,9 +67,7 @@ class LeafQuestion(Codemod):
         for _, outer, text in found:
             if comments_in(outer):
                 return
-            splice.replace(outer, text) if outer.lpar == () else splice.replace_span(  # type: ignore[attr-defined]
-                site.span(outer), text
-            )
+            splice.replace(outer, text)
         yield splice.rewrite("ask whether the tensor is a leaf", rank=10)
 
 

@@ -83,7 +83,7 @@ def _is_torch(module: str) -> bool:
 
 class _Dispatched(TorchDispatchMode):
     def __init__(self, outside: Outside) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._outside = outside
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
