@@ -257,7 +257,7 @@ class Trials:
         judgement = judged(outcome, user)
         judgement.whole = whole
         if judgement.verdict.passed and _SIZES in rewrite.shows:
-            rung, also = ladder.sizes(outcome)
+            rung, also = ladder.decided_sizes(outcome)
             judgement.verdict = judgement.verdict.with_rung(rung)
             self._also |= also
         # What is unsafe in any case, and not asked for, need not be compiled for long.

@@ -102,6 +102,9 @@ def test_corpus_case_comes_out_as_its_metadata_says(
     assert (
         all(region.status in ("fixed", "split", "clean") for region in report.regions) == whole
     ), [(region.name, region.status, region.note) for region in report.regions]
+    if "split" in about:
+        split = any(region.status == "split" for region in report.regions)
+        assert split == about["split"], "less is compiled, or no less, than `split` says"
 
 
 # -- the same, traced only -------------------------------------------------------------------

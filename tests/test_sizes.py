@@ -79,7 +79,7 @@ def compared(backend: str, *labels: str) -> Compared:
 
 def test_a_case_counts_only_where_all_backends_compared_it() -> None:
     backends = [compared("eager", "base", "zeros", "ones"), compared("aot_eager", "base", "zeros")]
-    rung, also = ladder.sizes(Outcome([*backends, seen({0: {"zeros"}, 1: {"ones"}})]))
+    rung, also = ladder.decided_sizes(Outcome([*backends, seen({0: {"zeros"}, 1: {"ones"}})]))
     assert rung.passed and len(rung.caveats) == 1
     assert "is 1 on line 7 of p.py" in rung.caveats[0]
     assert also == {"zeros"}
@@ -87,7 +87,9 @@ def test_a_case_counts_only_where_all_backends_compared_it() -> None:
 
 def test_each_case_sends_one_input_on_to_slower_backends() -> None:
     both = [compared(name, "grad-zeros", "zeros", "ones") for name in ("eager", "aot_eager")]
-    rung, also = ladder.sizes(Outcome([*both, seen({0: {"grad-zeros", "zeros"}, 1: {"ones"}})]))
+    rung, also = ladder.decided_sizes(
+        Outcome([*both, seen({0: {"grad-zeros", "zeros"}, 1: {"ones"}})])
+    )
     assert not rung.caveats
     assert also == {"zeros", "ones"}
 
@@ -97,5 +99,5 @@ def test_each_case_sends_one_input_on_to_slower_backends() -> None:
     [[], [compared("eager", "zeros", "ones"), seen({0: {"zeros"}, 1: {"ones"}}, ("Eq(u0, u1)",))]],
 )
 def test_without_a_graph_or_with_equal_sizes_nothing_is_proved(events: list[object]) -> None:
-    rung, _ = ladder.sizes(Outcome(events))
+    rung, _ = ladder.decided_sizes(Outcome(events))
     assert rung.passed and "broadcasts as 1" in rung.caveats[0]

@@ -109,7 +109,7 @@ def cut(site: Site, function: cst.FunctionDef, stays: Callable[[cst.CSTNode], bo
         raise CannotSplit("the function stands on one line")
     scope = function_scope(function)
     check_scope(function, scope)
-    receiver = _receiver(site, function)
+    receiver = receiver_of(site, function)
     cutter = _Cutter(site, function, scope, receiver, stays)
     statements = list(body.body)
     first = 1 if function.get_docstring(clean=False) is not None else 0
@@ -118,7 +118,7 @@ def cut(site: Site, function: cst.FunctionDef, stays: Callable[[cst.CSTNode], bo
         raise CannotSplit("nothing else in the function is worth compiling")
     if len(cutter.parts) > _MOST_PARTS:
         raise CannotSplit("it would fall into too many parts")
-    renamed = _names(site, function, cutter.parts, receiver)
+    renamed = name_parts(site, function, cutter.parts, receiver)
     finished = tuple(_rename(statement, renamed) for statement in new)
     return Cut(finished, tuple(cutter.parts))
 
@@ -135,7 +135,7 @@ def _rename(statement: cst.BaseStatement, names: dict[str, str]) -> cst.BaseStat
     return new
 
 
-def _names(
+def name_parts(
     site: Site, function: cst.FunctionDef, parts: Sequence[Part], receiver: str
 ) -> dict[str, str]:
     """Names for the parts that nothing uses: ``f_before`` and ``f_after``, or numbered ones."""
@@ -154,7 +154,7 @@ def _names(
     return found
 
 
-def _receiver(site: Site, function: cst.FunctionDef) -> str:
+def receiver_of(site: Site, function: cst.FunctionDef) -> str:
     """``self`` where the function is a method of a class at module level; else an empty string."""
     if site.parent(function) is site.module:
         return ""

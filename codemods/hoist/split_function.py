@@ -682,14 +682,17 @@ class SplitFunction(Codemod):
         whole.release(site, edit)
         safety, notes = whole.ceiling(site)
         count = len(parts.parts)
-        graphs = "two graphs" if count == 2 else f"{count} graphs" if count > 2 else "one graph"
+        graphs = "two graphs" if count == 2 else f"{count} graphs"
+        note = f"splits the region: {graphs} with Python around instead of one"
+        if count == 1:
+            note = "one graph, with Python around it"
         yield with_decorators(
             site,
             function,
             edit.rewrite(
                 f"split `{function.name.value}` around what cannot be compiled",
                 safety=safety,
-                notes=(f"splits the region: {graphs} with Python around instead of one", *notes),
+                notes=(note, *notes),
                 # A setting that keeps one graph is better than parts that something else compiles.
                 rank=60 if whole.decorator is not None else 85,
             ),

@@ -5,9 +5,6 @@ A row gets the site and a call and gives the source text of what means the same,
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
 import libcst as cst
 
 from gbfix.analysis.names import fresh, names_in
@@ -19,21 +16,15 @@ from gbfix.rewriting.project import mentions
 
 from ..api.requires_grad_call import gives_no_history
 from ..api.splice import Splice
-
-
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """What a call becomes; ``notes`` say what else changes, ``quiet`` that a warning goes, and
-    ``unsafe`` that there are values for which the two differ.
-    """
-
-    text: str
-    notes: tuple[str, ...] = ()
-    quiet: bool = False
-    unsafe: bool = False
-
-
-Row = Callable[[Site, cst.Call, Splice], Form | None]
+from .tensor_rows import (
+    Form,
+    Row,
+    copied_out,
+    copied_pair,
+    grouped,
+    jagged,
+    random_ints,
+)
 
 #: The number stood before the tensor until torch 1.0: ``x.add_(alpha, y)``.
 _SCALED = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
@@ -507,6 +498,11 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "GB0208": (reduction, is_tracing),
     "GB0225": (leaf,),
     "GB0007": (reduction,),
+    "GB0107": (random_ints,),
+    "GB0155": (grouped,),
+    "GB0241": (copied_pair,),
+    "GB0242": (copied_out,),
+    "GB0245": (jagged,),
 }
 
 

@@ -12,11 +12,14 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, ten
 from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
-from .api_table import TABLE, Form
+from .api_table import TABLE
+from .tensor_rows import Form
 
 _FACTS = {
     "a": tensor(3, 3),
     "m": tensor(3, 3),
+    "h": tensor(3, 3, dtype="torch.float64"),
+    "none": tensor(0),
     "x": tensor(3, 3),
     "x.data": tensor(3, 3),
     "k": scalar(2.0),
@@ -30,8 +33,8 @@ _WARNS = "the original warns that it is called in an outdated way; the patch doe
 
 
 def _source(body: str) -> str:
-    imports = "import numpy as np\nimport torch\nfrom torch import nn\n"
-    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes):\n    {body}\n"
+    imports = "import itertools\nimport numpy as np\nimport torch\nfrom torch import nn\n"
+    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes, h, none):\n    {body}\n"
 
 
 class CallForm(Codemod):
@@ -44,7 +47,11 @@ class CallForm(Codemod):
     - ``np.finfo`` of the dtype that an array of a tensor would have becomes ``torch.finfo``, and
       ``np.unique`` of a list of ints that are only dimensions ``sorted(set(...))``;
     - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
-    - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``.
+    - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``;
+    - ``y.random_(10)`` becomes ``y.copy_(torch.randint_like(y, 10))``, which draws the same;
+    - ``torch.add(x, 1, out=y)`` becomes ``y.copy_(torch.add(x, 1))``, and so does a pair;
+    - ``groupby(iterable=xs)`` becomes ``groupby(xs)``, and a jagged ``nested_tensor`` of one tensor
+      ``as_nested_tensor`` of its copy.
 
     *When it applies.*  The call is in the table of such forms, under the code of the break.
 
@@ -60,7 +67,8 @@ class CallForm(Codemod):
 
     name = "call-form"
     codes = (
-        "GB0007", "GB0059", "GB0117", "GB0157", "GB0193", "GB0208", "GB0225",
+        "GB0007", "GB0059", "GB0107", "GB0117", "GB0155", "GB0157", "GB0193", "GB0208", "GB0225",
+        "GB0241", "GB0242", "GB0245",
     )  # fmt: skip
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
@@ -129,6 +137,37 @@ class CallForm(Codemod):
                 "torch.zeros(3, dtype=a.dtype).requires_grad_()",
             ),
             (
+                "random integers",
+                "GB0107",
+                "torch.empty_like(a).random_(0, 10)",
+                "torch.randint_like(torch.empty_like(a), 0, 10)",
+            ),
+            (
+                "random integers in place",
+                "GB0107",
+                "a.random_(10)",
+                "a.copy_(torch.randint_like(a, 10))",
+            ),
+            ("an output", "GB0242", "torch.add(a, 1, out=m)", "m.copy_(torch.add(a, 1))"),
+            (
+                "two outputs",
+                "GB0241",
+                "torch.max(x, 0, out=[a, m])",
+                "for kept, new in zip([a, m], torch.max(x, 0)): kept.copy_(new)",
+            ),
+            (
+                "groups",
+                "GB0155",
+                "groups = itertools.groupby(iterable=xs, key=len)",
+                "groups = itertools.groupby(xs, key=len)",
+            ),
+            (
+                "rows of one length",
+                "GB0245",
+                "torch.nested.nested_tensor(x, layout=torch.jagged)",
+                "torch.nested.as_nested_tensor(x.detach().clone(), layout=torch.jagged)",
+            ),
+            (
                 "the longest",
                 "GB0193",
                 "max(xs, key=lambda t: t.numel())",
@@ -142,6 +181,19 @@ class CallForm(Codemod):
             ("a.add_(m)", "GB0117", "as it should be"),
             ("a.add_(k, xs)", "GB0117", "not seen to be a tensor"),
             ("nn.MSELoss(size_average=k)", "GB0208", "a flag that is no literal"),
+            ("a.random_()", "GB0107", "the whole range of its dtype"),
+            ("a.random_(0, 10, generator=xs)", "GB0107", "another stream"),
+            ("a.random_(xs)", "GB0107", "a bound that is no number"),
+            ("xs[0].random_(10)", "GB0107", "not seen to be a tensor"),
+            ("torch.add(a, 1, out=xs)", "GB0242", "not seen to be a tensor"),
+            ("torch.add(h, 1, out=m)", "GB0242", "rounds to another dtype"),
+            ("torch.add(a, 1, out=none)", "GB0242", "resized, as it has no elements"),
+            ("torch.sum(a, 0, out=m)", "GB0242", "adds up in the dtype of the output"),
+            ("y = torch.max(x, 0, out=[a, m])", "GB0241", "what it gives back is read"),
+            ("torch.max(x, 0, out=[a, none])", "GB0241", "resized, as it has no elements"),
+            ("itertools.groupby(key=len)", "GB0155", "nothing to group"),
+            ("torch.nested.nested_tensor(xs, layout=torch.jagged)", "GB0245", "a list"),
+            ("torch.nested.nested_tensor(x)", "GB0245", "strided"),
             ("min(xs, key=len, default=3)", "GB0193", "nothing at all has an answer"),
             ("sorted = x.sort; min(xs, key=len)", "GB0193", "another `sorted`"),
             ("a.add_(k.rate(), m.noise())", "GB0117", "calls that would change places"),

@@ -13,12 +13,12 @@ class Base(torch.nn.Module):
 
 class Net(Base):
     def forward(self, x):
-        super_scale = super().scale(x.sin())
-        return self.forward_after(super_scale)
+        super_scale = super().scale
+        return self.forward_after(x, super_scale)
 
     @torch.compile
-    def forward_after(self, super_scale):
-        return super_scale + 1
+    def forward_after(self, x, super_scale):
+        return super_scale(x.sin()) + 1
 
 
 print(Net()(torch.ones(2)))

@@ -7,21 +7,22 @@ PATH = pathlib.Path("scale.json")
 PATH.write_text('{"scale": 2.5}')
 
 
-def rescale(x):
-    y = rescale_before(x)
+@torch.library.custom_op("before::rescale_op", mutates_args=())
+def rescale_op(y: torch.Tensor) -> torch.Tensor:
     config = json.loads(PATH.read_text())
-    return rescale_after(y, config)
+    return (y * config["scale"]).clone()
+
+
+rescale_op.register_fake(lambda y: y.new_empty(y.shape))
+
+
+rescale_op.register_effect(torch.library.EffectType.ORDERED)
 
 
 @torch.compile
-def rescale_before(x):
+def rescale(x):
     y = x.sin()
-    return y
-
-
-@torch.compile
-def rescale_after(y, config):
-    return y * config["scale"]
+    return rescale_op(y)
 
 
 print(rescale(torch.ones(2)))

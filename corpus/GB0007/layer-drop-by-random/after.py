@@ -12,16 +12,13 @@ class Block(torch.nn.Module):
 
     @torch.compiler.disable(recursive=False)
     def forward(self, x):
-        x = self.forward_before(x)
-        if self.training and random.random() < self.drop:
-            return x
-        return self.forward_after(x)
+        training_and_random_random_below = self.training and random.random() < self.drop
+        return self.forward_after(x, training_and_random_random_below)
 
-    def forward_before(self, x):
+    def forward_after(self, x, training_and_random_random_below):
         x = self.norm(x)
-        return x
-
-    def forward_after(self, x):
+        if training_and_random_random_below:
+            return x
         return x + self.layer(x)
 
 

@@ -1,14 +1,9 @@
 import torch
 
 
-def f(x):
-    empty_like_x = torch.empty_like(x)
-    noise = empty_like_x.random_(0, 10)
-    return f_after(x, noise)
-
-
 @torch.compile
-def f_after(x, noise):
+def f(x):
+    noise = torch.randint_like(torch.empty_like(x), 0, 10)
     return x + noise
 
 

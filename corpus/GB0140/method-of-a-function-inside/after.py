@@ -20,20 +20,13 @@ class Double(torch.autograd.Function):
 
 
 def f(x):
-    x_sin = f_before(x)
-    double_plain = Double.plain(x_sin)
-    return f_after(double_plain)
+    double_plain = Double.plain
+    return f_after(x, double_plain)
 
 
 @torch.compile
-def f_before(x):
-    x_sin = x.sin()
-    return x_sin
-
-
-@torch.compile
-def f_after(double_plain):
-    return double_plain + 1
+def f_after(x, double_plain):
+    return double_plain(x.sin()) + 1
 
 
 print(f(torch.ones(2)))

@@ -15,21 +15,14 @@ class Double(torch.autograd.Function):
         return tangent * 2
 
 
+class DoubleInGraph(torch.autograd.Function):
+    forward = staticmethod(Double.forward)
+    backward = staticmethod(Double.backward)
+
+
+@torch.compile
 def f(x):
-    x_sin = f_before(x)
-    double_apply = Double.apply(x_sin)
-    return f_after(double_apply)
-
-
-@torch.compile
-def f_before(x):
-    x_sin = x.sin()
-    return x_sin
-
-
-@torch.compile
-def f_after(double_apply):
-    return double_apply.relu() + 1
+    return DoubleInGraph.apply(x.sin()).relu() + 1
 
 
 f(torch.ones(2, requires_grad=True)).sum().backward()

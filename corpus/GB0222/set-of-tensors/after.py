@@ -2,14 +2,14 @@ import torch
 
 
 def f(x, masks):
-    for mask in masks:
-        x = f_inside(x, mask)
-    return x
+    masks_list = list(masks)
+    return f_after(x, masks_list)
 
 
 @torch.compile
-def f_inside(x, mask):
-    x = x * mask
+def f_after(x, masks_list):
+    for mask in masks_list:
+        x = x * mask
     return x
 
 

@@ -1,13 +1,9 @@
 import torch
 
 
-def f(x):
-    nested = torch.nested.nested_tensor(x, layout=torch.jagged)
-    return f_after(nested)
-
-
 @torch.compile
-def f_after(nested):
+def f(x):
+    nested = torch.nested.as_nested_tensor(x.detach().clone(), layout=torch.jagged)
     return nested * 2
 
 

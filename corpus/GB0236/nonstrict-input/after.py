@@ -1,0 +1,17 @@
+import torch
+
+
+class Config:
+    scale = 2.0
+
+
+def scaled(x, config):
+    return x * config.scale
+
+
+@torch.compile
+def f(x, config):
+    return scaled(x, config)
+
+
+print(f(torch.ones(2), Config()))
