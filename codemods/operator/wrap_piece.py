@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity
+from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Safety
@@ -101,7 +102,9 @@ class WrapPiece(Codemod):
                     seen.add(key)
                     if rewrite.safety is Safety.SAFE:
                         break  # nothing was guessed
-        if not count and reasons:
+        if not count and asks_clock(site.text(site.node).strip()):
+            yield Advice(_CLOCK)
+        elif not count and reasons:
             yield Advice(
                 f"gbfix looked for a piece to put into a custom operator and found none: "
                 f"{reasons[-1]}."
@@ -109,6 +112,11 @@ class WrapPiece(Codemod):
 
 
 _MOST = 4
+_CLOCK = (
+    "What a clock tells between parts of one graph means little: the compiler joins and moves them."
+    " Take the times around the call of the compiled function, or let `torch.profiler` tell what"
+    " each operation costs."
+)
 
 
 def _is_tensor_code(piece: Piece) -> bool:
