@@ -6,13 +6,14 @@ Every form wraps the same small computation, as gbfix writes it.  A row gives th
 call, first in plain eager against the plain call, then inside a function that is compiled with
 ``fullgraph=True`` against the same function with the plain call traced into the graph.
 Forms with an effect are compared with the same function without the effect at all: the difference
-is the price of keeping it.
+is the price of keeping it.  Forms that keep a gradient are timed with their backward, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import sys
 import time
@@ -66,6 +67,36 @@ def guarded(x: torch.Tensor) -> None:
 guarded.register_fake(lambda x: None)
 guarded.register_effect(torch.library.EffectType.ORDERED)
 
+
+@torch.library.custom_op("wrappers::again", mutates_args=())
+def again(x: torch.Tensor) -> torch.Tensor:
+    return plain(x)
+
+
+again.register_fake(lambda x: torch.empty_like(x))
+
+
+@torch.library.custom_op("wrappers::again_backward", mutates_args=())
+def again_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    _, pull = torch.func.vjp(plain, x)
+    return pull(grad)[0].clone()
+
+
+again_backward.register_fake(lambda grad, x: torch.empty_like(x))
+again.register_autograd(
+    lambda ctx, grad: again_backward(grad, *ctx.saved_tensors),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+)
+
+
+@torch.library.custom_op("wrappers::draw", mutates_args=())
+def draw(anchor: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(random.randrange(3), dtype=torch.int64)
+
+
+draw.register_fake(lambda anchor: torch.empty((), dtype=torch.int64))
+draw.register_effect(torch.library.EffectType.ORDERED)
+
 traced = torch._dynamo.nonstrict_trace(plain)
 
 
@@ -79,6 +110,10 @@ def kept(x: torch.Tensor) -> torch.Tensor:
     return x.sin() * 2
 
 
+def drawn(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() * draw(torch.empty(0))
+
+
 def checked(x: torch.Tensor) -> torch.Tensor:
     guarded(x)
     return x.sin() * 2
@@ -88,11 +123,28 @@ def checked(x: torch.Tensor) -> torch.Tensor:
 FORMS: tuple[tuple[str, Function], ...] = (
     ("custom operator, pure", pure),
     ("custom operator, ordered effects", ordered),
+    ("operator that draws a whole number", drawn),
     ("nonstrict_trace", traced),
     ("print operator (empty line)", shown),
     ("effect operator: statistics", kept),
     ("effect operator: a test that is false", checked),
 )
+
+
+#: Forms that keep a gradient, by a call with its backward.
+DIFFERENTIABLE: tuple[tuple[str, Function], ...] = (
+    ("with backward: nonstrict_trace", traced),
+    ("with backward: runs again (vjp)", again),
+)
+
+
+def with_backward(call: Function) -> Function:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        leaf = x.detach().requires_grad_()
+        call(leaf).sum().backward()
+        return leaf
+
+    return function
 
 
 def in_a_graph(call: Function) -> Function:
@@ -141,6 +193,7 @@ def main() -> None:
     x = torch.randn(SIZE)
 
     def compiled(call: Function) -> Function:
+        torch._dynamo.reset()  # all forms share one function's code, and its limit of compilations
         return torch.compile(in_a_graph(call), backend=options.backend, fullgraph=True)
 
     def timed(function: Function) -> float:
@@ -152,6 +205,10 @@ def main() -> None:
     print(f"{'form':40} {'eager':>10} {'compiled':>10}")
     for name, call in FORMS:
         print(f"{name:40} {timed(call) / eager:9.2f}x {timed(compiled(call)) / graph:9.2f}x")
+    forward = timed(with_backward(compiled(plain)))
+    for name, call in DIFFERENTIABLE:
+        cost = timed(with_backward(compiled(call)))
+        print(f"{name:40} {'':>10} {cost / forward:9.2f}x")
     split = timed(split_in_two(options.backend))
     print(f"{'split function (two graphs)':40} {'':>10} {split / graph:9.2f}x")
 

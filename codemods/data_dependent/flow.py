@@ -7,7 +7,7 @@ place does not, nothing is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -26,6 +26,8 @@ from .nested import Atom, Parts
 
 _FLOATS = torch_names.FLOAT_DTYPES
 _INTS = torch_names.INT_DTYPES
+#: Functions of these change no tensor (but for those that say so).
+_COMPUTE = ("torch.", "builtins.", "math.", "random.", "numpy.random.")
 #: What fails for a negative position.
 _BY_POSITION = words(
     """gather scatter scatter_ scatter_add scatter_add_ index_select index_add index_add_ one_hot
@@ -45,9 +47,17 @@ class Flow:
     """The kept numbers of one function."""
 
     def __init__(
-        self, site: Site, reads: Sequence[cst.CSTNode], *, wide: bool, tensors: bool = False
+        self,
+        site: Site,
+        reads: Sequence[cst.CSTNode],
+        *,
+        wide: bool,
+        tensors: bool = False,
+        drawn: Mapping[cst.CSTNode, Number] | None = None,
     ) -> None:
+        """``drawn`` are numbers that Python draws, with the tensors that take their places."""
         self.site = site
+        self.drawn = drawn or {}
         assert site.function is not None
         self.function = site.function
         self.torch = torch_name(site)
@@ -270,6 +280,8 @@ class Flow:
     # -- reads -------------------------------------------------------------------------------
 
     def _read(self, read: cst.CSTNode) -> Number:
+        if read in self.drawn:
+            return self.drawn[read]
         if self.tensors:
             return self._implicit(read)
         mask = mask_counted(self.site, read)
@@ -492,7 +504,7 @@ def _changes_in_place(site: Site) -> bool:
                 fact = site.fact(func)
                 known = fact is not None and fact.kind == "function" and not fact.in_project
                 name = resolve(site.module, func) or ""
-                if not known and not name.startswith(("torch.", "builtins.", "math.")):
+                if not known and not name.startswith(_COMPUTE):
                     if not isinstance(func, cst.Attribute):
                         return True
                     held = infer(func.value, site.fact)

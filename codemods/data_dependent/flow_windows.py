@@ -82,11 +82,14 @@ def _only_looked_at(uses: Uses, node: cst.Subscript) -> bool:
 
 
 def _is_drawn(uses: Uses, lower: cst.BaseExpression) -> bool:
-    """Whether the number is drawn by ``torch.randint`` from 0 on: the program sees to its end."""
+    """Whether the number is drawn from 0 on (``torch.randint``): the program sees to its end."""
     if isinstance(lower, cst.Name):
         match _binding(uses, lower.value):
             case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
                 lower = value
+    if lower in uses.flow.drawn:
+        low = uses.flow.drawn[lower].low
+        return low is not None and low >= 0
     if lower not in uses.flow.reads:
         return False
     inner: cst.BaseExpression = lower

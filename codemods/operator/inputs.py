@@ -76,7 +76,7 @@ class Inputs:
 
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
 #: What autocast runs in a lower precision.
-_PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv2d"})
+PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv2d"})
 
 
 def is_plain_tensor(fact: Fact | None) -> bool:
@@ -147,8 +147,11 @@ class Collector:
         facts: Mapping[str, Fact],
         cut: bool,
         broken: cst.CSTNode,
+        products: bool = False,
     ) -> None:
+        """``products``: matrix products may stand in the piece, for its call minds autocast."""
         self.site = site
+        self.products = products
         self.nodes = nodes
         #: Names of the function whose values come from before the piece.
         self.needed = needed
@@ -178,7 +181,7 @@ class Collector:
             raise Refused("it yields or awaits, or binds names of an outer function")
         if isinstance(node, cst.BaseExpression) and not root and self.passes_whole(node, bound):
             return
-        if isinstance(node, cst.MatrixMultiply):
+        if isinstance(node, cst.MatrixMultiply) and not self.products:
             raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(node, cst.Name):
             self.name(node, bound)
@@ -216,7 +219,7 @@ class Collector:
 
     def call(self, node: cst.Call, bound: frozenset[str]) -> None:
         func = node.func
-        if isinstance(func, cst.Attribute) and func.attr.value in _PRODUCTS:
+        if isinstance(func, cst.Attribute) and func.attr.value in PRODUCTS and not self.products:
             raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(func, cst.Name) and func.value in ("super", "locals", "vars"):
             raise Refused(f"it calls `{func.value}`")

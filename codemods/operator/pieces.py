@@ -23,7 +23,7 @@ from gbfix.schema import Fact, Frame
 
 from .data import data_names, is_data
 from .inputs import Collector, Inputs, NeedsAfter, NeedsBefore, Refused
-from .results import Result, carried, returned_results, single_result, written_results
+from .results import Carries, Result, carried, returned_results, single_result, written_results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +33,14 @@ class Level:
     site: Site
     function: cst.FunctionDef
     data: frozenset[str]
+    #: The break lies in what the site's call calls: its arguments are computed without one.
+    outer: bool = False
+
+    @property
+    def broken(self) -> cst.CSTNode:
+        """What cannot stay in the graph."""
+        node = self.site.node
+        return node.func if self.outer and isinstance(node, cst.Call) else node
 
 
 @dataclasses.dataclass
@@ -67,7 +75,7 @@ def levels(site: Site) -> list[Level]:
     for number in range(len(found) - 1, -1, -1):
         view, function = found[number]
         data = data_names(view, function, given)
-        made.append(Level(view, function, data))
+        made.append(Level(view, function, data, outer=number > 0))
         if number:
             given = _handed_data(view, data, found[number - 1][1])
     return made[::-1]
@@ -111,20 +119,20 @@ def _handed_data(view: Site, data: frozenset[str], inner: cst.FunctionDef) -> fr
     return frozenset(found)
 
 
-def pieces(site: Site, numbers: bool) -> Iterator[Piece | Refused]:
+def pieces(site: Site, carries: Carries) -> Iterator[Piece | Refused]:
     """Pieces that can become an operator, the smallest of each level first.
 
-    ``numbers`` says whether results may be Python numbers, which are read back.
+    ``carries`` says what the results may be besides tensors without a gradient.
     """
     for level in levels(site):
         for found in (_expressions, _runs):
-            for piece in found(level, numbers):
+            for piece in found(level, carries):
                 if isinstance(piece, Piece):
-                    yield from _with_its_block(piece, numbers)
+                    yield from _with_its_block(piece, carries)
                 yield piece
 
 
-def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
+def _with_its_block(piece: Piece, carries: Carries) -> Iterator[Piece]:
     """The piece with a ``with torch.no_grad():`` of which it is all that there is.
 
     A graph that an exception leaves keeps the mode in which it was: nothing in it switches back.
@@ -143,7 +151,7 @@ def _with_its_block(piece: Piece, numbers: bool) -> Iterator[Piece]:
         return
     place = body.index(holder)
     with contextlib.suppress(Refused):
-        whole = _run(level, body, place, place, numbers, whole=block is function.body)
+        whole = _run(level, body, place, place, carries, whole=block is function.body)
         if _takes_no_gradients(whole):
             yield whole
 
@@ -167,7 +175,7 @@ def _switches_gradients_off(node: cst.With) -> bool:
 # -- expressions -----------------------------------------------------------------------------------
 
 
-def _expressions(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
+def _expressions(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
     site = level.site
     node: cst.CSTNode = site.node
     statement = site.statement_of(node)
@@ -184,7 +192,7 @@ def _expressions(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
         if _in_comprehension(site, candidate, statement):
             continue
         try:
-            yield _expression(level, candidate, numbers)
+            yield _expression(level, candidate, carries)
             return
         except Refused as why:
             reason = why
@@ -202,18 +210,19 @@ def _in_comprehension(site: Site, node: cst.CSTNode, statement: cst.CSTNode) -> 
     return True
 
 
-def _expression(level: Level, node: cst.BaseExpression, numbers: bool) -> Piece:
+def _expression(level: Level, node: cst.BaseExpression, carries: Carries) -> Piece:
     site = level.site
     if any(isinstance(inner, cst.NamedExpr) for inner in walk(node)):
         raise Refused("it binds a name within an expression")
     if _is_traced(site, node):
         raise Refused("the compiler follows it")
-    result = single_result(site, node, numbers)
+    result = single_result(site, node, carries)
     facts = site.locals_before(site.statement_of(node))
     needed = _needed(level, node)
     collector = Collector(
-        site, [node], needed=needed, data=level.data, facts=facts, cut=True, broken=site.node
-    )
+        site, [node], needed=needed, data=level.data, facts=facts, cut=True, broken=level.broken,
+        products=bool(carries & Carries.GRADIENTS),
+    )  # fmt: skip
     inputs = collector.collect()
     return Piece(level, (node,), inputs, (result,))
 
@@ -250,7 +259,7 @@ def _locals(level: Level) -> set[str]:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def _runs(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
+def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
     site, function = level.site, level.function
     statement: cst.CSTNode = site.statement_of(site.node)
     reason: Refused | None = None
@@ -261,7 +270,7 @@ def _runs(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
         body = getattr(block, "body", ())
         if isinstance(block, cst.IndentedBlock) and statement in body:
             try:
-                yield _grown(level, list(body), list(body).index(statement), numbers,
+                yield _grown(level, list(body), list(body).index(statement), carries,
                              whole=block is function.body)  # fmt: skip
                 return
             except Refused as why:
@@ -282,24 +291,24 @@ def _runs(level: Level, numbers: bool) -> Iterator[Piece | Refused]:
 
 
 def _grown(
-    level: Level, body: list[cst.CSTNode], place: int, numbers: bool, *, whole: bool
+    level: Level, body: list[cst.CSTNode], place: int, carries: Carries, *, whole: bool
 ) -> Piece:
     """The smallest run around a statement that can move; raises `Refused` where there is none."""
     start, end = place, place
     for _ in range(2 * len(body) + 2):
         try:
-            return _run(level, body, start, end, numbers, whole=whole)
+            return _run(level, body, start, end, carries, whole=whole)
         except NeedsBefore as why:
             start = _earlier(body, start, why)
         except NeedsAfter as why:
             with contextlib.suppress(Refused):
-                return _with_tail(level, body, start, end, why, numbers)
+                return _with_tail(level, body, start, end, why, carries)
             end = _later(body, end, why)
     raise Refused("no consecutive statements can move together")
 
 
 def _with_tail(
-    level: Level, body: list[cst.CSTNode], start: int, end: int, why: NeedsAfter, numbers: bool
+    level: Level, body: list[cst.CSTNode], start: int, end: int, why: NeedsAfter, carries: Carries
 ) -> Piece:
     """The run, and of the next statement only the expression that makes a tensor of its lists."""
     site, function = level.site, level.function
@@ -327,7 +336,7 @@ def _with_tail(
         if isinstance(site.parent(candidate), cst.Assign | cst.Return):
             break  # the whole statement moves
         name = next(iter(sorted(out)))
-        result = carried(name, fact, False, candidate)
+        result = carried(name, fact, Carries.TENSORS, candidate)
         if result is None:
             break
         _check_jumps(run)
@@ -337,7 +346,7 @@ def _with_tail(
         )
         collector = Collector(
             site, nodes, needed=needed, data=level.data, facts=site.locals_before(run[0]),
-            cut=False, broken=site.node,
+            cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
         )  # fmt: skip
         _check_own(run)
         return Piece(level, run, collector.collect(), (result,), tail=candidate)
@@ -369,7 +378,7 @@ def _later(body: list[cst.CSTNode], end: int, why: NeedsAfter) -> int:
 
 
 def _run(
-    level: Level, body: list[cst.CSTNode], start: int, end: int, numbers: bool, *, whole: bool
+    level: Level, body: list[cst.CSTNode], start: int, end: int, carries: Carries, *, whole: bool
 ) -> Piece:
     site, function = level.site, level.function
     run = tuple(body[start : end + 1])
@@ -388,13 +397,13 @@ def _run(
         # The declaration stands before the run, and its names are no results of it.
         if does.bound & states(function).declared_outside:
             raise Refused("it binds names of an outer function")
-        results = () if bare else returned_results(site, returns, numbers)
+        results = () if bare else returned_results(site, returns, carries)
     else:
         out = frozenset(does.bound & live_after(function, last))
-        results = written_results(site, run, out, numbers)
+        results = written_results(site, run, out, carries)
     collector = Collector(
         site, run, needed=frozenset(live_in), data=level.data, facts=facts,
-        cut=False, broken=site.node,
+        cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
     )  # fmt: skip
     inputs = collector.collect()
     return Piece(level, run, inputs, results, ends)

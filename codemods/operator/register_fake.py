@@ -17,7 +17,7 @@ from ..wrap.operator_text import define, torch_alias
 from .fakes import Maker
 from .inputs import Parameter, Refused, crossing
 from .kernels import Kernel, kernel_of, operator_called
-from .results import Result, carried
+from .results import Carries, Result, carried
 from .size_values import UNKNOWN, Value
 from .sizes import Reader, fact_value
 
@@ -193,7 +193,7 @@ def _fake(site: Site, home: Site, torch: str, seen: _Seen) -> tuple[Maker, str]:
     else:
         reader.statement(function.body, ())
         value = reader.result()
-    result = carried("", _without_gradient(fact), True)
+    result = carried("", _without_gradient(fact), Carries.NUMBERS)
     if result is None or result.kind not in ("tensor", "tuple"):
         raise Refused("its result is no tensor and no tuple of tensors")
     maker = Maker(parameters, code(function), torch)

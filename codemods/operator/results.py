@@ -7,6 +7,7 @@ its kind and ``.item()``, a table with constant keys is built again from its par
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
@@ -17,6 +18,17 @@ from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 from .inputs import NeedsAfter, Refused, is_plain_tensor
+
+
+class Carries(enum.IntFlag):
+    """What a piece may give besides tensors without a gradient."""
+
+    TENSORS = 0
+    #: Python numbers, arrays and tables, which are read back.
+    NUMBERS = 1
+    #: Tensors through which a gradient goes back: the piece is run again for it.
+    GRADIENTS = 2
+
 
 _NUMBER_DTYPES = {"int": "torch.int64", "float": "torch.float64", "bool": "torch.bool"}
 
@@ -50,18 +62,18 @@ class Result:
         return [] if self.kind == "none" else [self]
 
 
-def carried(name: str, fact: Fact | None, numbers: bool,
+def carried(name: str, fact: Fact | None, carries: Carries,
             node: cst.BaseExpression | None = None) -> Result | None:  # fmt: skip
     """How a value is carried; None where it cannot be."""
     if fact is None:
         return None
     if is_plain_tensor(fact):
-        if fact.requires_grad:
+        if fact.requires_grad and not carries & Carries.GRADIENTS:
             raise Refused("a gradient goes through it")
         return Result(name, "tensor", fact, node)
     if fact.kind == "none":
         return Result(name, "none", fact, node)
-    if not numbers:
+    if not carries & Carries.NUMBERS:
         return None
     if fact.kind == "ndarray" and fact.shape is not None:
         if not (fact.dtype or "").startswith(("float", "int", "bool", "uint8")):
@@ -71,21 +83,21 @@ def carried(name: str, fact: Fact | None, numbers: bool,
     if fact.kind in _NUMBER_DTYPES and fact.type == fact.kind:
         return Result(name, fact.kind, fact, node)
     if fact.kind == "tuple" and fact.type == "tuple" and fact.items:
-        return _several(name, "tuple", fact, numbers, node)
+        return _several(name, "tuple", fact, carries, node)
     keys = fact.keys or ()
     told = bool(fact.items) and len(keys) == len(fact.items or ())
     if fact.type == "dict" and told and all(key.isidentifier() for key in keys):
-        return _several(name, "dict", fact, numbers, node)
+        return _several(name, "dict", fact, carries, node)
     return None
 
 
 def _several(
-    name: str, kind: str, fact: Fact, numbers: bool, node: cst.BaseExpression | None
+    name: str, kind: str, fact: Fact, carries: Carries, node: cst.BaseExpression | None
 ) -> Result | None:
     nodes: list[cst.BaseExpression | None] = [None] * len(fact.items or ())
     if kind == "tuple" and isinstance(node, cst.Tuple) and len(node.elements) == len(nodes):
         nodes = [element.value for element in node.elements]
-    parts = [carried("", item, numbers, n) for item, n in zip(fact.items or (), nodes, strict=True)]
+    parts = [carried("", item, carries, n) for item, n in zip(fact.items or (), nodes, strict=True)]
     if any(part is None or part.kind == "none" for part in parts):
         return None
     return Result(name, kind, fact, node, tuple(p for p in parts if p is not None), fact.keys or ())
@@ -113,10 +125,10 @@ def _may_be_float(site: Site, node: cst.BaseExpression) -> bool:
     return fact is not None and fact.kind == "float"
 
 
-def single_result(site: Site, node: cst.BaseExpression, numbers: bool) -> Result:
+def single_result(site: Site, node: cst.BaseExpression, carries: Carries) -> Result:
     """The result of one expression; raises `Refused`."""
     fact = site.fact(node)
-    found = carried("", fact, numbers, node)
+    found = carried("", fact, carries, node)
     if found is None or found.kind == "none":
         kind = "unknown" if fact is None else (fact.type or fact.kind)
         raise Refused(
@@ -126,13 +138,13 @@ def single_result(site: Site, node: cst.BaseExpression, numbers: bool) -> Result
 
 
 def written_results(
-    site: Site, run: Sequence[cst.CSTNode], names: frozenset[str], numbers: bool
+    site: Site, run: Sequence[cst.CSTNode], names: frozenset[str], carries: Carries
 ) -> tuple[Result, ...]:
     """The names that a run binds and that are read afterwards, in the order of their binding."""
     found: list[tuple[tuple[int, int], Result]] = []
     for name in sorted(names):
         fact, where, node = _after(site, run, name)
-        result = carried(name, fact, numbers, node)
+        result = carried(name, fact, carries, node)
         if result is None or result.kind == "none":
             raise NeedsAfter(frozenset({name}))
         found.append((where, widened(site, result, _given(run, name))))
@@ -189,7 +201,7 @@ def _lines_after(site: Site, end: int) -> set[int]:
 
 
 def returned_results(
-    site: Site, returns: Sequence[cst.Return], numbers: bool
+    site: Site, returns: Sequence[cst.Return], carries: Carries
 ) -> tuple[Result, ...]:
     """What a run that ends its function returns, the same at every ``return``."""
     found: Result | None = None
@@ -203,7 +215,7 @@ def returned_results(
             continue  # not reached
         if fact is None:
             continue
-        result = carried("", fact, numbers, node.value)
+        result = carried("", fact, carries, node.value)
         if result is None:
             raise Refused(f"`{code(node)[:60]}` gives a value that an operator cannot return")
         result = widened(site, result, (node.value,))

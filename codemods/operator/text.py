@@ -15,6 +15,7 @@ from gbfix.codemod import Edit, Site
 
 from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
 from .fakes import Fake
+from .gradients import backward_text
 from .inputs import Parameter, Refused, places_written
 from .pieces import Piece
 from .results import Result
@@ -33,6 +34,15 @@ class Operator:
     ordered: bool
     changed: tuple[str, ...]
     detached: frozenset[str]
+    #: Parameters to which a gradient goes back.
+    gradients: tuple[str, ...] = ()
+    #: Whether autocast, which an operator does not see, would change what it computes.
+    minds_autocast: bool = False
+
+    @property
+    def plain(self) -> str:
+        """The name of the piece's code as a function, where more than the operator calls it."""
+        return f"{self.name}_plain" if self.gradients or self.minds_autocast else ""
 
 
 def name_for(piece: Piece) -> str:
@@ -95,16 +105,23 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
     changed = ", ".join(f'"{name}"' for name in operator.changed)
     changed += "," if len(operator.changed) == 1 else ""
     parameters = ", ".join(f"{p.name}: {_in(p.annotation, torch)}" for p in piece.inputs.parameters)
-    head = f"def {operator.name}({parameters}) -> {_returns(piece, torch)}:\n"
-    if len(head) > _WIDTH:
-        head = f"def {operator.name}(\n    {parameters},\n) -> {_returns(piece, torch)}:\n"
-    text = (
+    head = _head(operator.name, parameters, operator)
+    text = ""
+    inside = "BODY"
+    if operator.plain:
+        names = ", ".join(p.name for p in piece.inputs.parameters)
+        text = f"{_head(operator.plain, parameters, operator)}    BODY\n\n\n"
+        inside = f"return {operator.plain}({names})"
+    text += (
         f'@{torch}.library.custom_op("{namespace(site)}::{operator.name}", '
-        f"mutates_args=({changed}))\n{head}    BODY\n\n\n"
+        f"mutates_args=({changed}))\n{head}    {inside}\n\n\n"
     )
     text += _fake_text(operator)
     if operator.ordered:
         text += f"\n\n{operator.name}.register_effect({torch}.library.EffectType.ORDERED)\n"
+    if operator.gradients:
+        more = backward_text(operator.name, operator.plain, piece, operator.gradients, torch)
+        text += f"\n\n{more.replace('SPACE', namespace(site))}"
     body = _body(operator)
 
     class Put(cst.CSTTransformer):
@@ -117,6 +134,14 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
             return updated_node
 
     return [cast(cst.BaseStatement, line.visit(Put())) for line in define(site, text)]
+
+
+def _head(name: str, parameters: str, operator: Operator) -> str:
+    returns = _returns(operator.piece, operator.torch)
+    head = f"def {name}({parameters}) -> {returns}:\n"
+    if len(head) > _WIDTH:
+        head = f"def {name}(\n    {parameters},\n) -> {returns}:\n"
+    return head
 
 
 def _in(text: str, torch: str) -> str:
@@ -314,7 +339,12 @@ class _Returns(cst.CSTTransformer):
 
 def _call(operator: Operator) -> str:
     given = [_argument(p, operator) for p in operator.piece.inputs.parameters]
-    return f"{operator.name}({', '.join(given)})"
+    call = f"{operator.name}({', '.join(given)})"
+    if not operator.minds_autocast:
+        return call
+    first = next(p for p in operator.piece.inputs.parameters if p.annotation == "torch.Tensor")
+    asked = f"{operator.torch}.is_autocast_enabled({_in(first.given, operator.torch)}.device.type)"
+    return f"({operator.plain}({', '.join(given)}) if {asked} else {call})"
 
 
 def _argument(parameter: Parameter, operator: Operator) -> str:

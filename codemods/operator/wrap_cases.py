@@ -119,9 +119,98 @@ def f(x, ids):
         y = x * 2
     return y + sums
 """
+_ROOT = f"""{_HEAD}{{0}}def near(a, eps):
+    x = torch.ones_like(a)
+    while (x * x - a).abs().max().item() > eps:
+        x = (x + a / x) / 2
+    return x
+
+
+@torch.compile
+def f(x, y):
+    return near(x * 2, 0.001) + y
+"""
+_ROOT_FACTS = {
+    "x": tensor(3, requires_grad=True),
+    "a": tensor(3, requires_grad=True),
+    "eps": scalar(0.001),
+    "(x * x - a).abs().max().item()": scalar(1.0),
+    "(x + a / x) / 2": tensor(3, requires_grad=True),
+}
+_ROUNDS = """    while (x * x - a).abs().max().item() > eps:
+        x = (x + a / x) / 2
+"""
+_ROOT_AT = "(x * x - a).abs().max().item()"
+
+
+_ROOT_OPERATORS = """\
+def near_op_plain(x: torch.Tensor, a: torch.Tensor, eps: torch.types.Number) -> torch.Tensor:
+    while (x * x - a).abs().max().item() > eps:
+        x = (x + a / x) / 2
+    return x.clone()
+
+
+@torch.library.custom_op("example::near_op", mutates_args=())
+def near_op(x: torch.Tensor, a: torch.Tensor, eps: torch.types.Number) -> torch.Tensor:
+    return near_op_plain(x, a, eps)
+
+
+near_op.register_fake(lambda x, a, eps: x.new_empty(x.shape))
+
+
+# The backward runs `near_op_plain` once more, and follows it.
+@torch.library.custom_op("example::near_op_backward", mutates_args=())
+def near_op_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    a: torch.Tensor,
+    eps: torch.types.Number,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    _, pull = torch.func.vjp(lambda x, a: near_op_plain(x, a, eps), x, a)
+    return tuple(part.clone(memory_format=torch.contiguous_format) for part in pull(grad))
+
+
+@near_op_backward.register_fake
+def _(grad, x, a, eps):
+    return (
+        torch.empty_like(x, memory_format=torch.contiguous_format),
+        torch.empty_like(a, memory_format=torch.contiguous_format),
+    )
+
+
+def near_op_keep(ctx, inputs, output):
+    x, a, eps = inputs
+    ctx.save_for_backward(x, a)
+    ctx.eps = eps
+
+
+def near_op_pull(ctx, grad):
+    x, a = ctx.saved_tensors
+    of_x, of_a = near_op_backward(grad, x, a, ctx.eps)
+    return of_x, of_a, None
+
+
+near_op.register_autograd(near_op_pull, setup_context=near_op_keep)
+
+
+"""
+
+
+def _root_miss(why: str, old: str, new: str, before: str = "") -> NearMiss:
+    text = _ROOT.format(before).replace(old, new)
+    return NearMiss(text, at=_ROOT_AT, why=why, facts=_ROOT_FACTS)
 
 
 EXAMPLES = (
+    Example(
+        _ROOT.format(""),
+        _ROOT.format("")
+        .replace(_ROUNDS, "    x = near_op(x, a, eps)\n")
+        .replace("def near(", _ROOT_OPERATORS + "def near("),
+        at=_ROOT_AT,
+        facts=_ROOT_FACTS,
+        title="rounds through which a gradient goes",
+    ),
     Example(
         _helper(_ROWS),
         _helper("return buckets_op(ids, count)", _ROWS_OPERATOR),
@@ -189,6 +278,17 @@ def _of_numbers(more: str, why: str) -> NearMiss:
 NEAR_MISSES = (
     _of_numbers("random.randint(0, 9)", "random numbers, without a tensor to keep their order"),
     _of_numbers("time.time_ns()", "the clock, without a tensor to keep its order"),
+    _root_miss("its second run would draw others", "/ 2", "/ 2 + 1e-9 * torch.rand(3)"),
+    _root_miss("an effect", "        x = (x", "        print(1)\n        x = (x"),
+    _root_miss("it looks at autograd", "/ 2", "/ (2 if x.requires_grad else 3)"),
+    _root_miss(
+        "a tensor of its own may have a gradient",
+        "a / x",
+        "W * a / x",
+        "W = torch.nn.Parameter(V)\n\n\n",
+    ),
+    _root_miss("a layer's parameters", "a / x", "L(a) / x", "L = torch.nn.Linear(3, 3)\n\n\n"),
+    _root_miss("it changes what it is given", "/ 2", "/ 2; a.mul_(1)"),
     _near_miss(
         _LOOP,
         "a gradient goes through it",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
+from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.tree import code, walk, words
-from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Safety
 
 from ..config.setting import add_setting, entry_of
@@ -18,14 +19,19 @@ from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
 from .effects_in import acts
 from .fakes import fake_of, read_by_python, written
+from .gradients import differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
 from .pieces import Piece, pieces
+from .results import Carries, Result
 from .text import Operator, name_for, torch_alias, write
 from .wrap_cases import EXAMPLES, NEAR_MISSES
 
 _FLOATS = words(
     "torch.float32 torch.float64 torch.float16 torch.bfloat16 torch.complex64 torch.complex128"
 )
+
+
+_CASTS = re.compile(r"dtype|\.(?:float|double|half|to|type|type_as|bfloat16)\(|tensor\(")
 
 
 class WrapPiece(Codemod):
@@ -47,12 +53,14 @@ class WrapPiece(Codemod):
     carried as tensors and read back.  What the fake says of sizes is told from the piece's text.
 
     *When it applies.*  The break lies in Python that reads tensors' values or calls what the
-    compiler cannot follow, and no gradient goes through it.
+    compiler cannot follow.  Where a gradient goes through it, the code must compute and nothing
+    else: a second operator runs it again in the backward, with ``torch.func.vjp``.
 
     *Fix safety.*  Safe where the text tells every size of the results; unsafe where a size or a
     dtype is known from the recorded run only.
 
-    *Refuses.*  Pieces through which a gradient goes, that set attributes or global names, that
+    *Refuses.*  Pieces through which a gradient goes and that draw numbers, look at autograd or read
+    tensors that are not passed; pieces that set attributes or global names, that
     leave a loop or define functions, and results that are lists, texts or objects.
     """
 
@@ -72,8 +80,10 @@ class WrapPiece(Codemod):
         reasons: list[str] = []
         seen: set[str] = set()
         count = 0
-        for numbers in (False, True):
-            for piece in pieces(site, numbers):
+        for carries in (Carries.TENSORS, Carries.NUMBERS, Carries.GRADIENTS):
+            if carries is Carries.GRADIENTS and count:
+                break
+            for piece in pieces(site, carries):
                 if isinstance(piece, Refused):
                     reasons.append(str(piece))
                     continue
@@ -92,7 +102,9 @@ class WrapPiece(Codemod):
                     seen.add(key)
                     if rewrite.safety is Safety.SAFE:
                         break  # nothing was guessed
-        if not count and reasons:
+        if not count and asks_clock(site.text(site.node).strip()):
+            yield Advice(_CLOCK)
+        elif not count and reasons:
             yield Advice(
                 f"gbfix looked for a piece to put into a custom operator and found none: "
                 f"{reasons[-1]}."
@@ -100,6 +112,11 @@ class WrapPiece(Codemod):
 
 
 _MOST = 4
+_CLOCK = (
+    "What a clock tells between parts of one graph means little: the compiler joins and moves them."
+    " Take the times around the call of the compiled function, or let `torch.profiler` tell what"
+    " each operation costs."
+)
 
 
 def _is_tensor_code(piece: Piece) -> bool:
@@ -126,20 +143,27 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         raise Refused("all that it does is tensor code, which needs no operator")
     edit = site.edit()
     torch = torch_alias(site, edit)
-    fake = fake_of(piece, torch, guesses=guesses)
     changed = _changed(piece)
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
     ordered = acts(site, nodes, inside)
+    if not leaves and not changed and not ordered:
+        raise Refused("nothing shows what it does")
+    gradients: tuple[str, ...] = ()
+    if any(leaf.fact.requires_grad for leaf in leaves):
+        if changed or ordered:
+            raise Refused("a gradient goes through it, and it does more than compute")
+        gradients = differentiable(piece)
+    # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
+    follow = True if gradients and not _CASTS.search(written(piece)) else None
+    fake = fake_of(piece, torch, follow=follow, guesses=guesses)
     made_of_numbers = bool(leaves) and not any(leaf.is_number for leaf in leaves)
+    # Inductor may put an operator without tensors anywhere: it must depend on its numbers alone.
     if not any(p.is_tensor for p in parameters) and (
-        # Inductor may put such an operator anywhere: it must depend on its numbers alone.
         ordered or fake.dynamic or not made_of_numbers
     ):
         raise Refused("no tensor goes into it")
-    if not leaves and not changed and not ordered:
-        raise Refused("nothing shows what it does")
-    detached = frozenset(p.name for p in parameters if _is_detached(piece, p))
+    detached = frozenset(p.name for p in parameters if not gradients and _is_detached(piece, p))
     # What is given back as it came is a copy: nobody may change the one through the other.
     passed = {result.name for result in piece.results} & {p.name for p in parameters}
     if passed:
@@ -147,9 +171,21 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
             check_later_changes(site, piece.nodes[-1], Values(site), passed)
         except Refusal as why:
             raise Refused(str(why)) from why
-    operator = Operator(piece, name_for(piece), torch, fake, ordered, changed, detached)
+    operator = Operator(
+        piece,
+        name_for(piece),
+        torch,
+        fake,
+        ordered,
+        changed,
+        detached,
+        gradients,
+        bool(gradients) and has_products(piece),
+    )
     write(operator, edit)
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
+    if gradients:
+        notes.append("its backward runs the same code again; gradients of gradients are an error")
     safety = Safety.SAFE
     if fake.guessed:
         safety = Safety.UNSAFE
@@ -157,11 +193,29 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
             f"only the recorded run shows that a size of its result is "
             f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
         )
+    options, also = _options(site, edit, leaves, dynamic=fake.dynamic)
+    what = {"capture_scalar_outputs": "numbers", "capture_dynamic_output_shape_ops": "sizes"}
+    if options:
+        read = " and ".join(what[option] for option in options)
+        notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
+    return edit.rewrite(
+        f"put `{operator.name}` into a custom operator",
+        rank=(57 if gradients else 52 if not options else 56) + number,
+        safety=safety,
+        notes=notes,
+        also=also[:1],
+    )
+
+
+def _options(
+    site: Site, edit: Edit, leaves: Sequence[Result], *, dynamic: bool
+) -> tuple[list[str], list[Rewrite]]:
+    """Settings that the patch needs, made in the edit or in a rewrite of another file."""
     also: list[Rewrite] = []
     options = []
     if any(leaf.is_number for leaf in leaves):
         options.append("capture_scalar_outputs")
-    if fake.dynamic:
+    if dynamic:
         options.append("capture_dynamic_output_shape_ops")
     for option in options:
         entry = entry_of(site)
@@ -175,17 +229,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
             other = entry.edit()
             add_setting(entry, other, f"torch._dynamo.config.{option} = True")
             also.append(other.rewrite("a setting"))
-    what = {"capture_scalar_outputs": "numbers", "capture_dynamic_output_shape_ops": "sizes"}
-    if options:
-        read = " and ".join(what[option] for option in options)
-        notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
-    return edit.rewrite(
-        f"put `{operator.name}` into a custom operator",
-        rank=(52 if not options else 56) + number,
-        safety=safety,
-        notes=notes,
-        also=also[:1],
-    )
+    return options, also
 
 
 def _changed(piece: Piece) -> tuple[str, ...]:

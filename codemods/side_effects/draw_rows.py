@@ -416,6 +416,7 @@ def _rewrite(site: Site, lot: _Lot, rows: _Rows) -> Rewrite:
     drawn = drawing_operator(
         site,
         edit,
+        lot.call,
         lot.body,
         lot.parameters,
         f'drawn = BODY0\n    return {torch}.as_tensor(drawn, dtype={torch}.int64, device="cpu")',

@@ -21,7 +21,7 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
-from .draws import Cast, Draw, draw_of, fits
+from .draws import Cast, Draw, anchor_for, draw_of, fits
 
 _DRAW = "np.random.uniform(0, 1)"
 _SKIPS = "skip = self.training and (chance < self.rate)"
@@ -112,8 +112,8 @@ class DrawToOp(Codemod):
     they do not count, and arithmetic in float64 answers alike.  Beside a tensor without dimensions
     the number is converted to its dtype, as Python's numbers are.
 
-    *Refuses.*  Draws of several numbers and of integers, other uses of the number (also beside
-    tensors of integers), and names that inner functions read.
+    *Refuses.*  Other draws of several numbers, those of one integer (`draw-number`), other uses of
+    the number (also beside tensors of integers), and names that inner functions read.
     """
 
     name = "draw-to-op"
@@ -199,12 +199,15 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
     torch = torch_alias(site, edit)
     where = 'device="cpu"'
     if draw.count:
-        value = f"{torch}.as_tensor(BODY0)"
+        listed = code(draw.call.func).endswith("sample")  # an empty list has no dtype
+        value = f"{torch}.as_tensor(BODY0{f', dtype={torch}.int64' if listed else ''})"
         fake = f"{torch}.empty({draw.count}, dtype={torch}.int64, {where})"
     else:
         value = f"{torch}.tensor(BODY0, dtype={torch}.float64, {where})"
         fake = f"{torch}.empty((), dtype={torch}.float64, {where})"
-    new = drawing_operator(site, edit, draw.body, draw.parameters, f"return {value}", fake)
+    new = drawing_operator(
+        site, edit, draw.call, draw.body, draw.parameters, f"return {value}", fake
+    )
     for cast in casts:
         if cast.node is draw.call:
             new += f".to({cast.dtype})"
@@ -222,6 +225,7 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
 def drawing_operator(
     site: Site,
     edit: Edit,
+    call: cst.Call,
     body: cst.BaseExpression,
     given: Sequence[Parameter],
     lines: str,
@@ -237,7 +241,7 @@ def drawing_operator(
     anchor = Parameter(
         "anchor",
         "torch.Tensor",
-        cst.parse_expression(f"{torch}.empty(0)"),
+        cst.parse_expression(anchor_for(site, call, (), torch) or f"{torch}.empty(0)"),
         Fact("tensor", "torch.Tensor"),
     )
     parameters = (anchor, *given)

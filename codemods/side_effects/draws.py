@@ -8,14 +8,15 @@ it is converted there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.liveness import definitely_bound_before
 from gbfix.analysis.names import fresh
-from gbfix.analysis.scopes import function_scope, resolve
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -27,7 +28,15 @@ _FLOATS = words(
     "uniform random random_sample rand beta normal gauss normalvariate triangular gamma"
 )
 _FLOATS |= words("betavariate expovariate exponential standard_normal randn lognormal vonmises")
-_INDEXES = words("permutation")
+_INDEXES = words("permutation sample choice randint")
+#: What the arguments of draws of several numbers are.
+_PLACES = {
+    "permutation": {0: "x"},
+    "sample": {0: "population", 1: "k"},
+    "choice": {0: "a", 1: "size", 2: "replace"},
+    "randint": {0: "low", 1: "high", 2: "size"},
+}
+_WHOLE = words("randint randrange choice")
 _MAKERS = words("numpy.random.default_rng numpy.random.RandomState random.Random")
 _COMPARES = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
@@ -43,6 +52,9 @@ class Draw:
     #: How many whole numbers it draws; "" for one float.
     count: str
     name: str
+    #: Whether it draws one whole number, and what that is never smaller than.
+    whole: bool = False
+    low: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +66,15 @@ class Cast:
     dtype: str
 
 
-def draw_of(site: Site, call: cst.Call) -> Draw | None:
-    """The draw that a call is, if an operator can make it."""
+def draw_of(site: Site, call: cst.Call, *, whole: bool = False) -> Draw | None:
+    """The draw that a call is, if an operator can make it (``whole``: of one whole number)."""
     func = call.func
     if not isinstance(func, cst.Attribute | cst.Name) or comments_in(call):
         return None
     method = func.attr.value if isinstance(func, cst.Attribute) else func.value
-    if method not in _FLOATS | _INDEXES or not _is_source(site, call):
+    if not whole and method in _INDEXES and _is_source(site, call):
+        return _index_draw(site, call, method)
+    if method not in (_WHOLE if whole else _FLOATS) or not _is_source(site, call):
         return None
     if any(argument.star or argument.keyword is not None for argument in call.args):
         return None
@@ -69,35 +83,109 @@ def draw_of(site: Site, call: cst.Call) -> Draw | None:
     if method in ("rand", "randn", "random_sample", "standard_normal", "random") and call.args:
         return None
     fact = site.fact(call)
-    if method in _INDEXES:
-        if len(call.args) != 1 or (fact is not None and fact.kind != "ndarray"):
-            return None
-    elif fact is not None and (fact.kind, fact.type) != ("float", "float"):
+    if fact is not None and (fact.kind, fact.type) != (("int",) if whole else ("float",)) * 2:
         return None
-    taken = {"anchor"}
-    parameters: list[Parameter] = []
-    arguments: list[cst.Arg] = []
-    for argument in call.args:
-        value = argument.value
+    if method == "choice":
+        return _choice(site, call)
+    kinds = {"int": "int"} if whole else dict.fromkeys(("int", "float"), "torch.types.Number")
+    given = _Given(site, kinds)
+    arguments = [
+        argument.with_changes(value=given.passed(argument.value)) for argument in call.args
+    ]
+    if given.refused:
+        return None
+    body = call.with_changes(args=arguments, lpar=(), rpar=())
+    low = _low(arguments) if whole else None
+    return Draw(call, body, tuple(given.parameters), "", _bound_name(site, call), whole, low)
+
+
+class _Given:
+    """The numbers that a draw is given: written out, or parameters of the operator."""
+
+    def __init__(self, site: Site, kinds: Mapping[str, str]) -> None:
+        self.site = site
+        self.kinds = kinds
+        self.taken = {"anchor"}
+        self.parameters: list[Parameter] = []
+        self.refused = False
+
+    def passed(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """What stands for the number in the operator."""
         if _is_number(value):
-            arguments.append(argument)
-            continue
-        given = site.fact(value)
-        kinds = ("int",) if method in _INDEXES else ("int", "float")
-        if given is None or given.kind not in kinds or given.type != given.kind:
-            return None
-        known = next((item for item in parameters if code(item.argument) == code(value)), None)
+            return value
+        fact = self.site.fact(value)
+        kind = self.kinds.get(fact.kind) if fact is not None else None
+        if fact is None or kind is None or fact.type != fact.kind:
+            self.refused = True
+            return value
+        known = next((it for it in self.parameters if code(it.argument) == code(value)), None)
         if known is None:
             last = (dotted(value) or "").rpartition(".")[2]
-            base = fresh(last if last.isidentifier() else "count", taken)
-            taken.add(base)
-            kind = "int" if method in _INDEXES else "torch.types.Number"
-            known = Parameter(base, kind, value.deep_clone(), given)
-            parameters.append(known)
-        arguments.append(argument.with_changes(value=cst.Name(known.name)))
+            base = fresh(last if last.isidentifier() else "count", self.taken)
+            self.taken.add(base)
+            known = Parameter(base, kind, value.deep_clone(), fact)
+            self.parameters.append(known)
+        return cst.Name(known.name)
+
+
+def _index_draw(site: Site, call: cst.Call, method: str) -> Draw | None:
+    """Whole numbers of a known count: a permutation, a sample, one for each of so many."""
+    fact = site.fact(call)
+    kind = "list" if method == "sample" else "ndarray"
+    if fact is not None and fact.kind != kind:
+        return None
+    given = _Given(site, {"int": "int"})
+    arguments: list[cst.Arg] = []
+    count = ""
+    places = _PLACES[method]
+    for place, argument in enumerate(call.args):
+        name = argument.keyword.value if argument.keyword is not None else places.get(place, "")
+        value = argument.value
+        if argument.star or not name or name not in places.values():
+            return None
+        if name == "replace":
+            if not isinstance(value, cst.Name) or value.value not in ("True", "False"):
+                return None
+            arguments.append(argument)
+            continue
+        if method == "sample" and name == "population":
+            match value:
+                case cst.Call(func=cst.Name("range"), args=[cst.Arg(keyword=None, star="") as end]):
+                    new = end.with_changes(value=given.passed(end.value))
+                    value = value.with_changes(args=[new])
+                case _:
+                    return None
+        else:
+            value = given.passed(value)
+        arguments.append(argument.with_changes(value=value))
+        if name in ("size", "k") or method == "permutation":
+            count = code(value)
+    if given.refused or not count:
+        return None
     body = call.with_changes(args=arguments, lpar=(), rpar=())
-    count = code(arguments[0].value) if method in _INDEXES else ""
-    return Draw(call, body, tuple(parameters), count, _bound_name(site, call))
+    return Draw(call, body, tuple(given.parameters), count, _bound_name(site, call))
+
+
+def _low(arguments: list[cst.Arg]) -> float | None:
+    """What ``randint(0, n)`` and ``randrange(n)`` are never smaller than."""
+    if len(arguments) == 1:
+        return 0.0
+    first = arguments[0].value
+    return float(first.evaluated_value) if isinstance(first, cst.Integer) else None
+
+
+def _choice(site: Site, call: cst.Call) -> Draw | None:
+    """``random.choice((1, 2, 4))``: one of whole numbers that are written out."""
+    match call.args:
+        case [cst.Arg(value=cst.List(elements=elements) | cst.Tuple(elements=elements))]:
+            values = [element.value for element in elements]
+        case _:
+            return None
+    if not values or not all(isinstance(value, cst.Integer) for value in values):
+        return None
+    low = min(float(value.evaluated_value) for value in values if isinstance(value, cst.Integer))
+    body = call.with_changes(lpar=(), rpar=())
+    return Draw(call, body, (), "", _bound_name(site, call), True, low)
 
 
 def _is_source(site: Site, call: cst.Call) -> bool:
@@ -136,6 +224,52 @@ def _bound_name(site: Site, call: cst.Call) -> str:
         case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
             return name
     return ""
+
+
+def anchor_for(site: Site, call: cst.Call, draws: Sequence[Draw], torch: str) -> str:
+    """The tensor that an operator's draw takes: what the last draw of the same stream gave.
+
+    torch 2.13's inductor does not keep the order of operators with effects by itself (the
+    dependencies that it notes are looked up under other names): the numbers must depend on each
+    other.  "" where an earlier draw of the stream has no name that could be given.
+    """
+    assert site.function is not None
+    stream = code(call.func).rpartition(".")[0]
+    function = site.function
+    here = site.statement_of(call)
+    bound = definitely_bound_before(function, here)
+    anchor = f"{torch}.empty(0)"
+    for node in walk(function.body):
+        if node is call:
+            break
+        if not isinstance(node, cst.Call) or site.function_of(node) is not function:
+            continue
+        known = any(draw.call is node for draw in draws)
+        if known and code(node.func).rpartition(".")[0] != stream:
+            continue
+        if not known and not _draws_of(site, node, stream):
+            continue
+        name = _bound_name(site, node)
+        anchor = name if name in bound and _is_bound_once(site, name) else ""
+    return anchor
+
+
+def _is_bound_once(site: Site, name: str) -> bool:
+    assert site.function is not None
+    places = site.places_of(name, site.function)
+    return sum(isinstance(site.parent(node), cst.AssignTarget) for node in places) == 1
+
+
+def _draws_of(site: Site, call: cst.Call, stream: str) -> bool:
+    """Whether a call is of an operator of the file that draws from a stream."""
+    if not isinstance(call.func, cst.Name):
+        return False
+    for bound in module_bindings(site.module).get(call.func.value, ()):
+        if isinstance(bound, cst.FunctionDef) and "custom_op(" in "".join(
+            map(code, bound.decorators)
+        ):
+            return f"{stream}." in code(bound.body) if stream else True
+    return False
 
 
 # -- what is done with the number ------------------------------------------------------------------

@@ -1,10 +1,16 @@
 """Moving a call with an effect into an operator whose effects stay in order.
 
 The operator takes what the call reads, returns nothing and is registered as
-``EffectType.ORDERED``: measured on torch 2.13, its effect then happens as often and in the same
-order as in eager under the backends eager, aot_eager and inductor, also under training, beside
-other such operators and beside the print operator.  (Without the registration, aot_autograd drops
-an operator whose result nobody uses.)
+``EffectType.ORDERED``: measured on torch 2.13, its effect then happens as often as in eager under
+the backends eager, aot_eager and inductor, also under training, beside other such operators and
+beside the print operator.  (Without the registration, aot_autograd drops an operator whose result
+nobody uses.)
+
+The order is kept under eager and aot_eager, and mostly under inductor: torch 2.13 notes what an
+operator must wait for by the name of a buffer and looks it up by that of an operation, so that the
+pass for peak memory may exchange two of them.  It depends on the graph; the rung `inductor` sees
+it, and rejects the patches that need the order.  What has a result can be given the one before
+(`draws.anchor_for`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,209 @@
+"""The gradient of a piece: its own code is run once more in the backward, and differentiated.
+
+An operator's body runs below autograd, so that nothing is recorded there.  ``torch.func.vjp``
+records for itself; inside a second operator it follows the very code that the piece has, whatever
+values of tensors that code reads on its way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.tree import code, walk, words
+
+from .fakes import called, written
+from .inputs import PRODUCTS, Refused, local_names
+from .pieces import Piece
+
+_FLOATS = words("torch.float32 torch.float64 torch.float16 torch.bfloat16")
+#: What looks at autograd itself, or leaves it: another thing below autograd, or in `vjp`.
+_LOOKS = re.compile(
+    r"\b(requires_grad\w*|grad_fn|is_grad_enabled|enable_grad|set_grad_enabled|inference_mode"
+    r"|is_leaf|retain_grad|register_hook|backward|autograd|checkpoint|numpy|from_numpy|data_ptr"
+    r"|func|vmap)\b|\.(grad|data)\b"
+)
+#: What draws numbers, perhaps others when it runs again, or changes a layer's state.
+_DRAWS = re.compile(
+    r"\b\w*(dropout|rrelu|bernoulli|multinomial|rand\w*|normal_|uniform_|exponential_|sample"
+    r"|batch_norm|seed)\b",
+    re.IGNORECASE,
+)
+_WIDTH = 100
+_MODULES = ("torch", "math", "functools", "itertools", "operator", "typing", "collections")
+
+
+def differentiable(piece: Piece) -> tuple[str, ...]:
+    """The parameters of which a piece with a gradient is a function; raises `Refused`."""
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if not leaves or not all(leaf.fact.requires_grad and leaf.kind == "tensor" for leaf in leaves):
+        raise Refused("a gradient goes through some of its results, and not through others")
+    text = written(piece)
+    found = _LOOKS.search(text)
+    if found:
+        raise Refused(f"a gradient goes through it, and it looks at `{found[0]}`")
+    found = _DRAWS.search(text)
+    if found:
+        raise Refused(f"a gradient goes through it, and `{found[0]}` may draw other numbers again")
+    _check_names(piece)
+    if any(p.annotation.startswith("list[torch") for p in piece.inputs.parameters):
+        raise Refused("a gradient goes through a list of tensors")
+    names = tuple(
+        p.name
+        for p in piece.inputs.parameters
+        if p.annotation == "torch.Tensor" and p.fact.dtype in _FLOATS
+    )
+    if not names:
+        raise Refused("a gradient comes from what does not go into it")
+    return names
+
+
+def _check_names(piece: Piece) -> None:
+    """Every global that the piece's code reads is a function or a number: no tensor of its own."""
+    site = piece.level.site
+    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    functions = called(site, nodes)
+    bindings = module_bindings(site.module)
+    passed = piece.inputs.replacements
+    for top in (*nodes, *(function.body for function in functions)):
+        for node in walk(top):
+            if isinstance(node, cst.Attribute) and _is_own(node) and top not in nodes:
+                raise Refused(f"a gradient goes through it, and `{code(node)}` may hold a tensor")
+            if not isinstance(node, cst.Name) or node.value in local_names(site, top):
+                continue
+            if node in passed or _is_attribute(site.parent(node), node):
+                continue
+            for bound in bindings.get(node.value, ()):
+                if not _is_harmless(bound, functions, resolve(site.module, node) or ""):
+                    raise Refused(
+                        f"a gradient goes through it, and nothing tells what `{node.value}` holds"
+                    )
+
+
+def _is_own(node: cst.Attribute) -> bool:
+    return isinstance(node.value, cst.Name) and node.value.value in ("self", "cls")
+
+
+def _is_attribute(holder: cst.CSTNode | None, node: cst.Name) -> bool:
+    if isinstance(holder, cst.Attribute):
+        return holder.attr is node
+    return isinstance(holder, cst.Arg) and holder.keyword is node
+
+
+def _is_harmless(bound: cst.CSTNode, functions: Sequence[cst.FunctionDef], name: str) -> bool:
+    if isinstance(bound, cst.FunctionDef):
+        return bound in functions
+    if isinstance(bound, cst.Import | cst.ImportFrom | cst.ImportAlias):
+        return name.partition(".")[0] in _MODULES
+    match bound:
+        case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
+            return isinstance(value, cst.Integer | cst.Float | cst.SimpleString)
+    return name.partition(".")[0] in _MODULES
+
+
+def has_products(piece: Piece) -> bool:
+    """Whether the piece's code multiplies matrices, which autocast does in a lower precision."""
+    site = piece.level.site
+    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    for top in (*nodes, *(function.body for function in called(site, nodes))):
+        for node in walk(top):
+            if isinstance(node, cst.MatrixMultiply):
+                return True
+            if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in PRODUCTS:
+                return True
+    return False
+
+
+def backward_text(
+    name: str, plain: str, piece: Piece, gradients: tuple[str, ...], torch: str
+) -> str:
+    """The lines that define a second operator, for the backward, and register it."""
+    parameters = piece.inputs.parameters
+    names = [p.name for p in parameters]
+    grads = _grads(names, len([leaf for result in piece.results for leaf in result.leaves()]))
+    given = [f"{grad}: {torch}.Tensor" for grad in grads]
+    given += [f"{p.name}: {re.sub('^torch', torch, p.annotation)}" for p in parameters]
+    tensors = [p.name for p in parameters if p.is_tensor]
+    others = [n for n in names if n not in tensors]
+    back = f"{name}_backward"
+    kind = f"{torch}.Tensor"
+    outs = grads[0] if len(grads) == 1 else f"({', '.join(grads)})"
+    layout = f"memory_format={torch}.contiguous_format"
+    made = [f"    return {torch}.empty_like({gradients[0]}, {layout})"]
+    result = f"pull({outs})[0].clone({layout})"
+    if len(gradients) > 1:
+        kind = f"tuple[{', '.join([kind] * len(gradients))}]"
+        like = [f"        {torch}.empty_like({n}, {layout})," for n in gradients]
+        made = ["    return (", *like, "    )"]
+        result = f"tuple(part.clone({layout}) for part in pull({outs}))"
+    head = [f"def {back}({', '.join(given)}) -> {kind}:"]
+    if len(head[0]) > _WIDTH:
+        head = [f"def {back}(", *(f"    {item}," for item in given), f") -> {kind}:"]
+    lines = [
+        f"# The backward runs `{plain}` once more, and follows it.",
+        f'@{torch}.library.custom_op("SPACE::{back}", mutates_args=())',
+        *head,
+        f"    _, pull = {torch}.func.vjp({_call(plain, names, gradients)}, {', '.join(gradients)})",
+        f"    return {result}",
+        "",
+        "",
+        f"@{back}.register_fake",
+        f"def _({', '.join([*grads, *names])}):",
+        *made,
+        "",
+        "",
+        f"def {name}_keep(ctx, inputs, output):",
+        f"    {_several(names)} = inputs",
+        f"    ctx.save_for_backward({', '.join(tensors)})",
+        *(f"    ctx.{n} = {n}" for n in others),
+        "",
+        "",
+        f"def {name}_pull(ctx, {', '.join(grads)}):",
+        f"    {_several(tensors)} = ctx.saved_tensors",
+        *_returned(back, grads, names, others, gradients),
+        "",
+        "",
+        f"{name}.register_autograd({name}_pull, setup_context={name}_keep)",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _several(names: Sequence[str]) -> str:
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+def _grads(names: Sequence[str], count: int) -> list[str]:
+    base = "grad"
+    while any(name.startswith(base) for name in names):
+        base += "_out"
+    return [base] if count == 1 else [f"{base}_{number}" for number in range(count)]
+
+
+def _call(plain: str, names: list[str], gradients: tuple[str, ...]) -> str:
+    """The function of the differentiable parameters alone."""
+    if tuple(names) == gradients:
+        return plain
+    return f"lambda {', '.join(gradients)}: {plain}({', '.join(names)})"
+
+
+def _returned(
+    back: str,
+    grads: Sequence[str],
+    names: Sequence[str],
+    others: Sequence[str],
+    gradients: tuple[str, ...],
+) -> list[str]:
+    given = [f"ctx.{name}" if name in others else name for name in names]
+    call = f"{back}({', '.join([*grads, *given])})"
+    if tuple(names) == gradients:
+        return [f"    return {call}"]
+    if len(gradients) == 1:
+        results = [call if name in gradients else "None" for name in names]
+        return [f"    return {', '.join(results)}"]
+    targets = [f"of_{name}" for name in gradients]
+    results = [f"of_{name}" if name in gradients else "None" for name in names]
+    return [f"    {', '.join(targets)} = {call}", f"    return {', '.join(results)}"]
