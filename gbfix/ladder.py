@@ -87,8 +87,8 @@ class Judgement:
     split: bool = False
     #: Which graph holds several control-flow operators where gradients are computed.
     crowded: str = ""
-    #: By region: operators in the graphs of its first call, and frames left to Python.
-    operators: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    #: By region: operators in each graph of its first call, and frames left to Python.
+    sizes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -186,7 +186,7 @@ def judge(
     next_breaks = first_breaks(candidate)
     user_breaks = all_breaks(user)
     graphs = region_graphs(user)
-    operators, fallbacks = region_counts(user)
+    sizes, fallbacks = region_sizes(user), region_fallbacks(user)
     known = set(baseline.calls)
     seen = {event.key for run in (candidate, user) for event in run.of(RegionCalled)}
     fresh = tuple(sorted(seen - known))
@@ -195,8 +195,9 @@ def judge(
         origin = baseline.parts.get(key, target)
         for found in (next_breaks, user_breaks):
             found[origin] = (*found.get(origin, ()), *found.pop(key, ()))
-        for counts in (graphs, operators, fallbacks):
+        for counts in (graphs, fallbacks):
             counts[origin] = counts.get(origin, 0) + counts.pop(key, 0)
+        sizes[origin] = (*sizes.get(origin, ()), *sizes.pop(key, ()))
     for event in candidate.of(Traced):
         if any(_same_place(found, avoid, avoid_path, avoid_code) for found in event.breaks):
             what = event.breaks[0]
@@ -229,7 +230,7 @@ def judge(
         later_graphs(user),
         split=bool(fresh) or keeps_out,
         crowded=_crowded(user, baseline),
-        operators=operators,
+        sizes=sizes,
         fallbacks=fallbacks,
     )
 
@@ -715,10 +716,14 @@ def region_graphs(outcome: Outcome) -> dict[str, int]:
     return {event.key: event.graphs for event in reversed(user_traces(outcome))}
 
 
-def region_counts(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
-    """By region: operators in the graphs of its first call, and frames left to Python."""
-    first = list(reversed(user_traces(outcome)))
-    return {e.key: e.operators for e in first}, {e.key: e.fallbacks for e in first}
+def region_sizes(outcome: Outcome) -> dict[str, tuple[int, ...]]:
+    """By region: operators in each graph of its first call."""
+    return {event.key: event.sizes for event in reversed(user_traces(outcome))}
+
+
+def region_fallbacks(outcome: Outcome) -> dict[str, int]:
+    """By region: frames of its first call that were left to Python."""
+    return {event.key: event.fallbacks for event in reversed(user_traces(outcome))}
 
 
 def later_graphs(outcome: Outcome) -> dict[str, int]:

@@ -51,6 +51,7 @@ from gbfix.schema import (
     Verdict,
 )
 from gbfix.source import project_root
+from gbfix.standing import Standing
 from gbfix.trial import Observed, Trials
 from gbfix.worker.protocol import (
     FactsSeen,
@@ -104,7 +105,7 @@ class Loop:
         self.target = self._target = target
         self._options = options
         self._report = report
-        self._progress = progress
+        self._progress = Standing(progress)
         self._overlay: dict[str, str] = {}
         self._accepted: list[Accepted] = []
         self._before_last: dict[str, str] = {}
@@ -213,13 +214,13 @@ class Loop:
             bench, baseline, self._recorded.regions, self._options, self._progress, self._clock
         )
         later = ladder.later_graphs(user)
-        operators, fallbacks = ladder.region_counts(user)
+        sizes, fallbacks = ladder.region_sizes(user), ladder.region_fallbacks(user)
         for key, region in self._recorded.regions.items():
             found = self._breaks(key) if region.status != "error" else ()
             region.breaks_before = region.breaks_after = len(found)
             region.graphs_before = region.graphs_after = self._recorded.graphs.get(key)
             region.recompiles_before = region.recompiles_after = later.get(key)
-            region.operators_before = region.operators_after = operators.get(key)
+            region.sizes_before = region.sizes_after = sizes.get(key)
             region.fallbacks_before = region.fallbacks_after = fallbacks.get(key)
             if found:
                 region.status = "unfixed"
@@ -363,11 +364,28 @@ class Loop:
             )
             if found is None or self._is_late():
                 return
-            if self._fix_one(found, codemods):
+            self._begin(found, given_up)
+            fixed = self._fix_one(found, codemods)
+            self._progress.done()
+            if fixed:
                 # What failed before may work on the new text.
                 given_up.clear()
             else:
                 given_up.add(sameness.place(found))
+
+    def _begin(self, found: GraphBreak, given_up: set[tuple[str, str, str, str, int]]) -> None:
+        """Say which break comes now, and how many there are to come."""
+        shown = self._shown(found)
+        number = next((n for n, item in enumerate(self._report.breaks, 1) if item is shown), 0)
+        places = {
+            sameness.place(item)
+            for key, breaks in self._open.items()
+            for item in breaks
+            if key not in self._unpaid
+        }
+        where = f" at {os.path.basename(found.site.path)}:{found.site.line}" if found.site else ""
+        total, still_open = len(self._report.breaks), len(places - given_up)
+        self._progress.at(number, total, still_open, f"{found.code}{where}")
 
     def _is_late(self) -> bool:
         """Whether the budget is spent: what is proved stays, and nothing new is begun."""
@@ -428,11 +446,6 @@ class Loop:
         if site_frame is None or not site_frame.path.endswith(".py"):
             return False
         answering = [item for item in codemods if found.code in item.codes]
-        number = next((n for n, item in enumerate(self._report.breaks, 1) if item is shown), 0)
-        self._progress(
-            f"break {number} of {len(self._report.breaks)}: {found.code} at "
-            f"{os.path.basename(site_frame.path)}:{site_frame.line}"
-        )
         if not answering:
             return False
         observed = self._observe(found)
@@ -634,7 +647,7 @@ class Loop:
                 region.graphs_after = judgement.graphs[key]
             if key in judgement.recompiles:
                 region.recompiles_after = judgement.recompiles[key]
-            region.operators_after = judgement.operators.get(key, region.operators_after)
+            region.sizes_after = judgement.sizes.get(key, region.sizes_after)
             region.fallbacks_after = judgement.fallbacks.get(key, region.fallbacks_after)
         self._mark()
 

@@ -257,11 +257,19 @@ class Region:
     #: Whether a method of an object was compiled, not the function with the object as argument.
     bound: bool = False
     payoff: Payoff | None = None
-    #: Operators in the graphs of the first call, and frames that Dynamo left to Python in it.
-    operators_before: int | None = None
-    operators_after: int | None = None
+    #: Operators in each graph of the first call, and frames that Dynamo left to Python in it.
+    sizes_before: tuple[int, ...] | None = None
+    sizes_after: tuple[int, ...] | None = None
     fallbacks_before: int | None = None
     fallbacks_after: int | None = None
+
+    @property
+    def operators_before(self) -> int | None:
+        return None if self.sizes_before is None else sum(self.sizes_before)
+
+    @property
+    def operators_after(self) -> int | None:
+        return None if self.sizes_after is None else sum(self.sizes_after)
 
 
 @dataclasses.dataclass(frozen=True)

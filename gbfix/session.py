@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -140,16 +141,29 @@ def _run(
 
 
 class Progress:
-    """One updating line on a terminal; elsewhere a line for each step, with ``-v`` only."""
+    """One updating line on a terminal; elsewhere a line for each step, with ``-v`` only.
+
+    The seconds in it go on by themselves: a step may take minutes, and nobody is to think that
+    nothing happens.
+    """
 
     def __init__(self, stream: TextIO, *, quiet: bool = False, verbose: int = 0) -> None:
         self._stream = stream
         self._active = stream.isatty() and not quiet
         self._logs = bool(verbose) and not self._active and not quiet
         self._started = time.monotonic()
+        self._text = ""
+        self._lock = threading.Lock()
+        self._over = threading.Event()
 
     def __enter__(self) -> Progress:
+        if self._active:
+            threading.Thread(target=self._tick, daemon=True).start()
         return self
+
+    def _tick(self) -> None:
+        while not self._over.wait(1.0):
+            self._paint()
 
     def __exit__(
         self,
@@ -157,20 +171,30 @@ class Progress:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._over.set()
         if self._active:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            with self._lock:
+                self._stream.write("\r\x1b[K")
+                self._stream.flush()
 
     def show(self, text: str) -> None:
         """Replace the line, cut to the terminal's width."""
-        seconds = int(time.monotonic() - self._started)
+        self._text = " ".join(text.split())
         if self._logs:
-            print(f"{seconds:4d} s  {' '.join(text.split())}", file=self._stream, flush=True)
+            print(f"{self._seconds():4d} s  {self._text}", file=self._stream, flush=True)
         if self._active:
-            width = max(shutil.get_terminal_size().columns - 1, 10)
-            line = f"{seconds} s  {' '.join(text.split())}"[:width]
-            self._stream.write(f"\r\x1b[K{line}")
-            self._stream.flush()
+            self._paint()
+
+    def _paint(self) -> None:
+        width = max(shutil.get_terminal_size().columns - 1, 10)
+        with self._lock:
+            if self._text and not self._over.is_set():
+                line = f"{self._seconds()} s  {self._text}"[:width]
+                self._stream.write(f"\r\x1b[K{line}")
+                self._stream.flush()
+
+    def _seconds(self) -> int:
+        return int(time.monotonic() - self._started)
 
 
 def _write(report: Report, targets: Sequence[Target], folder: Path, cwd: Path) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ def many(path: Path, regions: int) -> Report:
             "Encoder" if not number else f"Block{number}", str(path), 5, status=status,
             breaks_before=total, breaks_after=left[status],
             graphs_before=total + 1, graphs_after=left[status] + 1,
+            sizes_before=tuple((5 * k * number + 3) % 41 for k in range(total + 1)),
+            sizes_after=tuple((9 * k + 14) % 53 for k in range(left[status] + 1)),
         )  # fmt: skip
         report.regions.append(region)
         report.breaks += [
@@ -187,6 +189,8 @@ def test_the_screen_is_as_it_was_looked_at(
         # Diffs, verdicts and what is to be copied are never cut; prose is never wider.
         if line.startswith(("  why:", "  advice:", "  because:", "  tried:")):
             assert len(line) <= max(min(width or 100, 100), 40), line
+        if width and line.startswith(("Found ", "Encoder is ", "warning: ")):
+            assert len(line) <= width, line
 
 
 # -- HTML ------------------------------------------------------------------------------------------
@@ -290,6 +294,7 @@ def test_text_stands_out_in_light_and_in_dark(theme: int) -> None:
     for ground in ("old", "new", "mark"):
         assert contrast("text", ground) >= 4.5, ground
     assert contrast("graph", "card") >= 3
+    assert contrast("on-graph", "graph") >= 4.5
 
 
 _CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

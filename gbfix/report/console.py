@@ -111,7 +111,7 @@ class ConsoleReport:
             if region.payoff is not None:
                 style = "yellow" if payoff.is_slower(region.payoff) else ""
                 text = _printable(payoff.sentence(region.name, region.payoff))
-                self._line(self._text, Text(text, style))
+                self._prose(text, style)
         if report.targets:
             self._line(self._text, Text(""))
             self._text.print(self._targets(report))
@@ -120,7 +120,7 @@ class ConsoleReport:
         closing = closing_line(report, self._mode)
         if closing:
             style = "bold" if report.breaks else "bold green"
-            self._line(self._text, Text(closing, style))
+            self._prose(closing, style)
         self._steps(next_steps(report, self._mode))
         if self._timings and report.timings:
             longest = sorted(report.timings.items(), key=lambda item: -item[1])
@@ -422,6 +422,17 @@ class ConsoleReport:
         for number, line in enumerate(lines):
             head = f"  {name}: " if number == 0 else " " * (len(name) + 4)
             self._line(self._text, Text.assemble((head, "cyan"), (line, style)))
+
+    def _prose(self, text: str, style: str) -> None:
+        """A sentence: one line in a pipe, and in a terminal as many as it takes."""
+        lines = [text]
+        if self._text.is_terminal:
+            lines = textwrap.wrap(
+                text, max(self._text.width, 40), subsequent_indent="  ",
+                break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
+        for line in lines:
+            self._line(self._text, Text(line, style))
 
     def _line(self, console: Console, text: Text) -> None:
         console.print(text, soft_wrap=True, highlight=False)

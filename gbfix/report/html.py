@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,17 @@ _MOST_ROWS = 400  # rows of one patch
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A graph or a gap of a strip; a gap names its cause and leads to it."""
+    """A graph or a gap of a strip; a gap names its cause and leads to it.
+
+    ``grow`` is a graph's share of the width: its operators, and one, as no graph is invisible.
+    """
 
     kind: str
     label: str = ""
     title: str = ""
     anchor: str = ""
     status: str = ""
+    grow: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,8 +212,8 @@ def _sections(report: Report, cwd: Path) -> list[Section]:
                 region.breaks_after,
                 plain.change(region.graphs_before, region.graphs_after),
                 _captured(region),
-                _strip(region.graphs_before, mine, numbers),
-                _strip(region.graphs_after, left, numbers),
+                _strip(region.graphs_before, region.sizes_before, mine, numbers),
+                _strip(region.graphs_after, region.sizes_after, left, numbers),
                 tuple(
                     _break(found, numbers[id(found)], report, texts, cwd)
                     for found in sorted(mine, key=lambda item: item.status == "fixed")
@@ -247,30 +252,48 @@ def _loose(report: Report, cwd: Path, sections: Sequence[Section]) -> list[Break
     ]
 
 
-def _strip(graphs: int | None, breaks: Sequence[BreakReport], numbers: Mapping[int, int]) -> Strip:
+def _strip(
+    graphs: int | None,
+    sizes: Sequence[int] | None,
+    breaks: Sequence[BreakReport],
+    numbers: Mapping[int, int],
+) -> Strip:
     """Graphs and gaps in turns: a region begins with a graph, and each break ends one."""
     count = len(breaks) + 1 if graphs is None else graphs
     shown, more = breaks[:_MOST_GAPS], len(breaks) - _MOST_GAPS
-    pieces: list[Piece] = [Piece("graph", title="a graph")] if count else []
-    made = len(pieces)
+    crowded = len(shown) > _CROWDED
+    drawn = _graphs(min(count, len(shown) + 1 + _MOST_GAPS), sizes, crowded)
+    pieces: list[Piece] = [*itertools.islice(drawn, 1)]
     for found in shown:
         number = numbers[id(found)]
         cause = found.graph_break
         line = cause.site.line if cause.site else 0
         title = f"{cause.code} {cause.gb_type}" + (f", line {line}" if line else "")
-        label = str(number) if len(shown) > _CROWDED else cause.code
+        label = str(number) if crowded else cause.code
         pieces.append(Piece("gap", label, title, f"break-{number}", found.status))
-        if made < count:
-            pieces.append(Piece("graph", title="a graph"))
-            made += 1
+        pieces += itertools.islice(drawn, 1)
     if more > 0:
         pieces.append(Piece("more", f"+{more}", f"{more} more breaks"))
-    extra = max(count - made, 0)
-    pieces += [Piece("graph", title="a graph")] * min(extra, _MOST_GAPS)
+    pieces += drawn
     words = plain.count(count, "graph")
     if breaks:
         words += f", {plain.count(len(breaks), 'break')}"
-    return Strip(tuple(pieces), words, len(shown) > _CROWDED)
+    return Strip(tuple(pieces), words, crowded)
+
+
+def _graphs(count: int, sizes: Sequence[int] | None, crowded: bool) -> Iterator[Piece]:
+    """The graphs of a strip, as wide as they have operators; alike where nobody counted those."""
+    known = sizes is not None and len(sizes) >= count
+    total = sum(sizes) if sizes is not None and known else 0
+    for number in range(count):
+        if sizes is None or not known:
+            yield Piece("graph", title="a graph")
+            continue
+        size = sizes[number]
+        # A number needs room: in a narrow piece it would be cut.
+        label = str(size) if not crowded and 12 * size >= total else ""
+        title = f"graph {number + 1}: {plain.count(size, 'operator')}"
+        yield Piece("graph", label, title, grow=size + 1)
 
 
 def _bars(region: Region) -> tuple[Bar, ...]:

@@ -71,11 +71,17 @@ def _region(region: Region) -> dict[str, Any]:
         "recompiles_after": region.recompiles_after,
         "operators_before": region.operators_before,
         "operators_after": region.operators_after,
+        "graph_sizes_before": _listed(region.sizes_before),
+        "graph_sizes_after": _listed(region.sizes_after),
         "fallbacks_before": region.fallbacks_before,
         "fallbacks_after": region.fallbacks_after,
         "payoff": _payoff(region.payoff) if region.payoff else None,
         "note": region.note,
     }
+
+
+def _listed(sizes: tuple[int, ...] | None) -> list[int] | None:
+    return None if sizes is None else list(sizes)
 
 
 def _payoff(found: Payoff) -> dict[str, Any]:

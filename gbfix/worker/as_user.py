@@ -39,7 +39,7 @@ class AsUser:
         tracing.set_quiet()
         counter, compiled, _ = self._get(region, target)
         found: list[BaseException] = []
-        before, operators, fallen = counter.graphs, counter.operators, _fallen_back()
+        before, fallen = counter.graphs, _fallen_back()
         error, raised = "", True
         write(RegionCalled(region.key, index))
         try:
@@ -67,7 +67,7 @@ class AsUser:
                     "user",
                     tuple({item.key: item for item in breaks}.values()),
                     graphs=counter.graphs - before,
-                    operators=counter.operators - operators,
+                    sizes=tuple(counter.sizes[before:]),
                     fallbacks=_fallen_back() - fallen,
                     fullgraph=bool(region.options.get("fullgraph")),
                     error=error[:2000],

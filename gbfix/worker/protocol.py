@@ -167,8 +167,8 @@ class Traced:
     error: str = ""
     #: The most control-flow operators in one graph that was made with gradients enabled.
     conditionals: int = 0
-    #: Operators in its graphs, and frames that Dynamo left to Python (``user`` mode).
-    operators: int = 0
+    #: Operators in each of its graphs, and frames that Dynamo left to Python (``user`` mode).
+    sizes: tuple[int, ...] = ()
     fallbacks: int = 0
     #: The call raised an exception of the program's own (``user`` mode).
     raised: bool = False

@@ -190,12 +190,12 @@ class GraphCounter:
     def __init__(self) -> None:
         self.graphs = 0
         self.conditionals = 0
-        #: Calls of operators, methods and modules in all graphs.
-        self.operators = 0
+        #: Calls of operators, methods and modules in each graph, in the order of compilation.
+        self.sizes: list[int] = []
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
         self.graphs += 1
-        self.operators += sum(node.op.startswith("call_") for node in module.graph.nodes)
+        self.sizes.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
         asks = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs)
         if torch.is_grad_enabled() and asks:
             self.conditionals = max(self.conditionals, _conditionals(module))

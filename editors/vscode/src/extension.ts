@@ -74,7 +74,7 @@ async function start(log: vscode.LogOutputChannel): Promise<void> {
       },
       executeCommand: async (name, given, next) => {
         const result: unknown = await next(name, given);
-        if (name === "gbfix.explain") {
+        if (name === "gbfix.explain" || name === "gbfix.verify") {
           await showExplanation(result);
         }
         return result;
