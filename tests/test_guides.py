@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
+import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -15,10 +18,29 @@ import pytest
 from test_verify import BRANCH, NET, RIGHT, TRAIN
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("index.md", "verify.md", "proof.md", "agents.md")
+PAGES = ("index.md", "usage.md", "verify.md", "proof.md", "limits.md", "ci.md", "agents.md")
 _BLOCK = re.compile(r"(?:<!-- run: (\w+) -->\n)?```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Commands that one run of the suite always makes; the others take long.
-_ALWAYS = {"gbfix mcp --help", "gbfix explain GB0170", "gbfix verify train.py"}
+_ALWAYS = {"gbfix mcp --help", "gbfix verify train.py", "gbfix explain GB0170", "gbfix codes",
+           "gbfix scan ."}  # fmt: skip
+#: What a page is about beside the program, by setting.
+_MORE = {
+    "usage": {
+        "targets.txt": "train.py\ntrain.py --epochs 2\n",
+        "notebook.ipynb": json.dumps(
+            {
+                "cells": [{"cell_type": "code", "source": TRAIN, "metadata": {}, "outputs": [],
+                           "execution_count": None}],
+                "metadata": {"language_info": {"name": "python"}}, "nbformat": 4,
+                "nbformat_minor": 5,
+            }
+        ),
+    },
+    "ci": {
+        "pyproject.toml": '[tool.gbfix]\ntargets = ["train.py"]\n',
+        "test_model.py": "def test_train():\n    import train\n\n    assert train.net\n",
+    },
+}  # fmt: skip
 
 
 def _commands() -> list[tuple[str, str, str]]:
@@ -27,12 +49,15 @@ def _commands() -> list[tuple[str, str, str]]:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for setting, block in _BLOCK.findall(text):
             if setting:
-                script = "\n".join(x for x in block.splitlines() if not x.startswith("pip "))
+                lines = [line.partition("  #")[0].rstrip() for line in block.splitlines()]
+                script = "\n".join(line for line in lines if not line.startswith("pip "))
                 found.append((page, setting, script))
     return found
 
 
-def _project(folder: Path, after: str) -> None:
+def _project(folder: Path, after: str, more: dict[str, str] | None = None) -> None:
+    for name, text in (more or {}).items():
+        (folder / name).write_text(text)
     (folder / "model.py").write_text(NET.lstrip("\n"))
     (folder / "train.py").write_text(TRAIN.lstrip("\n"))
     git = ["git", "-C", str(folder), "-c", "user.email=a@b", "-c", "user.name=a"]
@@ -45,7 +70,7 @@ def _environment(tmp_path: Path) -> dict[str, str]:
     """With `gbfix` and `python` as the ones that run these tests."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, words in (("python", ""), ("gbfix", "-m gbfix")):
+    for name, words in (("python", ""), ("gbfix", "-m gbfix"), ("pytest", "-m pytest")):
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
         (folder / name).chmod(0o755)
     return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
@@ -66,7 +91,7 @@ def test_the_commands_of_the_guides_work(setting: str, script: str, tmp_path: Pa
     folder = tmp_path / "project"
     folder.mkdir()
     wrong = NET.replace(BRANCH, RIGHT.replace("h - 1", "h + 1"))
-    _project(folder, wrong if setting == "wrong" else NET)
+    _project(folder, wrong if setting == "wrong" else NET, _MORE.get(setting))
     # 1 means that there is something to show.
     for line in script.splitlines():
         done = subprocess.run(
@@ -75,7 +100,10 @@ def test_the_commands_of_the_guides_work(setting: str, script: str, tmp_path: Pa
         )  # fmt: skip
         assert done.returncode in (0, 1), (line, done.stderr)
         assert "Traceback" not in done.stderr, (line, done.stderr)
-        assert done.stdout or "undo" in line or ">" in line, (line, done.stderr)
+        silent = any(word in line for word in ("undo", ">", "git apply", "--quiet"))
+        assert done.stdout or silent, (line, done.stderr)
+    if "git apply" in script:
+        assert "torch.where" in (folder / "model.py").read_text()
     if setting == "wrong":
         assert done.returncode == 1 and "The two differ." in done.stdout
 
@@ -103,6 +131,14 @@ def test_the_guides_are_in_the_site_and_their_links_lead_to_pages() -> None:
             assert (ROOT / "docs" / link).exists(), (page, link)
 
 
+def test_the_readme_is_one_screen_and_its_links_lead_to_pages() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 45
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+        assert (ROOT / link).exists(), link
+    assert text.count("```\n") == 4 and text.count("![") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
 def test_the_site_is_built_without_network(tmp_path: Path) -> None:
@@ -123,11 +159,19 @@ def test_the_site_is_built_without_network(tmp_path: Path) -> None:
     }
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "How proof works" in (tmp_path / "site" / "proof" / "index.html").read_text()
+    pages = {path.parent.name for path in (tmp_path / "site").glob("*/index.html")}
+    assert {page.removesuffix(".md") for page in PAGES if page != "index.md"} <= pages
+    assert {"codemods", "codes", "packages", "frameworks"} <= pages
+    first = (tmp_path / "site" / "index.html").read_text()
+    assert "pictures/first-fix.svg" in first
+    assert (tmp_path / "site" / "pictures" / "first-fix.svg").exists()
+    # Nothing but links leads out of it: fonts, scripts and styles are its own.
+    outside = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"?(https?:[^\" >]*)", first)
+    assert [one for one in outside if "localhost" not in one] == []
 
 
-def test_the_readmes_commands_are_known() -> None:
-    """Each option and sub-command that the README names is one that gbfix has."""
+def test_the_options_of_readme_and_guides_are_known() -> None:
+    """Each option and sub-command that they name is one that gbfix has."""
     import click
 
     from gbfix import cli
@@ -136,11 +180,14 @@ def test_the_readmes_commands_are_known() -> None:
              for name in option.opts}  # fmt: skip
     for command in cli.COMMANDS.values():
         known |= {name for o in command.params if isinstance(o, click.Option) for name in o.opts}
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for line in re.findall(r"^gbfix .*$", text, re.MULTILINE):
+    pages = [ROOT / "README.md", *(ROOT / "docs" / page for page in PAGES)]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    lines = re.findall(r"^gbfix .*$|(?<=`)gbfix [^`]*(?=`)", text, re.MULTILINE)
+    assert len(lines) > 30
+    for line in lines:
         words = line.partition("#")[0].split()
         for word in words[1:]:
-            if word.startswith("--") and word != "--epochs":
+            if word.startswith("--") and word not in ("--epochs", "--help"):
                 assert word.partition("=")[0] in known, line
 
 
@@ -194,25 +241,23 @@ def test_the_steps_of_the_action_run_as_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_readmes_example_is_what_gbfix_prints() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    example = text[text.index("corpus/GB0170/docs-cond/before.py:6:8 GB0170") :]
+def test_the_picture_and_the_first_pages_text_are_what_gbfix_prints() -> None:
+    drawing = runpy.run_path(str(ROOT / "docs" / "picture.py"))
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    example = page[page.index("corpus/GB0170/docs-cond/before.py:6:8 GB0170") :]
     example = example[: example.index("\n```")]
-    words = [
-        sys.executable,
-        "-m",
-        "gbfix",
-        "--no-cache",
-        "--diff",
-        "corpus/GB0170/docs-cond/before.py",
-    ]
-    done = subprocess.run(
-        words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280
-    )
-    assert done.returncode == 1
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", drawing["printed"]())
+    svg = drawing["PICTURE"].read_text(encoding="utf-8")
+    assert "@font-face" not in svg and "url(http" not in svg
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    drawn = {" ".join(html.unescape(one).split()) for one in shown}
 
     def lines(text: str) -> list[str]:
         # How many comparisons there are changes with what the ladder tries.
-        return [re.sub(r"\d+ (comparisons|further)", r"N \1", x.rstrip()) for x in text.split("\n")]
+        return [re.sub(r"\d+ (comparisons|further)", r"N \1", " ".join(x.split()))
+                for x in text.split("\n")]  # fmt: skip
 
-    assert [line for line in lines(example) if line not in lines(done.stdout)] == []
+    assert [line for line in lines(example) if line not in lines(printed)] == []
+    words = {word for text in drawn for line in lines(text) for word in line.split()}
+    missing = {word for line in lines(printed) for word in line.split()} - words
+    assert missing == set()

@@ -209,11 +209,15 @@ def _title(session: Session, root: Root, path: str, placed: list[Placed], hints:
         for item in measured.report.breaks
         if item.graph_break.region.rpartition("::")[2] in names
     ]
-    text = _count(len(breaks), "graph break") if breaks else "no graph breaks"
-    fixable = sum(item.status == "fixed" for item in breaks)
+    applied = measured.applied(session.current)
+    left = [item for item in breaks if not measured.is_gone(item, applied)]
+    text = _count(len(left), "graph break") if left else "no graph breaks"
+    fixable = sum(item.status == "fixed" for item in left)
     if fixable:
         text += f", {fixable} fixable"
-    if not measured.unchanged(session.current):
+    if len(left) < len(breaks):
+        text += f", {len(breaks) - len(left)} fixed as validated"
+    elif not measured.unchanged(session.current):
         text += " before the last edits"
     return text
 

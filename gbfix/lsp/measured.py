@@ -123,6 +123,19 @@ class Measured:
             result.update(item.edits)
         return result
 
+    def applied(self, current: Current) -> int:
+        """How many of the accepted rewrites stand in the files, which are else as they were."""
+        paths = {*self.report.files, *self.texts}
+        for step in reversed(range(len(self.report.steps))):
+            wanted = {**self.texts, **self.texts_after(step)}
+            if all(path in wanted and current(path) == wanted[path] for path in paths):
+                return step + 1
+        return 0
+
+    def is_gone(self, found: BreakReport, applied: int) -> bool:
+        """Whether a break was removed by what stands in the files."""
+        return self.step_of(found) is not None and (found.step or 0) < applied
+
     def merged(self, after: Mapping[str, str], current: Current) -> dict[str, tuple[str, str]]:
         """The present and the new text of each file that a fix changes.
 

@@ -142,9 +142,10 @@ class Session:
         seen: set[tuple[str, Span]] = set()
         path = self.path_in_reports(document)
         for measured in self.results.about(path):
+            applied = measured.applied(self.current)
             for found in measured.report.breaks:
                 frame = place_of(found)
-                if frame is None or frame.path != path:
+                if frame is None or frame.path != path or measured.is_gone(found, applied):
                     continue
                 state = measured.state(path, frame.line, self.current)
                 line = measured.line_now(path, frame.line, self.current)

@@ -104,11 +104,19 @@ def why(text: str) -> str:
 def difference(text: str) -> str:
     """What differs, and on which inputs, as a reader says it."""
     text = _SCALARS.sub(r"\1 became \2", text)
-    text = _APART.sub(r"\1 of \2, by up to \3", text)
+    text = _APART.sub(_apart, text)
     found = _LABEL.search(text)
     if found is None:
         return text
     return f"{text[: found.start()]} (on {inputs(found.group(1))})"
+
+
+def _apart(found: re.Match[str]) -> str:
+    try:
+        most = f"{float(found[3]):.4g}"
+    except ValueError:
+        most = found[3]
+    return f"{found[1]} of {found[2]}, by up to {most}"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

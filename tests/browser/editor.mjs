@@ -167,6 +167,9 @@ try {
   await page.keyboard.press("Enter");
   step("fixed", await shown(".view-line", given.fixed));
   await page.keyboard.press("Control+s");
+  step("lens fixed", await shown(".codelens-decoration", "fixed as validated"));
+  await page.locator(".tab.active.dirty").waitFor({ state: "hidden" });
+  step("problems left", await page.locator(".markers-panel .monaco-list-row", { hasText: "GB0170" }).count());
   await picture("4-fixed");
 
   // The change by hand, wrong on purpose: the judge says so.
@@ -182,10 +185,13 @@ try {
     await page.keyboard.press("Escape");
     await shown(".view-line", to);
     await page.keyboard.press("Control+s");
+    await page.keyboard.press("Control+j"); // room for the verdict
     await command("gbfix: Verify My Change");
     const frame = page.frameLocator("iframe.webview").frameLocator("#active-frame");
     await frame.locator("body", { hasText: "wrong" }).waitFor({ timeout: patience });
     step("verdict", await frame.locator("body").innerText());
+    await page.locator(".notifications-toasts.visible .action-label.codicon-notifications-clear")
+      .first().click({ timeout: 3000 }).catch(() => undefined);
     await picture("5-verified");
   }
 } catch (error) {

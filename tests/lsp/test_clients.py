@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -56,6 +57,81 @@ def test_the_extension_for_visual_studio_code_passes_its_own_tests() -> None:
         env={**os.environ, "GBFIX": str(GBFIX)}, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+BROWSER = ROOT / "tests" / "browser"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SCREENS = ROOT / "editors" / "screens"
+_NET = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(4, 3)
+
+    @torch.compile
+    def forward(self, x):
+        h = self.lin(x)
+        if h.sum() > 0:
+            h = h * 2
+        else:
+            h = h - 1
+        return h
+
+
+net = Net()
+for step in range(2):
+    print(net(torch.randn(8, 4)).shape)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("CODE_SERVER")
+    or CHROMIUM is None
+    or not (BROWSER / "node_modules").is_dir(),
+    reason="CODE_SERVER names no code-server, or there is no Chromium for it",
+)
+def test_the_packed_extension_works_in_a_real_editor(tmp_path: Path) -> None:
+    """Installed, opened, run, fixed, judged.  With UPDATE_SCREENS its pictures are kept."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "model.py").write_text(_NET)
+    git = ["git", "-C", str(project), "-c", "user.email=a@b", "-c", "user.name=a"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    packed = tmp_path / "gbfix.vsix"
+    subprocess.run(
+        ["npm", "run", "package", "--", "--out", str(packed)],
+        cwd=EXTENSION, capture_output=True, timeout=200, check=True,
+    )  # fmt: skip
+    pictures = SCREENS if os.environ.get("UPDATE_SCREENS") else tmp_path / "pictures"
+    pictures.mkdir(exist_ok=True)
+    given = {
+        "server": os.environ["CODE_SERVER"], "chromium": CHROMIUM, "vsix": str(packed),
+        "folder": str(project), "file": str(project / "model.py"), "python": sys.executable,
+        "state": str(tmp_path / "state"), "pictures": str(pictures),
+        "line": 12, "fix": "torch.where", "fixed": "torch.where", "wrong": ["h - 1", "h - 2"],
+    }  # fmt: skip
+    done = subprocess.run(
+        ["node", "editor.mjs", json.dumps(given)], cwd=BROWSER, capture_output=True, text=True,
+        timeout=900, env={**os.environ, "GBFIX_CACHE_DIR": str(tmp_path / "cache")},
+    )  # fmt: skip
+    seen = json.loads(done.stdout) if done.stdout else {"error": done.stderr}
+    assert "error" not in seen, seen
+    assert seen["lens before"] == "1 likely graph break · run and validate"
+    assert seen["lens after"] == "1 graph break, 1 fixable · run and validate"
+    assert seen["problem"].startswith("Data-dependent branching")
+    assert seen["actions"] == [
+        "Quick Fix", "Select with torch.where instead of branching [safe]", "Explain GB0170",
+        "Ignore GB0170 on this line",
+    ]  # fmt: skip
+    assert seen["lens fixed"] == "no graph breaks, 1 fixed as validated · run and validate"
+    assert seen["problems left"] == 0
+    text = (project / "model.py").read_text()
+    assert "h = torch.where(h.sum() > 0, h * 2, h - 2)" in text
+    assert "The change is wrong: Net.forward does something else" in seen["verdict"]
 
 
 def test_the_editors_page_names_real_commands_and_settings() -> None:

@@ -104,6 +104,17 @@ def test_a_fix_that_was_made_already_changes_nothing(measured: Measured, program
     assert measured.merged(measured.texts_after(0), text_of(program, FIXED)) == {}
 
 
+@pytest.mark.parametrize(("now", "applied"), [(FIXED, 1), (BREAKING, 0), (FIXED + "x = 1\n", 0)])
+def test_a_break_is_gone_while_the_validated_text_stands(
+    measured: Measured, program: Path, now: str, applied: int
+) -> None:
+    found = measured.report.breaks[0]
+    assert measured.applied(text_of(program, now)) == applied
+    assert measured.is_gone(found, applied) is bool(applied)
+    unfixed = dataclasses.replace(found, status="unfixed", step=None)
+    assert not measured.is_gone(unfixed, applied)
+
+
 def test_steps_build_on_each_other(measured: Measured, program: Path) -> None:
     first = measured.report.steps[0]
     second = dataclasses.replace(first, edits={str(program): FIXED + "# two\n", "b.py": "b\n"})
