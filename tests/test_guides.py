@@ -8,6 +8,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -86,17 +87,29 @@ def _cases() -> list[object]:
     ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for one project after the other: what one command found out, the next is told."""
+    home = tmp_path_factory.mktemp("guides")
+    _environment(home)
+    return home
+
+
 @pytest.mark.parametrize(("setting", "script"), _cases())
-def test_the_commands_of_the_guides_work(setting: str, script: str, tmp_path: Path) -> None:
-    folder = tmp_path / "project"
+def test_the_commands_of_the_guides_work(
+    setting: str, script: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GBFIX_CACHE_DIR", str(home / "cache"))
+    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    folder = home / "project"
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     wrong = NET.replace(BRANCH, RIGHT.replace("h - 1", "h + 1"))
     _project(folder, wrong if setting == "wrong" else NET, _MORE.get(setting))
     # 1 means that there is something to show.
     for line in script.splitlines():
         done = subprocess.run(
-            ["bash", "-c", line], cwd=folder, env=_environment_once(tmp_path), text=True,
-            capture_output=True, timeout=280,
+            ["bash", "-c", line], cwd=folder, text=True, capture_output=True, timeout=280,
         )  # fmt: skip
         assert done.returncode in (0, 1), (line, done.stderr)
         assert "Traceback" not in done.stderr, (line, done.stderr)
@@ -106,12 +119,6 @@ def test_the_commands_of_the_guides_work(setting: str, script: str, tmp_path: Pa
         assert "torch.where" in (folder / "model.py").read_text()
     if setting == "wrong":
         assert done.returncode == 1 and "The two differ." in done.stdout
-
-
-def _environment_once(tmp_path: Path) -> dict[str, str]:
-    if not (tmp_path / "bin").exists():
-        return _environment(tmp_path)
-    return {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
 
 def test_what_the_guides_install_exists() -> None:
