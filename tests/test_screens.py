@@ -19,6 +19,7 @@ import reports
 
 from gbfix.patch import diff_bytes, unified_diff
 from gbfix.report import html as page
+from gbfix.report import verdicts
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode
 from gbfix.schema import (
@@ -37,6 +38,7 @@ from gbfix.schema import (
     Timing,
     Verdict,
 )
+from gbfix.verification import RegionVerdict, Verification, Witness
 
 SCREENS = Path(__file__).parent / "screens"
 
@@ -178,19 +180,70 @@ def test_the_screen_is_as_it_was_looked_at(
     )  # fmt: skip
     console.show(report)
     console.finish(report)
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
-    shown = "\n".join(line.rstrip() for line in shown.split("\n"))
-    expected = SCREENS / f"{width or 'pipe'}.txt"
-    if os.environ.get("UPDATE_SCREENS"):
-        expected.parent.mkdir(exist_ok=True)
-        expected.write_text(shown, encoding="utf-8")
-    assert shown == expected.read_text(encoding="utf-8")
+    shown = _as_looked_at(stream, f"{width or 'pipe'}.txt")
     for line in shown.split("\n"):
         # Diffs, verdicts and what is to be copied are never cut; prose is never wider.
         if line.startswith(("  why:", "  advice:", "  because:", "  tried:")):
             assert len(line) <= max(min(width or 100, 100), 40), line
         if width and line.startswith(("Found ", "Encoder is ", "warning: ")):
             assert len(line) <= width, line
+
+
+def _as_looked_at(stream: io.StringIO, name: str) -> str:
+    """What was written, without colours; it is what the expected screen has."""
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    shown = "\n".join(line.rstrip() for line in shown.split("\n"))
+    expected = SCREENS / name
+    if os.environ.get("UPDATE_SCREENS"):
+        expected.parent.mkdir(exist_ok=True)
+        expected.write_text(shown, encoding="utf-8")
+    assert shown == expected.read_text(encoding="utf-8")
+    return shown
+
+
+def _judged(script: Path) -> Verification:
+    """A change that is right here, unsafe there and wrong in the third region."""
+    witness = Witness(
+        "norm", 1, "negated", "outputs", "output: values differ (3 of 12, at most 1.2)"
+    )
+    apart = (
+        "Mismatched elements: 3 / 12 (25.0%); Greatest absolute difference: 1.2000000476837158 at "
+        "index (0, 1) (up to 1e-05 allowed)"
+    )
+    reasons = (
+        f"output: values differ ({apart}) (inputs: negated)",
+        "inputs.0: values differ (1 of 12, at most 1.2) (inputs: zeros)",
+    )
+    caveat = "stdout differs: 'scale 1.0' became nothing (inputs: base)"
+    parts = [
+        RegionVerdict("a", "Encoder.forward", str(script), 5, "safe", verdict=VERDICT,
+                      breaks_before=2, breaks_after=0, graphs_before=3, graphs_after=1),
+        RegionVerdict("b", "Decoder.forward_with_a_cache", str(script), 5, "unsafe", (caveat,),
+                      verdict=VERDICT, breaks_before=1, breaks_after=0, graphs_before=2,
+                      graphs_after=1, was=f"{script}::Decoder.forward"),
+        RegionVerdict("c", "norm", str(script), 9, "wrong", reasons, verdict=VERDICT,
+                      breaks_before=0, breaks_after=0, graphs_before=1, graphs_after=1,
+                      witness=witness),
+    ]  # fmt: skip
+    limits = ["config.yaml changed, too: both versions read it as it is now."]
+    files = (("model.py", "changed"),)
+    found = Verification("train.py", "HEAD", files, "2.13.0", "0.1.0", parts, None, limits)
+    found.counterexample, found.reproduced = str(script.parent / "shown"), True
+    return found
+
+
+@pytest.mark.parametrize("width", [60, 120, 0])
+def test_the_verdict_is_as_it_was_looked_at(
+    width: int, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width or 80))
+    monkeypatch.setenv("TERM", "xterm")
+    stream = _Terminal() if width else io.StringIO()
+    verdicts.show(_judged(script), stream, script.parent, verbose=0, quiet=False)
+    shown = _as_looked_at(stream, f"verify-{width or 'pipe'}.txt")
+    assert not width or max(map(len, shown.split("\n"))) <= width
+    assert "on the program's inputs, negated" in " ".join(shown.split())
 
 
 # -- HTML ------------------------------------------------------------------------------------------

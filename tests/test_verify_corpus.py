@@ -13,7 +13,7 @@ import test_ladder_constants
 import test_ladder_hidden
 import test_ladder_splits
 
-from gbfix import changes, verify
+from gbfix import changes, counterexample, verify
 from gbfix.runner import Runner
 from gbfix.schema import Options, Target
 
@@ -40,6 +40,7 @@ def _fixed() -> list[object]:
 def _judged(
     folder: Path, texts: dict[str, tuple[str, str]], target: str, runner: Runner
 ) -> verify.Verification:
+    """The verdict, with its counterexample written and run where there is one."""
     (folder / "pyproject.toml").touch()
     for name, (before, _) in texts.items():
         (folder / name).write_text(before, encoding="utf-8")
@@ -50,7 +51,10 @@ def _judged(
     )
     wanted = Target("script", target, (), cwd=str(folder))
     options = Options(use_cache=False, timeout=120.0)
-    return verify.verify(wanted, options, changes.Change("before", files), runner=runner)
+    change = changes.Change("before", files)
+    found = verify.verify(wanted, options, change, runner=runner)
+    counterexample.save(folder / "shown", found, change, wanted, 120.0)
+    return found
 
 
 @pytest.mark.slow
@@ -92,3 +96,4 @@ def test_a_wrong_patch_is_never_called_safe(
     assert found.status in (("unsafe",) if case.caveat else ("wrong", "unsafe")), found
     if found.status == "wrong":
         assert found.witness is not None
+        assert found.reproduced is True, Path(found.counterexample, "counterexample.json")

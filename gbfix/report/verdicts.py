@@ -163,7 +163,7 @@ def show(found: Verification, out: TextIO, cwd: Path, *, verbose: int, quiet: bo
         script = os.path.join(display_path(found.counterexample, cwd), "show.py")
         _field(console, "counterexample", f"`python {script}` {said}")
     status = found.status
-    _line(console, Text(headline(found), f"bold {_STYLES[status].replace('bold ', '')}"))
+    _prose(console, headline(found), f"bold {_STYLES[status].replace('bold ', '')}")
     for text in next_steps(found):
         _line(console, Text(f"  {text}"))
 
@@ -196,10 +196,13 @@ def _region(console: Console, part: RegionVerdict, cwd: Path, verbose: int) -> N
     )
     if part.path:
         head.append(f"  {display_path(part.path, cwd)}:{part.line}")
-    if part.breaks_before is not None or part.breaks_after is not None:
-        head.append(f"  breaks {plain.change(part.breaks_before, part.breaks_after)}")
-        head.append(f", graphs {plain.change(part.graphs_before, part.graphs_after)}")
+    counts = _counts(part)
+    if counts and (not console.is_terminal or head.cell_len + 2 + len(counts) <= console.width):
+        head.append(f"  {counts}")
+        counts = ""
     _line(console, head)
+    if counts:
+        _line(console, Text(f"    {counts}"))
     if part.was:
         path, _, name = part.was.partition("::")
         _field(console, "was", f"{name} in {display_path(path, cwd)}")
@@ -228,6 +231,13 @@ def _region(console: Console, part: RegionVerdict, cwd: Path, verbose: int) -> N
         _line(console, Text(f"    {word:8} {rung.name}{detail}", "dim"))
 
 
+def _counts(part: RegionVerdict) -> str:
+    if part.breaks_before is None and part.breaks_after is None:
+        return ""
+    breaks = plain.change(part.breaks_before, part.breaks_after)
+    return f"breaks {breaks}, graphs {plain.change(part.graphs_before, part.graphs_after)}"
+
+
 def _reasons(part: RegionVerdict) -> list[str]:
     """In plain words, each once."""
     return list(dict.fromkeys(plain.difference(text) for text in part.reasons))
@@ -241,6 +251,18 @@ def _field(console: Console, name: str, text: str) -> None:
     for number, line in enumerate(lines):
         head = f"    {name}: " if number == 0 else " " * (len(name) + 6)
         _line(console, Text.assemble((head, "cyan"), line))
+
+
+def _prose(console: Console, text: str, style: str) -> None:
+    """A sentence: one line in a pipe, and in a terminal as many as it takes."""
+    lines = [text]
+    if console.is_terminal:
+        width = max(console.width, 40)
+        lines = textwrap.wrap(
+            text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+    for line in lines:
+        _line(console, Text(line, style))
 
 
 def _line(console: Console, text: Text) -> None:
