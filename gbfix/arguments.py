@@ -45,7 +45,9 @@ def target(words: Words, inputs: str | None, cwd: str, commands: Iterable[str] =
     if not all(part.isidentifier() for part in qualname.split(".")):
         raise ArgumentError(f"{first}: {qualname!r} is not a qualified name such as Model.forward")
     if args:
-        raise ArgumentError(f"{first} takes no arguments ({args[0]!r}); pass them with --inputs")
+        raise ArgumentError(
+            f"{first} takes no arguments ({args[0]!r}); pass them with --inputs, before the target"
+        )
     if inputs is None:
         raise ArgumentError(
             f"{first} needs --inputs, a Python expression for its arguments, "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import shlex
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -451,7 +452,10 @@ class Target:
 
     @property
     def display(self) -> str:
+        """The words of a command line that name it."""
         prefix = "-m " if self.kind == "module" else ""
+        if self.inputs is not None:
+            prefix = f"--inputs {shlex.quote(self.inputs)} "
         return prefix + " ".join([self.value, *self.args])
 
 

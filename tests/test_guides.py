@@ -20,7 +20,7 @@ from test_verify import BRANCH, NET, RIGHT, TRAIN
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("index.md", "usage.md", "verify.md", "proof.md", "limits.md", "ci.md", "agents.md")
-_BLOCK = re.compile(r"(?:<!-- run: (\w+) -->\n)?```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^<!-- run: (\w+) -->\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Commands that one run of the suite always makes; the others take long.
 _ALWAYS = {"gbfix mcp --help", "gbfix verify train.py", "gbfix explain GB0170", "gbfix codes",
            "gbfix scan ."}  # fmt: skip
@@ -54,6 +54,22 @@ def _commands() -> list[tuple[str, str, str]]:
                 script = "\n".join(line for line in lines if not line.startswith("pip "))
                 found.append((page, setting, script))
     return found
+
+
+def test_every_marked_block_is_a_test() -> None:
+    marked = sum((ROOT / "docs" / page).read_text().count("<!-- run: ") for page in PAGES)
+    assert marked == len(_commands()) > 30
+
+
+def test_no_command_of_a_guide_is_without_a_mark() -> None:
+    for page in PAGES:
+        before, opened = "", ""
+        for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
+            if line.startswith("```"):
+                opened = "" if opened else f"{before} {line}"
+            elif opened.endswith("```") and line.startswith(("gbfix ", "pytest ", "python ")):
+                assert opened.startswith("<!-- run: "), (page, line)
+            before = line
 
 
 def _project(folder: Path, after: str, more: dict[str, str] | None = None) -> None:

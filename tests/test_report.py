@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,17 @@ from gbfix.report import explain, github, plain, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, closing_line, exit_status
-from gbfix.schema import BreakReport, ErrorReport, Frame, GraphBreak, Patch, Region, Report, Rung
+from gbfix.schema import (
+    BreakReport,
+    ErrorReport,
+    Frame,
+    GraphBreak,
+    Patch,
+    Region,
+    Report,
+    Rung,
+    Target,
+)
 
 SCHEMA = json.loads(Path(gbfix.report.__file__).with_name("report.schema.json").read_text())
 MAKERS = [reports.fixed, reports.unfixed, reports.clean, reports.failed]
@@ -407,3 +418,11 @@ def test_a_reason_goes_without_the_listing_that_torch_puts_behind_it() -> None:
     )
     assert plain.why(text) == "Detected branching (e.g. `if x.sum() > 0:`). Not supported."
     assert plain.why('# File "/a/b.py"') == '# File "/a/b.py"'
+
+
+def test_a_target_is_named_as_on_a_command_line() -> None:
+    """What a report proposes next can be copied."""
+    inputs = "{'args': (torch.randn(2),)}"
+    words = shlex.split(Target("callable", "model.py::Net", inputs=inputs).display)
+    assert words == ["--inputs", inputs, "model.py::Net"]
+    assert Target("module", "a.b", ("-x",)).display == "-m a.b -x"
