@@ -14,6 +14,7 @@ from typing import Any
 
 import jinja2
 
+from gbfix import payoff
 from gbfix.patch import display_path
 from gbfix.report import plain
 from gbfix.report.summary import Mode, closing_line
@@ -318,7 +319,10 @@ def _payoff(region: Region) -> str:
     if region.payoff is None:
         return ""
     low, high = region.payoff.spread
-    return f"{region.payoff.speedup:.2f} times as fast (middle half {low:.2f} to {high:.2f})"
+    slower = "Slower: " if payoff.is_slower(region.payoff) else ""
+    return (
+        f"{slower}{region.payoff.speedup:.2f} times as fast (middle half {low:.2f} to {high:.2f})"
+    )
 
 
 def _seconds(value: float) -> str:
