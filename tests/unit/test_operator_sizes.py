@@ -9,7 +9,7 @@ import pytest
 from gbfix_codemods.operator.wrap_piece import WrapPiece
 
 from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 _LONGS = tensor(5, dtype="torch.int64")
 _FACTS = {
@@ -81,3 +81,39 @@ def test_lists_that_data_shortens(body: str) -> None:
 )
 def test_lists_of_a_known_length(body: str, size: str) -> None:
     assert _fake(body) == size
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "np.squeeze(np.argwhere(ids.numpy()))",
+        "np.flatnonzero(ids.numpy())",
+        "np.unique(ids.numpy())",
+        "np.where(ids.numpy())[0]",
+        "np.nonzero(ids.numpy())[0]",
+        "np.intersect1d(ids.numpy(), others.numpy())",
+        "np.compress(ids.numpy() > 0, ids.numpy())",
+    ],
+)
+def test_what_data_picks_is_not_safe_as_large_as_it_was(call: str) -> None:
+    text = f"torch.tensor({call})"
+    source = (
+        "import numpy as np\nimport torch\n\n\n@torch.compile\ndef places(ids, others):\n"
+        f"    found = {text}\n    return ids.sum() + found\n"
+    )
+    array = Fact("ndarray", "numpy.ndarray", shape=(5,), dtype="int64")
+    facts = {
+        "ids": _LONGS,
+        "others": _LONGS,
+        "ids.numpy()": array,
+        "others.numpy()": array,
+        call: array,
+        text: _LONGS,
+    }
+    case = Example(source, "", at=call, facts=facts, title="")
+    made = [
+        it for it in WrapPiece().propose(example_site(case, "GB0007")) if isinstance(it, Rewrite)
+    ]
+    assert made
+    safe = [it for it in made if it.safety is Safety.SAFE]
+    assert all("new_dynamic_size" in new for it in safe for new in it.edits.values())
