@@ -295,7 +295,8 @@ def _is_behind_a_graph(site: Site, statement: cst.BaseStatement, value: cst.CSTN
     if isinstance(statement, cst.For):
         return True
     parent = site.parent(value)
-    return isinstance(parent, cst.Call) and parent.func is value
+    called = isinstance(parent, cst.Call) and parent.func is value
+    return called and site.code in _REFUSED_ATTRIBUTES
 
 
 def _runs_sometimes(site: Site, statement: cst.BaseStatement, value: cst.CSTNode) -> bool:
