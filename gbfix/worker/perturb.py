@@ -264,21 +264,18 @@ _ITERATORS = frozenset(
 
 
 def another_word(target: Any, word: str) -> str:
-    """Another text that the code of the call knows beside this one; the text itself if none.
+    """The next key of a table of the module that has this one; the text itself if none has.
 
-    That is the next key of a table that has it, or a text that the same function compares with.
+    What the function's own code compares with is not asked: a patch changes that, and the same
+    inputs have to come to both programs.
     """
     for function in _functions_of(target):
-        tables = [value for value in function.__globals__.values() if type(value) is dict]
-        for table in tables:
-            keys = [key for key in dict.keys(table) if type(key) is str]
+        for name, table in function.__globals__.items():
+            if type(table) is not dict or name.startswith("__"):
+                continue
+            keys = [key for key in table if type(key) is str]
             if word in keys and len(keys) > 1:
                 return keys[(keys.index(word) + 1) % len(keys)]
-        texts = _texts(function.__code__)
-        if word in texts:
-            texts.remove(word)
-        if texts:
-            return texts[0]
     return word
 
 
@@ -289,17 +286,6 @@ def _functions_of(target: Any) -> list[types.FunctionType]:
         return sorted(found, key=lambda one: one.__name__ != "forward")
     function = inspect.unwrap(getattr(target, "__func__", target))
     return [function] if inspect.isfunction(function) else []
-
-
-def _texts(code: types.CodeType) -> list[str]:
-    """Words among the constants of a function, without what documents it."""
-    found: list[str] = []
-    for constant in code.co_consts[1:]:
-        if isinstance(constant, types.CodeType):
-            found += _texts(constant)
-        parts = constant if isinstance(constant, tuple | frozenset) else (constant,)
-        found += sorted(part for part in parts if isinstance(part, str) and part.isidentifier())
-    return list(dict.fromkeys(found))
 
 
 class Inputs:
