@@ -344,6 +344,7 @@ def _state(function: Any, args: Any) -> dict[str, Any]:
     return found
 
 
+_MEMBERS = (str, bytes, bool, int, float)
 _PLAIN = (bool, int, float, str, list, dict, tuple, set)
 
 
@@ -361,7 +362,10 @@ def _flatten(name: str, value: Any, found: dict[str, Any], *, detach: bool = Tru
             _flatten(f"{name}[{key!r}]", item, found, detach=detach)
     elif value is not None and hasattr(value, "__dict__") and not callable(value):
         _flatten(name, dict(vars(value)), found, detach=detach)
-    elif isinstance(value, str | int | float | bool | complex | type(None)):
+    elif isinstance(value, set | frozenset):
+        # Members with an address in their text would differ from run to run.
+        found[name] = sorted(repr(item) for item in value if isinstance(item, _MEMBERS))
+    elif isinstance(value, str | bytes | int | float | bool | complex | type(None)):
         found[name] = value
 
 
