@@ -107,7 +107,7 @@ def ways_out(block: Block) -> frozenset[str]:
     """How control may leave the block: of ``fall``, ``return``, ``raise``, ``break``, ``continue``.
 
     ``raise`` stands for raise statements (and asserts) that no handler of the block surely catches;
-    errors inside calls are not counted.
+    errors inside calls, and names that are not bound, are not counted.
     """
     return frozenset(_ways(block))
 

@@ -203,6 +203,13 @@ class _Swallow:
         return kind is not None
 
 
+class SwallowRaised(_Swallow):
+    """Takes what code raises, but no name that is not bound: that may be in any expression."""
+
+    def __exit__(self, kind: object, *_: object) -> bool:
+        return isinstance(kind, type) and not issubclass(kind, NameError)
+
+
 class _Null(_Swallow):
     def __exit__(self, *_: object) -> bool:
         return False
