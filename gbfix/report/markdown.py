@@ -23,6 +23,7 @@ _ASKS = {
     "inductor": "Compiled with the backend `inductor`, it gives the same.",
     "program": "The whole program does the same.",
     "launcher": "Started by its launcher as several processes, each of them does the same.",
+    "sizes": "Sizes that the data decides were compared where they are 0 and where they are 1.",
     "recompiles": "It does not recompile more often.",
     "branches": "Both sides of each condition ran, and agree.",
     "unrun": "What no call ran does the same, where it is made to run.",
