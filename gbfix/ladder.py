@@ -301,6 +301,8 @@ def _eager_rungs(candidate: Outcome, baseline: Baseline, assumes: Sequence[str])
         for finding in forgiven.caveats:
             sums[_rung_of(finding)].add(finding, Weight.CAVEAT)
         for finding in forgiven.left:
+            if finding.labelled in unstable:
+                continue
             if finding.name in unstable:
                 if finding.name not in baseline.times:
                     sums["outputs"].say_caveat(_NOT_COMPARED)
@@ -390,7 +392,7 @@ def _backend_rungs(
             for finding in forgiven.caveats:
                 found.add(finding, Weight.CAVEAT)
             for finding in forgiven.left:
-                if finding.name in skipped:
+                if finding.name in skipped or finding.labelled in skipped:
                     continue
                 if (any_inputs or _of_no_number(finding)) and finding.labelled in broken:
                     continue
@@ -699,9 +701,25 @@ def _of_no_number(finding: Finding) -> bool:
     return finding.part is Part.GRADIENT and finding.label in NO_NUMBERS
 
 
+#: Numbers that nobody gave: what a program leaves undefined there (a loop of no rounds, memory that
+#: is not written) says nothing of the calls that it makes.
+_NOBODYS = frozenset({"nought", "minus"})
+
+
+def is_nobodys(finding: Finding) -> bool:
+    """Whether only numbers that nobody gave show it."""
+    return finding.label in _NOBODYS
+
+
 def unstable_names(findings: Iterable[Finding]) -> Names:
-    """What two runs of the original disagreed on, without the values."""
-    return frozenset(finding.name for finding in findings)
+    """What two runs of the original disagreed on, without the values.
+
+    What they disagreed on for numbers that nobody gave is named with these inputs: there alone it
+    cannot be compared.
+    """
+    return frozenset(
+        finding.labelled if is_nobodys(finding) else finding.name for finding in findings
+    )
 
 
 # -- reading events ------------------------------------------------------------------------------

@@ -610,12 +610,15 @@ class Loop:
         if self._accepted or event.key in unstable:
             return
         unstable[event.key] = ladder.unstable_names(event.what)
+        what = [finding for finding in event.what if not ladder.is_nobodys(finding)]
+        if not what:
+            return
         times = time_attributes(self._texts())
-        held = [finding for finding in event.what if _is_of(finding, times)]
+        held = [finding for finding in what if _is_of(finding, times)]
         base = self._trials.baseline
         base = dataclasses.replace(base, times=base.times | ladder.unstable_names(held))
         self._trials.baseline = base
-        others = [finding for finding in event.what if finding not in held]
+        others = [finding for finding in what if finding not in held]
         names = list(dict.fromkeys(wording.subject(finding) for finding in others or held))
         region = self._recorded.regions.get(event.key)
         short = f"{event.key.rpartition('::')[2]}: two runs of the unchanged program differ in "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from gbfix.branches import Forced, ast_span
@@ -15,6 +16,8 @@ from gbfix.schema import Span
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+#: Questions about the machine: a forced answer gives it no other devices.
+_MACHINE = re.compile(r"\bis_available\(|\bdevice_count\(|\bis_cuda\b|\bget_device_capability\(")
 _LEAVING = ast.Return | ast.Raise | ast.Continue | ast.Break
 
 
@@ -52,7 +55,7 @@ def to_force(
     for arm in _arms(function.body):
         span = ast_span(old, arm.test)
         counts = outcomes.get((span.line, span.column))
-        if counts is None or counts[arm.value] or span in apart:
+        if counts is None or counts[arm.value] or span in apart or _MACHINE.search(arm.text):
             continue
         if not _reaches(arm, changed, bound):
             continue

@@ -178,7 +178,10 @@ class _Judge:
         for event in outcome.of(Nondeterministic):
             names = ladder.unstable_names(event.what)
             unstable[event.key] = unstable.get(event.key, frozenset()) | names
-            what = list(dict.fromkeys(wording.subject(finding) for finding in event.what))
+            shown = [finding for finding in event.what if not ladder.is_nobodys(finding)]
+            if not shown:
+                continue
+            what = list(dict.fromkeys(wording.subject(finding) for finding in shown))
             region = self._recorded.regions.get(event.key)
             name = event.key.rpartition("::")[2]
             self._report.errors.append(

@@ -159,7 +159,7 @@ def test_metadata_is_complete(case: Path) -> None:
     ) > 2
     assert set(about) <= {
         "code", "outcome", "codemod", "target", "inputs", "unsafe", "whole", "note", "slow",
-        "reported",
+        "reported", "split",
     }  # fmt: skip
     # The folder is the code as registered, or as gbfix reports it.
     known = registry.Registry.load()

@@ -334,7 +334,7 @@ def leaf(value: object) -> object:
         return None if value.closed else value.getvalue()
     elif isinstance(value, bytearray | array.array):
         data = bytes(value)
-    elif type(value).__name__ in _COUNTED_ITERATORS and type(value).__module__ == "builtins":
+    elif is_counted(value):
         return f"left: {operator.length_hint(value)}"
     elif isinstance(value, types.GeneratorType):
         return _reached(value)
@@ -358,6 +358,11 @@ _COUNTED_ITERATORS = frozenset(
         *("dict_keyiterator", "dict_valueiterator", "dict_itemiterator", "set_iterator"),
     }
 )
+
+
+def is_counted(value: object) -> bool:
+    """Whether it is an iterator that knows how much is left of it."""
+    return type(value).__name__ in _COUNTED_ITERATORS and type(value).__module__ == "builtins"
 
 
 def _reached(value: types.GeneratorType[Any, Any, Any]) -> str:
@@ -503,6 +508,9 @@ class Imager:
         if isinstance(value, torch.dtype | torch.device | torch.Size):
             return ("torch", str(value))
         said = leaf(value)
+        if said is not None and is_counted(value):
+            # An object still: a patch that passes the list itself is told by that.
+            return ("object", qualified(type(value)), whose, [("left", said)])
         if said is not None:
             return ("leaf", qualified(type(value)), said)
         parts = [
