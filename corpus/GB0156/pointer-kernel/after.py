@@ -14,16 +14,16 @@ def duplicate(x):
 
 
 @torch.library.custom_op("before::duplicate_op", mutates_args=())
-def duplicate_op(x: torch.Tensor) -> torch.Tensor:
-    return duplicate(x * 2).clone()
+def duplicate_op(value: torch.Tensor) -> torch.Tensor:
+    return duplicate(value).clone()
 
 
-duplicate_op.register_fake(lambda x: x.new_empty(x.shape))
+duplicate_op.register_fake(lambda value: value.new_empty(value.shape))
 
 
 @torch.compile
 def f(x):
-    return duplicate_op(x) + 1
+    return duplicate_op(x * 2) + 1
 
 
 print(f(torch.arange(9.0).reshape(3, 3)))
