@@ -2,16 +2,26 @@ import numpy as np
 import torch
 
 
-@torch.library.custom_op("before::draw_forward_after", mutates_args=())
-def draw_forward_after(anchor: torch.Tensor, count: int) -> torch.Tensor:
+@torch.library.custom_op("before::draw_forward", mutates_args=())
+def draw_forward(anchor: torch.Tensor, alpha: torch.types.Number) -> torch.Tensor:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
+    return torch.tensor(np.random.beta(alpha, alpha), dtype=torch.float64, device="cpu")
+
+
+draw_forward.register_fake(lambda anchor, alpha: torch.empty((), dtype=torch.float64, device="cpu"))
+draw_forward.register_effect(torch.library.EffectType.ORDERED)
+
+
+@torch.library.custom_op("before::draw_forward_1", mutates_args=())
+def draw_forward_1(anchor: torch.Tensor, count: int) -> torch.Tensor:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     return torch.as_tensor(np.random.permutation(count))
 
 
-draw_forward_after.register_fake(
+draw_forward_1.register_fake(
     lambda anchor, count: torch.empty(count, dtype=torch.int64, device="cpu")
 )
-draw_forward_after.register_effect(torch.library.EffectType.ORDERED)
+draw_forward_1.register_effect(torch.library.EffectType.ORDERED)
 
 
 class Mix(torch.nn.Module):
@@ -20,16 +30,12 @@ class Mix(torch.nn.Module):
         self.alpha = alpha
         self.layer = torch.nn.Linear(3, 2)
 
-    @torch.compiler.disable(recursive=False)
     def forward(self, x, target):
-        weight = np.random.beta(self.alpha, self.alpha)
-        return self.forward_after(x, target, weight)
-
-    def forward_after(self, x, target, weight):
-        order = draw_forward_after(torch.empty(0), x.shape[0])
+        weight = draw_forward(torch.empty(0), self.alpha)
+        order = draw_forward_1(weight, x.shape[0])
         out = self.layer(weight * x + (1 - weight) * x[order])
         loss = (out - target).abs()
-        return weight * loss.mean() + (1 - weight) * (out - target[order]).abs().mean()
+        return weight.to(loss.dtype) * loss.mean() + (1 - weight).to(out.dtype) * (out - target[order]).abs().mean()
 
 
 torch.manual_seed(0)
