@@ -23,7 +23,6 @@ from gbfix.worker.protocol import (
     Compared,
     Failed,
     Finished,
-    LeftOut,
     Outcome,
     RegionCalled,
     SizesSeen,
@@ -191,7 +190,6 @@ def judge(
     known = set(baseline.calls)
     seen = {event.key for run in (candidate, user) for event in run.of(RegionCalled)}
     fresh = tuple(sorted(seen - known))
-    alone = {key: graphs.get(key, 0) for key in fresh}
     for key in fresh:
         # What a part still breaks on, its origin still breaks on.
         origin = baseline.parts.get(key, target)
@@ -230,32 +228,11 @@ def judge(
         user_breaks,
         fresh,
         later_graphs(user),
-        split=(bool(fresh) or keeps_out)
-        and not _loses_nothing(candidate, target, graphs.get(target, 0), alone, baseline),
+        split=bool(fresh) or keeps_out,
         crowded=_crowded(user, baseline),
         sizes=sizes,
         fallbacks=fallbacks,
     )
-
-
-def _loses_nothing(
-    candidate: Outcome,
-    target: str,
-    graphs: int,
-    parts: Mapping[str, int],
-    baseline: Baseline,
-) -> bool:
-    """Whether all that a graph can hold of a region that was cut is in one graph.
-
-    What is left to Python computes nothing on tensors, and no call runs two parts.
-    """
-    told = [event for event in candidate.of(LeftOut) if event.key == target]
-    calls = {(target, index) for index in baseline.calls.get(target, ())} - baseline.raising
-    if not told or calls - {(target, event.index) for event in told}:
-        return False
-    if any(event.operators or event.parts > 1 for event in told):
-        return False
-    return all(made <= 1 for made in parts.values()) if parts else graphs == 1
 
 
 #: ``torch.compiler.disable()``: what calls such a function breaks there.

@@ -32,7 +32,6 @@ from gbfix.worker import (
     fileguard,
     instrument,
     kept_inputs,
-    left_out,
     overlay,
     perturb,
     prepare,
@@ -58,7 +57,6 @@ from gbfix.worker.protocol import (
     Failed,
     Finished,
     Job,
-    LeftOut,
     Nondeterministic,
     RegionCalled,
     Traced,
@@ -504,16 +502,6 @@ class Worker:
             for text in fakecheck.expanded(camera, call.target):
                 comparison.note(_about_run(Kind.PROMISE, perturb.EXPANDED, detail=text))
         self._say(region, index, "eager", comparison)
-        if region.observed_only or left_out.passed_over(call.target) is not None:
-            self._tell_left_out(region, index, call, camera)
-
-    def _tell_left_out(self, region: Region, index: int, call: Call, camera: Camera) -> None:
-        """What a function whose parts are compiled still does by itself; asked last."""
-        outside = left_out.Outside(call.target)
-        self.recorder.inner = outside.part
-        came, error = camera.walk(outside.watched(call.target), perturb.VALUES[0])
-        if came and error is None:
-            self.writer.write(LeftOut(region.key, index, outside.operators, outside.parts))
 
     def _trace(self, region: Region, index: int, call: Call) -> None:
         """One call under ``fullgraph=True``: one graph, or the first break."""

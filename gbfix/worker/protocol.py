@@ -218,17 +218,6 @@ class SizesSeen:
 
 
 @dataclasses.dataclass(frozen=True)
-class LeftOut:
-    """What one call of a region that a patch has cut does outside of graphs: operators that run in
-    Python, and the compiled parts that it calls."""
-
-    key: str
-    index: int
-    operators: int
-    parts: int
-
-
-@dataclasses.dataclass(frozen=True)
 class CallKind:
     """Which kind of call a recorded call of a region is."""
 
@@ -327,7 +316,6 @@ Event = (
     | Traced
     | Compared
     | SizesSeen
-    | LeftOut
     | CallKind
     | CallsMade
     | Afterwards
