@@ -96,6 +96,8 @@ class Effect:
     decides: bool = False
     #: A condition that stays, and under which alone the operator is called.
     under: cst.BaseExpression | None = None
+    #: Statements before it that move with it (`feeding.Feeding`).
+    feeding: Sequence[cst.SimpleStatementLine] = ()
 
 
 def effect_operator(
@@ -119,10 +121,14 @@ def effect_operator(
         edit.replace(old, call)
     else:
         line = cst.SimpleStatementLine([cst.Expr(call)])
+        above: list[cst.EmptyLine] = []
+        for fed in effect.feeding:
+            above += fed.leading_lines
+            edit.remove(fed)
         if isinstance(old, cst.SimpleStatementLine):
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
         if effect.under is None:
-            edit.replace(old, with_leading_lines(line, like=old), *after)
+            edit.replace(old, _below(above, with_leading_lines(line, like=old)), *after)
         else:
             guard = cst.If(effect.under, cst.IndentedBlock([line]))
             edit.replace(old, with_leading_lines(guard, like=old))
@@ -140,6 +146,12 @@ def effect_operator(
         rank=50,
         notes=notes,
     )
+
+
+def _below(
+    above: Sequence[cst.EmptyLine], line: cst.SimpleStatementLine
+) -> cst.SimpleStatementLine:
+    return line.with_changes(leading_lines=[*above, *line.leading_lines])
 
 
 def _is_there(node: cst.BaseExpression, under: cst.BaseExpression | None) -> bool:

@@ -12,6 +12,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from .effect_operator import Effect, effect_operator
+from .feeding import check_after, feeding_of
 from .logging_to_op import log_effect
 from .print_to_op import print_effect
 from .warning_to_op import warning_effect
@@ -32,6 +33,7 @@ def f(x, n, flag):
 """
 _NAN = "torch.isnan(x).any()"
 _FACTS = {"x": tensor(3), "n": scalar(3), "flag": scalar(True), _NAN: tensor(dtype="torch.bool")}
+_FACTS |= {"count": scalar(3)}
 _FACTS |= {"logger": Fact("object", "logging.Logger")}
 
 
@@ -69,7 +71,8 @@ class GuardedEffectToOp(Codemod):
     becomes ``log_step(loss, step)``, an operator at module level whose body is the same ``if``.
 
     *When it applies.*  The test depends on a tensor's data, and every branch holds only statements
-    that `print-to-op`, `logging-to-op`, `warning-to-op` or `write-to-op` would move.
+    that `print-to-op`, `logging-to-op`, `warning-to-op` or `write-to-op` would move.  Numbers and
+    selections that are made directly before the test, and that nothing else reads, move with it.
 
     *Fix safety.*  Safe.  The operator decides as Python did, on the same values, and its effects
     keep their place among the others; see `logging-to-op` for lines of log records.
@@ -79,7 +82,7 @@ class GuardedEffectToOp(Codemod):
     """
 
     name = "guarded-effect-to-op"
-    codes = ("GB0170", "GB0124", "data-dependent-guard")
+    codes = ("GB0170", "GB0033", "GB0036", "GB0124", "data-dependent-guard")
     examples = (
         _example(
             "a warning about bad values",
@@ -117,6 +120,15 @@ class GuardedEffectToOp(Codemod):
             "if x.max().item() > n:\n        print(x.max().item())",
             at="x.max().item()",
         ),
+        _example(
+            "a number that only the message reads",
+            "count = x.isnan().sum().item()\n    if count > n:\n        print(f'{count} nan')",
+            "print_f(x, n)",
+            "print_f",
+            "x: torch.Tensor, n: torch.types.Number",
+            "count = x.isnan().sum().item()\n    if count > n:\n        print(f'{count} nan')",
+            at="x.isnan().sum().item()",
+        ),
     )
     near_misses = (
         _near_miss(f"if {_NAN}:\n        print(1)\n        x = x + 1", "more than effects"),
@@ -133,11 +145,14 @@ class GuardedEffectToOp(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         head = chain_tested_at(site)
+        if head is None:
+            found = check_after(site)
+            head = found if isinstance(found, cst.If) else None
         if head is None or site.function is None:
             return
         effect = _whole(site, head)
         if effect is not None:
-            yield effect_operator(site, head, effect)
+            yield effect_operator(site, head, feeding_of(site, head).into(site, effect))
 
 
 def chain_tested_at(site: Site) -> cst.If | None:

@@ -16,6 +16,7 @@ from gbfix.rewriting.handlers import ancestry, handlers_of, is_around, project_t
 from gbfix.schema import Frame, Safety
 
 from .effect_operator import effect_operator
+from .feeding import check_after, feeding_of
 from .guarded_effect import chain_tested_at
 from .raised import asserted, guard_of
 
@@ -33,6 +34,7 @@ def f(x, n, flag, self):
 """
 _NAN = "torch.isnan(x).any()"
 _FACTS = {"x": tensor(3), "n": scalar(3), "flag": scalar(True), _NAN: tensor(dtype="torch.bool")}
+_FACTS |= {"count": scalar(3), "unique": tensor(2), "odd": tensor(2, dtype="torch.bool")}
 _FACTS |= {"self.limit": scalar(9), "x.max() > self.limit": tensor(dtype="torch.bool")}
 _OPERATOR = """
 
@@ -74,7 +76,8 @@ class RaiseToOp(Codemod):
 
     *When it applies.*  The test depends on a tensor's data; the body only raises (it may bind names
     for the message first).  So may an ``elif`` or ``else``; what else an ``else`` does follows the
-    check.  An ``assert`` has a text or no message.
+    check.  An ``assert`` has a text or no message.  Numbers, selections and unique values that are
+    made directly before the check, and that nothing else reads, move with it.
 
     *Fix safety.*  Safe: the same exception with the same message leaves the compiled function, on
     the same inputs.  Its traceback ends in the operator.  Both programs are compared while the test
@@ -91,7 +94,7 @@ class RaiseToOp(Codemod):
     """
 
     name = "raise-to-op"
-    codes = ("GB0170", "GB0088", "GB0033", "GB0124", "data-dependent-guard")
+    codes = ("GB0170", "GB0088", "GB0033", "GB0036", "GB0124", "data-dependent-guard")
     examples = (
         _example(
             "bad values",
@@ -139,6 +142,24 @@ class RaiseToOp(Codemod):
             "    elif n > 2:\n        raise ValueError('late')",
         ),
         _example(
+            "a number that only the check reads",
+            "count = x.isnan().sum().item()\n    if count > n:\n        raise Odd(f'{count} nan')",
+            "check_f(x, n)",
+            "x: torch.Tensor, n: torch.types.Number",
+            "count = x.isnan().sum().item()\n    if count > n:\n        raise Odd(f'{count} nan')",
+            at="count > n",
+        ),
+        _example(
+            "a selection that only the check reads, and the break at it",
+            "# Only ones.\n    unique = torch.unique(x)\n    odd = unique != 1\n"
+            "    if odd.any():\n        raise ValueError('odd')",
+            "# Only ones.\n    check_f(x)",
+            "x: torch.Tensor",
+            "unique = torch.unique(x)\n    odd = unique != 1\n"
+            "    if odd.any():\n        raise ValueError('odd')",
+            at="torch.unique(x)",
+        ),
+        _example(
             "an error in the else",
             f"if not {_NAN}:\n        x = x * 2\n    else:\n        raise Odd from None",
             "check_f(x)\n    x = x * 2",
@@ -171,25 +192,41 @@ class RaiseToOp(Codemod):
         _near_miss("if torch.rand(1) > n: raise ValueError", "random numbers", "torch.rand(1) > n"),
         _near_miss("if (y := x.sum()) > 0: raise ValueError", "binds a name", "(y := x.sum()) > 0"),
         _near_miss(f"while {_NAN}: raise ValueError", "a loop"),
+        _near_miss(
+            "n = x.sum().item()\n    if n > 3: raise ValueError\n    x = x * n",
+            "a number that is read later",
+            "x.sum().item()",
+        ),
+        _near_miss(
+            "n = x.sum().item()\n    x.add_(1)\n    if n > 3: raise ValueError",
+            "a change between",
+            "x.sum().item()",
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
-        line = site.statement
         function = site.function
         if function is None:
             return
-        if isinstance(line, cst.SimpleStatementLine):
+        line: cst.CSTNode = site.statement
+        head = chain_tested_at(site)
+        if head is None and isinstance(line, cst.SimpleStatementLine):
+            found = check_after(site)
+            head, line = (found, line) if isinstance(found, cst.If) else (None, found or line)
+        if head is None and isinstance(line, cst.SimpleStatementLine):
             effect = asserted(line)
             if effect is not None:
-                made = effect_operator(site, line, effect)
+                made = effect_operator(site, line, feeding_of(site, line).into(site, effect))
                 yield from _judged(site, function, line, made, ["AssertionError"])
             return
-        head = chain_tested_at(site)
         guard = None if head is None else guard_of(site, head)
         if head is None or guard is None:
             return
         under, test = _apart(site, head.test) if len(guard.tests) == 1 else (None, head.test)
-        made = effect_operator(site, head, guard.effect(under, test), after=guard.rest)
+        effect = guard.effect(under, test)
+        if under is None:
+            effect = feeding_of(site, head).into(site, effect)
+        made = effect_operator(site, head, effect, after=guard.rest)
         kinds = [code(one.kind) for one in guard.raised]
         yield from _judged(site, function, head, made, kinds)
 

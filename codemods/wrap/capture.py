@@ -30,7 +30,13 @@ from gbfix.analysis.tree import children, code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .pure import is_pure_function, is_pure_method, is_tensor_state
+from .pure import (
+    computes_alike,
+    is_computing_method,
+    is_pure_function,
+    is_pure_method,
+    is_tensor_state,
+)
 
 
 class Refused(Exception):
@@ -321,8 +327,8 @@ class _Collector:
             name = resolve(self.site.module, func) or ""
             made = name in ("torch.as_tensor", "torch.tensor") and bool(node.args)
             number = made and isinstance(node.args[0].value, cst.BaseNumber)
-            stays = number or is_pure_function(name)
-        if not stays and isinstance(func, cst.Attribute) and is_pure_method(func.attr.value):
+            stays = number or is_pure_function(name) or computes_alike(name)
+        if not stays and isinstance(func, cst.Attribute) and self.is_computing(func):
             stays = self.receiver(func.value, bound, conditional)
         if not stays:
             # The value can still be computed where it was, and passed.
@@ -333,6 +339,14 @@ class _Collector:
             if argument.keyword is not None and argument.keyword.value in ("out", "generator"):
                 raise Refused(f"`{code(node)}` takes `{argument.keyword.value}`")
             self.visit(argument, bound=bound, conditional=conditional)
+
+    def is_computing(self, func: cst.Attribute) -> bool:
+        """Whether it is a method that only computes, of a tensor where others have it, too."""
+        name = func.attr.value
+        if is_pure_method(name):
+            return True
+        fact = self.fact(func.value)
+        return is_computing_method(name) and fact is not None and fact.is_tensor
 
     def receiver(self, node: cst.BaseExpression, bound: frozenset[str], conditional: bool) -> bool:
         """Pass what a pure method is called on; False, and nothing passed, if that cannot be."""

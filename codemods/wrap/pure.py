@@ -7,6 +7,7 @@ lists of what is known to answer the same; everything else is refused.
 
 from __future__ import annotations
 
+from gbfix.analysis.torch_names import PURE_METHODS, PURE_TORCH
 from gbfix.analysis.tree import words
 
 _BUILTINS = words(
@@ -23,7 +24,21 @@ _METHODS = words(
     rjust rstrip split startswith strip title upper values zfill"""
 )
 #: Methods whose result on float16 or bfloat16 depends on autocast.
-AUTOCAST_METHODS = words("cumsum exp log mean norm nanmean prod sqrt square std sum var")
+AUTOCAST_METHODS = words(
+    """acos asin cosh cumprod cumsum dist erfinv exp expm1 log log10 log1p log2 log_softmax logit
+    logsumexp mean nanmean nansum norm polygamma pow prod reciprocal rsqrt sinh softmax sqrt square
+    std sum tan var"""
+)
+#: What torch computes alike with the same arguments, and an operator may not: autocast makes
+#: products of half precision, new tensors take defaults (a device, a dtype), `empty` is anything.
+_UNLIKE = words(
+    """matmul mm bmm mv dot outer inner baddbmm addmm addbmm addmv addr einsum tensordot kron cross
+    bilinear conv1d conv2d conv3d layer_norm group_norm cdist cosine_similarity renorm det
+    zeros ones empty full arange linspace logspace eye tensor as_tensor empty_like new_zeros
+    new_ones new_empty new_full new_tensor tril_indices triu_indices from_numpy is_grad_enabled
+    is_inference_mode_enabled get_default_dtype cartesian_prod combinations data_ptr is_shared
+    is_inference is_pinned storage_offset is_contiguous stride type one_hot"""
+)
 _TENSOR_STATE = words("T device dtype itemsize mT nbytes ndim shape")
 _TORCH = words(
     """all allclose any argmax argmin count_nonzero device equal is_floating_point isclose isfinite
@@ -42,6 +57,17 @@ _TORCH_DTYPES = words(
 
 def is_pure_method(name: str) -> bool:
     return name in _METHODS
+
+
+def computes_alike(name: str) -> bool:
+    """Whether a resolved name is a function of torch that only computes from its arguments."""
+    module, _, last = name.rpartition(".")
+    return module == "torch" and last in PURE_TORCH - _UNLIKE
+
+
+def is_computing_method(name: str) -> bool:
+    """The same of a tensor's method."""
+    return name in PURE_METHODS - _UNLIKE
 
 
 def is_tensor_state(name: str) -> bool:

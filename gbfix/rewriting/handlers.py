@@ -13,6 +13,7 @@ import ast
 import builtins
 import dataclasses
 import functools
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 #: Folders beside the entry that hold no files of the project.
 _ELSEWHERE = words("site-packages node_modules __pycache__ venv env build dist")
 _MANY = 400
+#: Who says one of these may load any file.
+_LOADS_BY_NAME = words("importlib __import__ runpy exec")
 #: Methods that are called without being named.
 _IMPLICIT = words("forward __call__ __init__ __getattr__ __enter__ __exit__ __iter__ __next__")
 #: Calls that give back (a form of) the function or object that they are given.
@@ -82,18 +85,39 @@ def handlers_of(
 
 
 def project_texts(sources: Mapping[str, str], entry: str) -> Mapping[str, str]:
-    """The files that the program loaded, and those that lie beside the one that was started."""
+    """The files that the program loaded, and those beside the one that was started that may load
+    one of them: they name it, or one that does.
+    """
     texts = dict(sources)
     folder = Path(entry).parent
     if not entry or not Path(entry).is_absolute():
         return texts
+    beside: dict[str, str] = {}
     for path in _python_files(folder):
         if str(path) not in texts:
             try:
-                texts[str(path)] = path.read_text("utf-8")
+                beside[str(path)] = path.read_text("utf-8")
             except (OSError, UnicodeDecodeError):
                 continue
-    return texts
+    said = {path: frozenset(re.findall(r"\w+", text)) for path, text in beside.items()}
+    known = {name for path in (*texts, entry) for name in _module_names(path)} | _LOADS_BY_NAME
+    if entry in beside:
+        texts[entry] = beside[entry]
+        del said[entry]
+    while True:
+        found = [name for name, said_there in said.items() if not known.isdisjoint(said_there)]
+        if not found:
+            return texts
+        for name in found:
+            texts[name] = beside[name]
+            known |= _module_names(name)
+            del said[name]
+
+
+def _module_names(path: str) -> set[str]:
+    """The words under which other files may import this one: its own, and its package's."""
+    place = Path(path)
+    return {place.parent.name} if place.stem == "__init__" else {place.stem}
 
 
 def ancestry(sources: Mapping[str, str], exception: str) -> frozenset[str]:

@@ -152,6 +152,9 @@ class EffectRecorder:
         folder while the program does nothing.
         """
         unseen = {path for path in files if os.path.realpath(path) not in self._opened}
+        passing = {path for path in unseen if _is_temporary(path)}
+        files = {path: digest for path, digest in files.items() if path not in passing}
+        unseen -= passing
         if not unseen:
             return files
         before = _listing(".")
@@ -326,6 +329,20 @@ def _temporary_folder() -> str:
         return os.fsdecode(tempfile.tempdir)
     named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     return next((path for path in named if path), "/tmp")
+
+
+#: Names that `tempfile` and C compilers give to their temporary files.
+_TEMPORARY_NAME = re.compile(r"tmp[a-z0-9_]{8}\b.*|cc[A-Za-z0-9]{6}\..*")
+
+
+def _is_temporary(path: str) -> bool:
+    """Whether a file lies in the temporary folder itself and has such a name.
+
+    A program may work in that folder, where every process of the machine leaves such files.
+    """
+    folder, name = os.path.split(os.path.realpath(path))
+    here = os.path.realpath(_temporary_folder())
+    return folder == here and _TEMPORARY_NAME.fullmatch(name) is not None
 
 
 def _is_below(real: str, folders: Iterable[str]) -> bool:

@@ -641,8 +641,10 @@ class Worker:
                 sizes.label = variation.label
 
             def fatal(error: BaseException, original: Shot = original) -> bool:
-                # Where the original raises too, the two errors are compared instead.
-                return original.error is None and tracing.is_break(error)
+                # Where the original raises too, the two errors are compared instead: at the call
+                # itself with the breaks that are left, as one of them may come before the error.
+                compared = original.error is not None and original.label != "base"
+                return not compared and tracing.is_break(error)
 
             try:
                 for shot in camera.shoot(compiled, [variation], fatal=fatal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 from gbfix.rewriting.handlers import ancestry, handlers_of, is_around, project_texts
 from gbfix.schema import Frame
@@ -103,10 +104,27 @@ def test_lines_on_the_way_are_told_from_others() -> None:
     assert not is_around(handler, [Frame("a.py", handler.end_line + 1, "f")])
 
 
-def test_files_beside_the_program_count(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "main.py").write_text("import torch\n")
-    (tmp_path / "other.py").write_text(CHECK)
-    (tmp_path / "venv").mkdir()
-    (tmp_path / "venv" / "lib.py").write_text("x = 1\n")
-    texts = project_texts({"a.py": ""}, str(tmp_path / "main.py"))
-    assert {path.rpartition("/")[2] for path in texts} == {"a.py", "main.py", "other.py"}
+def test_files_beside_the_program_count_where_they_may_load_it(tmp_path: Path) -> None:
+    texts = {
+        "main.py": "import layers\n",
+        "other.py": "from layers import Layer\n" + CHECK,
+        "further.py": "import other\n",
+        "unrelated.py": CHECK,
+        "plugins.py": "import importlib\n",
+        "again.py": "import plugins\n",
+        "venv/lib.py": "import layers\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = project_texts({str(tmp_path / "layers.py"): ""}, str(tmp_path / "main.py"))
+    names = {Path(path).name for path in found}
+    assert names == {"layers.py", "main.py", "other.py", "further.py", "plugins.py", "again.py"}
+
+
+def test_a_package_counts_under_its_folders_name(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("import parts\n")
+    (tmp_path / "other.py").write_text("from parts import Layer\n")
+    loaded = {str(tmp_path / "parts" / name): "" for name in ("__init__.py", "layers.py")}
+    found = project_texts(loaded, str(tmp_path / "main.py"))
+    assert str(tmp_path / "other.py") in found
