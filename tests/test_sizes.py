@@ -50,6 +50,31 @@ def test_a_size_that_is_taken_to_be_another_one_is_unsafe(tmp_path: Path, runner
     assert not report.patches
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        # The operator checks in eager, too, that the parts make up the whole.
+        "torch.stack([part.sum() for part in x.split(n.tolist())])",
+        # There are as few as one value only where all are alike, and never none.
+        "torch.unique(n) * x.sum()",
+    ],
+)
+def test_sizes_of_parts_and_of_unique_values_are_shown(
+    value: str, tmp_path: Path, runner: Runner
+) -> None:
+    given = "torch.arange(6.0), torch.tensor([1, 2, 3])"
+    report = run(tmp_path, runner, value, "x, n", given, '(backend="aot_eager")')
+    (patch,) = report.patches
+    assert patch.safety is Safety.SAFE, patch.verdict.caveats
+
+
+def test_parts_that_are_joined_again_may_broadcast(tmp_path: Path, runner: Runner) -> None:
+    value = "torch.cat([x[x > 0], y[y > 0]]) * z"
+    given = f"{ROW}, {ROW}, torch.ones(4)"
+    report = run(tmp_path, runner, value, "x, y, z", given, '(backend="aot_eager")')
+    assert not report.patches
+
+
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
 @pytest.mark.parametrize(
     "value, difference",

@@ -448,12 +448,12 @@ class Worker:
         if plain and quick and not any(shot.effects.writes_files for shot in shots):
             yield from edges.find(camera, call.target, self.project, _SEARCH_SECONDS)
         if not (index or self.job.values_only):
-            yield perturb.NONE
+            yield from perturb.SIZES
 
     def _with_edges(self, index: int, golden: Iterable[str]) -> tuple[perturb.Variation, ...]:
         """The variations that an original's shots were taken of, as far as they are known here."""
         found = (perturb.toward(label) for label in golden if label.startswith("edge "))
-        last = (perturb.NONE,) if self.job.sizes else ()
+        last = perturb.SIZES if self.job.sizes else ()
         return (*self._variations("eager", index), *found, *last)
 
     def _repeat_shots(self, region: Region, index: int, call: Call) -> None:
@@ -613,11 +613,11 @@ class Worker:
         camera = Camera(call, self.effects)
         begun, ended, stopped = 0.0, False, False
         started_with = camera.state()
-        last = (perturb.NONE,) if self.job.sizes or perturb.NONE.label in self.job.also else ()
+        last = [item for item in perturb.SIZES if self.job.sizes or item.label in self.job.also]
         for variation in (*self._variations(f"fullgraph-{backend}", index), *last):
             if variation.label not in before or variation.label in done:
                 continue
-            if stopped and variation is not perturb.NONE:
+            if stopped and variation.kind != "none":
                 continue
             # A region that compiles anew for every input would take minutes: then fewer do.
             spent = time.monotonic() - begun if begun else 0.0

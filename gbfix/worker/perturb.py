@@ -223,8 +223,31 @@ def _none(value: torch.Tensor, generator: torch.Generator) -> None:
         value.zero_()
 
 
-#: Counts of nothing.  It begins where first calls do, so that it may come last in any sequence.
+def _alike(value: torch.Tensor, generator: torch.Generator) -> None:
+    value.fill_(int(value.min()))
+
+
+def _moved(value: torch.Tensor, generator: torch.Generator) -> None:
+    """One becomes 0, another 1, and the sum stays: lengths of parts of a whole."""
+    if value.dim() != 1 or bool((value < 0).any()):
+        return
+    last = int(value[-1]) - 1 if len(value) > 2 and value[-1] > 0 else 0
+    value[1] += value[0] + last
+    value[0] = 0
+    value[-1] -= last
+
+
+#: Counts of nothing; and one tensor of integers alone that holds one value everywhere, or other
+#: parts of the same sum.  They begin where first calls do, so that they may come last in any
+#: sequence.
 NONE = Variation("none", _none, "none")
+ALONE = tuple(
+    Variation(f"{name} {number}", change, "none")
+    for number in (1, 2, 3)
+    for name, change in (("alike", _alike), ("moved", _moved))
+)
+#: What shows sizes of 0 and of 1 where data decides them.
+SIZES = (NONE, *ALONE)
 
 
 #: Variations that mean something for calls without tensors, too.
@@ -517,6 +540,7 @@ class _Copier:
         self.changed = False
         self.tensors = 0
         self._floats = 0
+        self._integers = 0
 
     def copy(self, value: Any) -> Any:
         if id(value) in self._memo:
@@ -618,9 +642,10 @@ class _Copier:
             elif kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
                 self.changed = True
-            if kind == "none" and _counts(new):
+            if self._variation.label == NONE.label and _counts(new):
                 self.changed = True
-            self._change(new)
+            if self._variation not in ALONE or self._is_the_one(new):
+                self._change(new)
         # Integers made from a tensor that required gradients cannot.
         needs = value.requires_grad and (new.is_floating_point() or new.is_complex())
         if kind == "grad" and (new.is_floating_point() or new.is_complex()):
@@ -631,6 +656,18 @@ class _Copier:
         if needs:
             new.requires_grad_()
         return new
+
+    def _is_the_one(self, value: torch.Tensor) -> bool:
+        """Whether this is the tensor of integers that varies alone."""
+        if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+            return False
+        if value.numel() < 2:
+            return False
+        self._integers += 1
+        if str(self._integers) != self._variation.label.rpartition(" ")[2]:
+            return False
+        self.changed = True
+        return True
 
     def _mixes(self, value: torch.Tensor) -> bool:
         """Whether this tensor is converted where the others are not: the first one, or all else."""

@@ -7,8 +7,9 @@ is seen where the graph runs as written.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -40,16 +41,20 @@ class Sizes:
         """A backend of `torch.compile`."""
         places: _Places = {}
         squeezes = any(_is_squeeze(node) for node in graph.graph.nodes)
+        sizes: set[sympy.Expr] = set()
+        never_empty = {symbol for node in graph.graph.nodes for symbol in _never_empty(node)}
         for node in graph.graph.nodes:
             found = dict(_decided(node))
             if found:
                 place = self._place(node)
                 places[node.name] = place, tuple(found)
                 seen = self.seen.setdefault(place, {})
+                sizes |= set(found.values())
                 for size in found.values():
                     for special in _possible(size, squeezes):
-                        seen.setdefault(special, set())
-        self.equal |= set(_taken_as_equal(graph))
+                        if special or size not in never_empty:
+                            seen.setdefault(special, set())
+        self.equal |= set(_taken_as_equal(graph, sizes))
         if not places:
             return graph.forward
         return lambda *args: _Noting(graph, places, self).run(*args)
@@ -93,6 +98,27 @@ def _decided(node: torch.fx.Node) -> Iterator[tuple[tuple[int, int], sympy.Expr]
                 yield (number, dim), size.node.expr
 
 
+def _never_empty(node: torch.fx.Node) -> Iterator[sympy.Expr]:
+    """Sizes of the node's result that are not 0: some value is there where there are values."""
+    name = getattr(node.target, "__name__", str(node.target))
+    if not name.lstrip("_").startswith("unique") or not node.args:
+        return
+    first = node.args[0]
+    given = first.meta.get("example_value") if isinstance(first, torch.fx.Node) else None
+    if not isinstance(given, torch.Tensor) or given.layout is not torch.strided:
+        return
+    for size in given.shape:
+        # What the caller's tensors have is 0 in graphs of its own.
+        if isinstance(size, torch.SymInt):
+            if free_unbacked_symbols(size):
+                return
+        elif size == 0:
+            return
+    for (_, _), size in _decided(node):
+        if size.is_Symbol:
+            yield size
+
+
 def _possible(size: sympy.Expr, squeezes: bool) -> tuple[int, ...]:
     """Which of 0 and 1 a size can be and has to be seen as.
 
@@ -113,8 +139,11 @@ def _is_squeeze(node: torch.fx.Node) -> bool:
     return "squeeze" in name and "unsqueeze" not in name
 
 
-def _taken_as_equal(graph: torch.fx.GraphModule) -> Iterator[str]:
-    """What the graph's symbols say of sizes that have to agree, in torch's words."""
+def _taken_as_equal(graph: torch.fx.GraphModule, seen: Set[sympy.Expr]) -> Iterator[str]:
+    """What the graph's symbols say of sizes that have to agree, in torch's words.
+
+    Of the sizes that are ``seen`` where they are 0 and 1, it may say that they are not.
+    """
     environments = {
         id(tensor.fake_mode.shape_env): tensor.fake_mode.shape_env  # type: ignore[attr-defined]
         for node in graph.graph.nodes
@@ -127,8 +156,48 @@ def _taken_as_equal(graph: torch.fx.GraphModule) -> Iterator[str]:
                 yield f"{symbol} == {other}"
         for assertions in environment.deferred_runtime_asserts.values():
             for assertion in assertions:
-                if isinstance(assertion.expr, sympy.Eq | sympy.Ne):
-                    yield str(assertion.expr)
+                expr = assertion.expr
+                if _is_checked_in_eager(assertion):
+                    continue
+                if isinstance(expr, sympy.Ne) and _is_special(expr, seen):
+                    continue
+                if isinstance(expr, sympy.Eq | sympy.Ne):
+                    yield str(expr)
+
+
+#: Where torch says of an operator's sizes what the operator itself checks in eager, too: parts that
+#: add up, tensors that are joined, views.  (What broadcasts is asked in other places.)
+_SAME_CHECK = frozenset(
+    {
+        ("_refs", "split_with_sizes"),
+        ("_prims", "_cat_meta"),
+        ("_prims_common", "infer_size"),
+        ("_subclasses", "_view_unbacked_meta"),
+    }
+)
+#: Where every assertion passes through on its way to the symbols.
+_PLUMBING = re.compile(r"torch/(?:__init__|fx/experimental/\w+)\.py$")
+
+
+def _is_checked_in_eager(assertion: Any) -> bool:
+    """Whether an operator makes this check of its own, so that eager raises an error, too."""
+    try:
+        frames = list(assertion.stack.summary())
+    except Exception:
+        return False
+    for frame in reversed(frames):
+        name = frame.filename.replace(os.sep, "/")
+        if _PLUMBING.search(name):
+            continue
+        folder = name.rpartition("/")[0].rpartition("/")[2]
+        return (folder, frame.name) in _SAME_CHECK
+    return False
+
+
+def _is_special(assertion: sympy.Ne, seen: Set[sympy.Expr]) -> bool:
+    """``u0 != 0``, ``u0 != 1``: of a size by itself."""
+    left, right = assertion.args
+    return bool(left in seen and left.is_Symbol and right in (0, 1))
 
 
 class _Noting(torch.fx.Interpreter):
