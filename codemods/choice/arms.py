@@ -344,6 +344,7 @@ class ArmMaker:
         self.arm.comments += inner.comments
         if inner.ends:
             self.arm.ends = inner.ends
+            self.arm.falls_off = inner.falls_off
             if inner.result is not None:
                 self.arm.result = renamed(inner.result, self.arm.renames)
         renames = dict(self.arm.renames)

@@ -10,6 +10,35 @@ EXAMPLES = (
         """
         import torch
 
+        class Book(torch.nn.Module):
+            def start(self, x):
+                if self.started:
+                    return
+                self.started.fill_(True)
+                self.codes.copy_(x)
+        """,
+        """
+        import torch
+
+        class Book(torch.nn.Module):
+            def start(self, x):
+                was_started = self.started.clone()
+                self.started.masked_fill_(~was_started, True)
+                self.codes.copy_(torch.where(was_started, self.codes, x))
+        """,
+        at="self.started",
+        facts={
+            "x": tensor(3),
+            "self": Fact("module", "Book"),
+            "self.started": tensor(dtype="torch.bool"),
+            "self.codes": tensor(3),
+        },
+        title="what is done once, behind a return",
+    ),
+    Example(
+        """
+        import torch
+
         def f(x, y, early):
             if x.sum() > 0:
                 x = x + y

@@ -49,6 +49,8 @@ class Arm:
     values: dict[str, cst.BaseExpression] = dataclasses.field(default_factory=dict)
     result: cst.BaseExpression | None = None
     ends: str = ""  # "return", "continue" or ""
+    #: Whether the function ends there without a ``return`` in at least one of two arms.
+    falls_off: bool = False
     comments: list[cst.EmptyLine] = dataclasses.field(default_factory=list)
     renames: dict[str, str] = dataclasses.field(default_factory=dict)
     local: set[str] = dataclasses.field(default_factory=set)
@@ -276,7 +278,7 @@ class Converter:
         before = len(self.tests)
         arm = self.choice(node, rest)
         new = [*arm.prelude, *self._assigned(arm)]
-        if arm.ends == "return":
+        if arm.ends == "return" and not arm.falls_off:
             new.append(cst.SimpleStatementLine([cst.Return(arm.result)]))
         if not new:
             new = [cst.SimpleStatementLine([cst.Pass()])]
@@ -454,7 +456,7 @@ class Converter:
                 raise Declined("what follows the branch would have to be written twice")
         body, orelse = self._stored_either_way(body, orelse)
         whole.prelude += self._walruses(node.test)
-        test = self._named(node, whole)
+        test = self._named(node, whole, [*body, *orelse])
         origin = self.ctx.original(node)
         if self.ctx.site.parent(origin) is None:
             raise Declined("it is not known what is used after the branch")
@@ -491,6 +493,24 @@ class Converter:
             orelse[there[0]] = _to_name(orelse[there[0]], name)
         return body, orelse
 
+    def _fall_off(self, whole: Arm, yes: Arm, no: Arm, node: cst.CSTNode) -> bool:
+        """Whether one arm returns nothing, and the other comes to the end of the function.
+
+        What follows the choice in its blocks is part of the arms by then.
+        """
+        for arm in (yes, no):
+            result = arm.result
+            nothing = result is None or (isinstance(result, cst.Name) and result.value == "None")
+            if arm.ends not in ("return", "") or not nothing:
+                return False
+        for parent in self.ctx.site.ancestors(node):
+            if isinstance(parent, cst.FunctionDef):
+                whole.falls_off = parent is self.ctx.function and not _yields(parent)
+                return whole.falls_off
+            if not isinstance(parent, cst.If | cst.Else | cst.IndentedBlock):
+                return False
+        return False
+
     def _carried(self, node: cst.CSTNode) -> set[str]:
         """Names whose values go on into the next round, or on after the loop."""
         assert self.ctx.function is not None
@@ -504,16 +524,21 @@ class Converter:
         found = [node for node in walk(test) if isinstance(node, cst.NamedExpr)]
         return [_assign(code(node.target), _bare(node.value)) for node in found]
 
-    def _named(self, node: cst.If, whole: Arm) -> Test:
+    def _named(self, node: cst.If, whole: Arm, arms: Block) -> Test:
         """The test under a name of its own; it is written out later where it is used once."""
         test = lower(_without_walrus(node.test), self.ctx)
-        done = activity([node.body, *([node.orelse] if node.orelse else [])])
+        done = activity(list(arms))
         parsed = cst.parse_expression(test.text)
+        asked = _without_walrus(node.test)
+        while isinstance(asked, cst.UnaryOperation) and isinstance(asked.operator, cst.Not):
+            asked = asked.expression
         base = telling_name(parsed)
+        if isinstance(asked, cst.Name | cst.Attribute):
+            base = f"was_{telling_name(asked)}" if done.mutates else telling_name(asked)
         own = isinstance(parsed, cst.Name | cst.Attribute | cst.Subscript)
         if own and (done.mutates or any(call.startswith("self.") for call in done.calls)):
             test = dataclasses.replace(test, text=f"{test.text}.clone()")
-            base = f"was_{base}"
+            base = base if base.startswith("was_") else f"was_{base}"
         elif test.text.isidentifier() and test.text not in done.writes:
             return test
         name = self.ctx.fresh(_short(base))
@@ -546,14 +571,15 @@ class Converter:
         local = frozenset(yes.local | no.local)
         bound = maybe_bound_before(self.ctx.function, node) | set(self.ctx.bound)
         if "return" in (yes.ends, no.ends):
-            if yes.ends != no.ends:
+            if yes.ends != no.ends and not self._fall_off(whole, yes, no, node):
                 raise Declined("one branch returns where the other does not")
             none = cst.Name("None")
-            selects.dtype = dtype_for(self.ctx, node)
-            whole.result = selects.select(test, yes.result or none, no.result or none, local)
             whole.ends = "return"
+            selects.dtype = dtype_for(self.ctx, node)
+            if not whole.falls_off:
+                whole.result = selects.select(test, yes.result or none, no.result or none, local)
             outside = states(self.ctx.function).declared_outside & {*yes.values, *no.values}
-            if outside and _names(whole.result) & outside:
+            if outside and whole.result is not None and _names(whole.result) & outside:
                 # It is made of what these names held before.
                 name = self.ctx.fresh("result")
                 whole.prelude.append(_assign(name, whole.result))
@@ -592,6 +618,10 @@ class Converter:
             selects.dtype = dtype_for(self.ctx, node, name, getattr(node, "test", None))
             check_alias(self.ctx, node, name, (one, other))
             whole.values[name] = selects.select(test, one, other, local)
+
+
+def _yields(function: cst.FunctionDef) -> bool:
+    return any(isinstance(node, cst.Yield) for node in walk(function.body))
 
 
 #: The name of a value that is appended to a list: this, and the list.

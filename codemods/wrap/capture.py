@@ -365,6 +365,8 @@ class _Collector:
 
     def path(self, node: cst.BaseExpression, bound: frozenset[str], conditional: bool) -> bool:
         """Pass the shortest prefix of a chain that can be passed; False if none can."""
+        if node in self.kept:
+            return True
         if conditional and not activity(node).reads & bound and code(node) in self.by_text:
             self.passed[node] = self.by_text[code(node)]  # read already, where it is always read
             return True
