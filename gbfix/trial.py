@@ -303,6 +303,7 @@ class Trials:
                     before[path], new, rewrite.touched.get(path, ()), self._bench.project
                 ),
                 *unseen.taken_names(path, before[path], new, self._bench.project),
+                *unseen.lost_dispatch(before[path], new, self._bench.project),
             )
         ]
         for path, new in rewrite.edits.items():

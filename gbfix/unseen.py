@@ -103,6 +103,60 @@ def caveats(
     return tuple(found)
 
 
+def lost_dispatch(old: str, new: str, project: Mapping[str, str]) -> tuple[str, ...]:
+    """Why methods of subclasses may not be called any more: a patch names the class, or has the
+    method's body in place of the call.
+    """
+    before, after = ast.parse(old), ast.parse(new)
+    found: dict[str, None] = {}
+    for owner in ast.walk(before):
+        if not isinstance(owner, ast.ClassDef):
+            continue
+        for method in owner.body:
+            if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            was, bound = _calls_of(before, owner.name, method.name)
+            now, bound_now = _calls_of(after, owner.name, method.name)
+            if _is_static(after, method.name) and not _is_static(before, method.name):
+                given = re.compile(rf"\b{owner.name}\.{method.name}\b")
+                for path, text in project.items():
+                    if given.search(text):
+                        found.setdefault(
+                            f"{os.path.basename(path)} names `{owner.name}.{method.name}`, which"
+                            " takes no object any more"
+                        )
+            if now >= was or (now and bound_now <= bound):
+                continue
+            for path, subclass in _overriding(owner.name, method.name, project):
+                found.setdefault(
+                    f"`{subclass}` in {os.path.basename(path)} overrides `{method.name}`, which "
+                    f"the original calls and the patch does not: it has what `{owner.name}` does"
+                )
+    return tuple(found)
+
+
+def _is_static(tree: ast.Module, name: str) -> bool:
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == name
+        and "staticmethod" in map(ast.unparse, node.decorator_list)
+        for node in ast.walk(tree)
+    )
+
+
+def _calls_of(tree: ast.Module, owner: str, name: str) -> tuple[int, int]:
+    """How often a method is called on an object, and how often on its class."""
+    called = [
+        ast.unparse(node.func.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == name
+    ]
+    on_class = called.count(owner)
+    return len(called) - on_class - called.count("super()"), on_class
+
+
 def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
     """Whether a class keeps what somebody gives it under this name, instead of making it."""
     for text in project.values():

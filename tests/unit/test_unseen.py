@@ -49,3 +49,34 @@ def test_a_layer_that_an_object_is_given_may_be_another_one(made: str, told: boo
     new = old.replace(arm, "        x = torch.where(x.sum() > 0, self.act(x), x)\n")
     found = unseen.caveats(old, new, [Span(6, 0, 7, 27)], {"net.py": old})
     assert [("is given to the object" in text) for text in found] == [True] * told
+
+
+_DISPATCH = (
+    "class Net:\n    def change(self, x):\n        return x\n\n"
+    "    def forward(self, x):\n        if x.sum() > 0:\n            x = self.change(x)\n"
+    "        return x\n"
+)
+_SUBCLASS = (
+    "from net import Net\n\n\nclass Mine(Net):\n    def change(self, x):\n        return -x\n"
+)
+
+
+@pytest.mark.parametrize(
+    "new, other, told",
+    [
+        (_DISPATCH.replace("self.change(x)", "Net.change(x)"), _SUBCLASS, "`Mine` in mine.py"),
+        (_DISPATCH.replace("self.change(x)", "x"), _SUBCLASS, "`Mine` in mine.py"),
+        (_DISPATCH.replace("self.change(x)", "x"), _SUBCLASS.replace("change", "other"), ""),
+        (_DISPATCH.replace("return x\n\n    def f", "return x\n\n    def g"), _SUBCLASS, ""),
+        (
+            _DISPATCH.replace("    def change(self,", "    @staticmethod\n    def change("),
+            "from net import Net\n\nNet.change(Net(), 1)\n",
+            "names `Net.change`",
+        ),
+    ],
+)
+def test_methods_of_subclasses_that_a_patch_does_not_ask(new: str, other: str, told: str) -> None:
+    project = {"net.py": _DISPATCH, "mine.py": other}
+    found = unseen.lost_dispatch(_DISPATCH, new, project)
+    assert [text for text in found if told in text] == list(found)
+    assert bool(found) is bool(told)
