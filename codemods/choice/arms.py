@@ -405,7 +405,7 @@ class ArmMaker:
             mine = self.ctx.fresh(f"{name}_{self.suffix}")
             names[name] = mine
             wanted = name in self.live | _all_names(rest)
-            reads = name in activity(statement).reads
+            reads = name in activity(statement).reads and not _bound_first(statement, name)
             if self._is_new(statement, name):
                 continue
             if reads or (wanted and not _always_binds([statement], name)):
@@ -542,3 +542,11 @@ def _comment_lines(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
 
 
 __all__ = ["ArmMaker", "comments_in"]
+
+
+def _bound_first(statement: cst.BaseStatement, name: str) -> bool:
+    """Whether a loop gives the name a value before anything in it reads it."""
+    if not isinstance(statement, cst.For) or name in activity(statement.iter).reads:
+        return False
+    target = activity(cst.Assign([cst.AssignTarget(statement.target)], cst.Name("None")))
+    return name in target.writes and statement.orelse is None

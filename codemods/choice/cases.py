@@ -10,6 +10,39 @@ EXAMPLES = (
         """
         import torch
 
+        class Block:
+            def squashed(self, h):
+                return h.tanh() * self.scale
+
+            def forward(self, x):
+                if x.abs().max() > 1:
+                    x = self.squashed(x)
+                return x
+        """,
+        """
+        import torch
+
+        class Block:
+            def squashed(self, h):
+                return h.tanh() * self.scale
+
+            def forward(self, x):
+                x_abs_max_above_1 = x.abs().max() > 1
+                x = torch.where(
+                    x_abs_max_above_1,
+                    self.squashed(torch.where(x_abs_max_above_1, x, 1)),
+                    x,
+                )
+                return x
+        """,
+        at="x.abs().max() > 1",
+        facts={"x": tensor(3)},
+        title="a method that only computes",
+    ),
+    Example(
+        """
+        import torch
+
         class Book(torch.nn.Module):
             def start(self, x):
                 if self.started:
@@ -607,8 +640,21 @@ _NEAR_MISSES = (
     ),
     NearMiss(
         """
+        class Block(Base):
+            def forward(self, x):
+                if x.abs().max() > 1:
+                    x = self.transform(x)
+                return x
+        """,
+        at="x.abs().max() > 1",
+        why="what the method does is not known",
+        facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
         class Block:
             def transform(self, h):
+                self.calls += 1
                 return h.tanh()
 
             def forward(self, x):
@@ -617,7 +663,7 @@ _NEAR_MISSES = (
                 return x
         """,
         at="x.abs().max() > 1",
-        why="a subclass may override the method",
+        why="the method keeps count of its calls",
         facts={"x": tensor(3)},
     ),
     NearMiss(

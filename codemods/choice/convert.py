@@ -575,6 +575,7 @@ class Converter:
                 raise Declined("one branch returns where the other does not")
             none = cst.Name("None")
             whole.ends = "return"
+            whole.falls_off |= (yes.falls_off or no.falls_off) and yes.result is no.result is None
             selects.dtype = dtype_for(self.ctx, node)
             if not whole.falls_off:
                 whole.result = selects.select(test, yes.result or none, no.result or none, local)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis.activity import parameters_of
 from gbfix.analysis.torch_names import (
     ELEMENTWISE,
     INT_DTYPES,
@@ -155,7 +156,7 @@ class Vain:
             self.cost += 8
         own = isinstance(func.value, cst.Name) and func.value.value in ("self", "cls")
         if own and (fact is None or fact.kind != "module"):
-            raise Declined(f"`{code(func)}` is a method that a subclass may override")
+            self._method(func)
 
     def _module(self, text: str, kind: str) -> None:
         name = kind.rpartition(".")[2]
@@ -174,14 +175,48 @@ class Vain:
         self._open.add(name)
         for statement in self.ctx.site.module.body:
             if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
-                for inner in walk(statement.body):
-                    match inner:
-                        case cst.Assign(targets=[cst.AssignTarget(target=target)]):
-                            if isinstance(target, cst.Attribute | cst.Subscript):
-                                raise Declined(f"`{name}` changes an object in place")
-                        case cst.Call(func=cst.Attribute(attr=attr)) if _in_place(attr.value):
-                            raise Declined(f"`{name}` changes an object in place")
-                self.check(statement.body)
+                self._body(statement)
+
+    def _method(self, func: cst.Attribute) -> None:
+        """A method of the object: of its own class; who overrides it is asked of the project."""
+        name = func.attr.value
+        owner = self.ctx.site.class_of(self.ctx.scope)
+        found = [
+            statement
+            for statement in (owner.body.body if owner is not None else ())
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == name
+        ]
+        if len(found) != 1 or found[0].decorators or found[0].asynchronous is not None:
+            raise Declined(f"`{code(func)}` is a method of which no body is known")
+        if f"self.{name}" not in self._open:
+            self._open.add(f"self.{name}")
+            self._body(found[0])
+
+    def _body(self, function: cst.FunctionDef) -> None:
+        """What a function does that an arm calls."""
+        name = function.name.value
+        parameters = parameters_of(function.params)
+        for inner in walk(function.body):
+            match inner:
+                case (
+                    cst.Assign(targets=[cst.AssignTarget(target=target)])
+                    | cst.AugAssign(target=target)
+                    | cst.AnnAssign(target=target)
+                ):
+                    if isinstance(target, cst.Attribute | cst.Subscript):
+                        raise Declined(f"`{name}` changes an object in place")
+                    given = isinstance(target, cst.Name) and target.value in parameters
+                    if isinstance(inner, cst.AugAssign) and given:
+                        raise Declined(f"`{name}` may change what it is given in place")
+                case cst.Call(func=cst.Attribute(attr=attr)) if _in_place(attr.value):
+                    raise Declined(f"`{name}` changes an object in place")
+                case cst.Call(func=cst.Attribute(attr=attr)) if attr.value in _GROWS:
+                    raise Declined(f"`{name}` changes an object in place")
+        self.check(function.body)
+
+
+#: Methods of lists, sets and dicts that change them.
+_GROWS = words("append extend insert add update pop popitem setdefault remove discard clear sort")
 
 
 def _mentioned(node: cst.CSTNode) -> set[str]:
