@@ -10,6 +10,7 @@ import functools
 import re
 import types
 from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 from gbfix.evidence import Kind
 from gbfix.schema import Span
@@ -53,6 +54,30 @@ def without_end(patched: Outcome, message: str) -> Outcome:
             return dataclasses.replace(patched, events=rest, ended="ok")
     missing = Failed("eager-error", f"does not end with {message}, as the original does")
     return dataclasses.replace(patched, events=[*patched.events, missing])
+
+
+#: What a patch says whose graph checks a size in another way than the original does.
+BOTH_FAIL = (
+    "Where the data makes a size 0 or 1 that does not fit the rest, original and patch both raise"
+    " an error, not always of the same class."
+)
+_OTHER_ERRORS = frozenset({Kind.OTHER_ERROR, Kind.SIZE_ERROR, Kind.MESSAGE})
+
+
+def without_other_errors(forced: Outcome) -> tuple[Outcome, bool]:
+    """The outcome without errors that both programs raise, and differ in; whether there were any.
+
+    The value that was forced need not be one that the data can give.
+    """
+    events: list[Any] = []
+    found = False
+    for event in forced.events:
+        if isinstance(event, Compared):
+            kept = tuple(one for one in event.findings if one.kind not in _OTHER_ERRORS)
+            found = found or len(kept) < len(event.findings)
+            event = dataclasses.replace(event, findings=kept)
+        events.append(event)
+    return dataclasses.replace(forced, events=events), found
 
 
 #: What a patch says whose graph holds both sides of a condition, where sizes fit one of them.

@@ -419,29 +419,23 @@ _EQUAL = (
 )
 
 
-def decided_sizes(candidate: Outcome) -> tuple[Rung, frozenset[str]]:
+def decided_sizes(
+    candidate: Outcome, forced: Sequence[Outcome] = (), limits: Sequence[str] = ()
+) -> tuple[Rung, frozenset[str]]:
     """Whether the sizes that data decides were compared where they are 0 and where they are 1.
 
     Torch traces them as neither.  With the rung come the labels of inputs that show these cases,
-    one for each, for backends that see few inputs.
+    one for each, for backends that see few inputs.  ``forced`` are runs in which what a size is
+    made of was given a value (and ``limits`` what is to be said of them).
     """
     events = candidate.of(SizesSeen)
-    compared: dict[tuple[str, int], frozenset[str]] = {}
-    for event in candidate.of(Compared):
-        if event.rung.startswith("fullgraph-"):
-            key = event.key, event.index
-            compared[key] = compared.get(key, event.labels) & event.labels
     if not events:
         return Rung("sizes", True, "", (_EQUAL,)), frozenset()
-    shown: dict[tuple[str, int], list[str]] = {}
-    for seen in events:
-        common = compared.get((seen.key, seen.index), frozenset())
-        for place, by_size in seen.seen.items():
-            for size, labels in by_size.items():
-                shown.setdefault((place, size), []).extend(sorted(labels & common))
+    shown = _shown_sizes(candidate)
+    by_force = {key for outcome in forced for key, found in _shown_sizes(outcome).items() if found}
     caveats = [_EQUAL] if any(seen.equal for seen in events) else []
     for (place, size), found in sorted(shown.items()):
-        if not found:
+        if not found and (place, size) not in by_force:
             path, _, line = place.rpartition(":")
             where = f"line {line} of {os.path.basename(path)}" if path else place
             caveats.append(
@@ -449,8 +443,36 @@ def decided_sizes(candidate: Outcome) -> tuple[Rung, frozenset[str]]:
                 " while compiling, torch takes such a size to be neither 0 nor 1"
             )
     detail = "compared where they are 0 and 1" if shown else "data decides none"
+    if forced:
+        detail += ", by force where no input shows it"
     also = frozenset(min(found, key=_is_late_label) for found in shown.values() if found)
-    return Rung("sizes", True, detail, tuple(caveats)), also
+    return Rung("sizes", True, detail, tuple(caveats), tuple(limits)), also
+
+
+def _shown_sizes(candidate: Outcome) -> dict[tuple[str, int], list[str]]:
+    """By place and size: the inputs on which it was compared under all backends."""
+    compared: dict[tuple[str, int], frozenset[str]] = {}
+    for event in candidate.of(Compared):
+        if event.rung.startswith("fullgraph-"):
+            key = event.key, event.index
+            compared[key] = compared.get(key, event.labels) & event.labels
+    shown: dict[tuple[str, int], list[str]] = {}
+    for seen in candidate.of(SizesSeen):
+        common = compared.get((seen.key, seen.index), frozenset())
+        for place, by_size in seen.seen.items():
+            for size, labels in by_size.items():
+                shown.setdefault((place, size), []).extend(sorted(labels & common))
+    return shown
+
+
+def unshown_sources(candidate: Outcome) -> tuple[str, ...]:
+    """Places of what sizes are made of that no input has shown as 0 and as 1."""
+    lacking = {place for (place, _), found in _shown_sizes(candidate).items() if not found}
+    found: dict[str, None] = {}
+    for seen in candidate.of(SizesSeen):
+        for place in sorted(lacking & seen.sources.keys()):
+            found |= dict.fromkeys(seen.sources[place])
+    return tuple(found)
 
 
 def labels(outcome: Outcome, backend: str) -> frozenset[str]:

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
-from gbfix import branches, ladder, payoff, unrun, unseen
+from gbfix import branches, forced_sizes, ladder, payoff, unrun, unseen
 from gbfix.analysis.lost_reads import frozen_reads, lost_reads, reads_environment
 from gbfix.bench import Ahead, Bench
 from gbfix.clock import Clock
@@ -41,6 +41,9 @@ _PROVED = frozenset({"state-is-constant", "reads-once"})
 
 #: What a rewrite asks to have been seen of sizes that data decides.
 _SIZES = "sizes"
+
+#: Numbers and selections that are given values of 0 and 1 for one rewrite.
+_SOURCES = 3
 
 _SIZES_NOT_TRIED = "sizes of 0 and of 1 that the data decides were not all tried under inductor"
 
@@ -258,6 +261,9 @@ class Trials:
         judgement.whole = whole
         if judgement.verdict.passed and _SIZES in rewrite.shows:
             rung, also = ladder.decided_sizes(outcome)
+            if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
+                with self._clock.phase("sizes"):
+                    rung = self._forced_sizes(rung, outcome, accepted, overlay)
             judgement.verdict = judgement.verdict.with_rung(rung)
             self._also |= also
         # What is unsafe in any case, and not asked for, need not be compiled for long.
@@ -565,6 +571,87 @@ class Trials:
             rung = Rung("unrun", True, "forced in Python's conditions", tuple(caveats))
             judgement.verdict = judgement.verdict.with_rung(rung)
 
+    def _forced_sizes(
+        self, rung: Rung, plain: Outcome, accepted: Mapping[str, str], overlay: dict[str, str]
+    ) -> Rung:
+        """Sizes of 0 and of 1 that no input showed: what they are made of is given these values."""
+        forced: list[Outcome] = []
+        limits: dict[str, None] = {}
+        for source in ladder.unshown_sources(plain)[:_SOURCES]:
+            path, _, line = source.rpartition(":")
+            if not path or not os.path.isabs(path):
+                continue
+            new = overlay.get(path, self._text(path))
+            old = accepted.get(path, self._text(path))
+            before = ladder.moved_line(new, old, int(line))
+            places = (
+                forced_sizes.place_on(old, before) if before else None,
+                forced_sizes.place_on(new, int(line)),
+            )
+            for value in (False, True) if all(places) else ():
+                found = self._with_size(path, places, value, accepted, overlay, limits)
+                forced += [found] if found is not None else []
+        if not forced:
+            return rung
+        return ladder.decided_sizes(plain, forced, tuple(limits))[0]
+
+    def _with_size(
+        self,
+        path: str,
+        places: tuple[Span | None, Span | None],
+        value: bool,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+        limits: dict[str, None],
+    ) -> Outcome | None:
+        """What the patched program does with a number, or a selection, of 0 or of 1; None where it
+        does something else than the original.
+        """
+        old, new = places
+        assert old is not None and new is not None
+        self._progress(f"letting the data decide on {int(value)} where no input does")
+        looks = [_instrument(path, "size", old, value)]
+        golden = self._bench.job("golden", accepted, looks, values_only=True)
+        if branches.ends_with(self._bench.once(golden)) is None:
+            return None
+        looks = [*self._observers(overlay), _instrument(path, "size", new, value)]
+        found: Outcome | None = None
+        for backends, brief in ((self._options.backends[:2], False), (("inductor",), True)):
+            if brief and not self._is_for_inductor():
+                continue
+            second = self._bench.once(
+                self._bench.job(
+                    "candidate",
+                    overlay,
+                    looks,
+                    golden=golden.directory,
+                    constant_state="state-is-constant" in self.baseline.assumes,
+                    backends=backends,
+                    brief=brief,
+                    sizes=not brief,
+                ),
+                self._patience() if brief else 0.0,
+            )
+            judged, other = branches.without_other_errors(second)
+            if other:
+                limits[branches.BOTH_FAIL] = None
+            baseline = self.baseline
+            if any(event.kind == "region-error" for event in second.of(Failed)):
+                # The call itself was compared with the original's, error and all.
+                baseline = _that_raises(baseline, second)
+                rest = [event for event in judged.events if not isinstance(event, Failed)]
+                judged = dataclasses.replace(judged, events=rest, ended="ok")
+            if brief:
+                limit = self._patience()
+                last = ladder.one_backend(judged, None, baseline, "inductor", limit, ())
+                failure = last.passed is not True or bool(last.caveats)
+            else:
+                failure = bool(self._values(judged, backends, baseline).failure)
+            if failure:
+                return None
+            found = found or second
+        return found
+
     def _constants(
         self,
         judgement: ladder.Judgement,
@@ -651,11 +738,7 @@ class Trials:
         if ends:
             # A check that is forced to fail ends both programs, with the same exception.
             second = branches.without_end(second, ends)
-            calls: dict[str, tuple[int, ...]] = {}
-            for event in first.of(RegionCalled):
-                calls[event.key] = (*calls.get(event.key, ()), event.index)
-            raised = {(e.key, e.index) for e in first.of(Failed) if e.kind == "region-error"}
-            baseline = dataclasses.replace(baseline, calls=calls, raising=baseline.raising | raised)
+            baseline = _that_raises(baseline, first)
         verdict = self._values(second, backends, baseline)
         return (verdict.failure and f"forced {forced.value}: {verdict.failure}") or None
 
@@ -680,6 +763,15 @@ class Trials:
             avoid_path="",
             avoid_code="",
         ).verdict
+
+
+def _that_raises(baseline: ladder.Baseline, first: Outcome) -> ladder.Baseline:
+    """What is known of a program that a forced value lets end with an exception."""
+    calls: dict[str, tuple[int, ...]] = {}
+    for event in first.of(RegionCalled):
+        calls[event.key] = (*calls.get(event.key, ()), event.index)
+    raised = {(e.key, e.index) for e in first.of(Failed) if e.kind == "region-error"}
+    return dataclasses.replace(baseline, calls=calls, raising=baseline.raising | raised)
 
 
 def _constants_rung(outcome: Outcome, verdict: Verdict) -> Rung:

@@ -68,6 +68,24 @@ def test_sizes_of_parts_and_of_unique_values_are_shown(
     assert patch.safety is Safety.SAFE, patch.verdict.caveats
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
+@pytest.mark.parametrize(
+    "value, safe",
+    [
+        ("torch.outer({picked}, y).sum(0)", True),
+        ("({picked}).max() + y.sum()", False),  # of none, eager raises and inductor gives -inf
+        ("{picked} + torch.ones(3)", False),  # one broadcasts
+    ],
+)
+def test_a_selection_that_no_input_makes_empty_is_made_so(
+    value: str, safe: bool, tmp_path: Path, runner: Runner
+) -> None:
+    value = value.format(picked="x[(n * 0 + n % 2) < 5]")
+    given = f"{ROW}, torch.ones(2), torch.arange(3)"
+    report = run(tmp_path, runner, value, "x, y, n", given, "")
+    assert [patch.safety for patch in report.patches] == [Safety.SAFE] * safe
+
+
 def test_parts_that_are_joined_again_may_broadcast(tmp_path: Path, runner: Runner) -> None:
     value = "torch.cat([x[x > 0], y[y > 0]]) * z"
     given = f"{ROW}, {ROW}, torch.ones(4)"

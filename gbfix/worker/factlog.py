@@ -106,3 +106,19 @@ def force(value: Any, wanted: bool) -> Any:
             return torch.logical_or(value, torch.ones_like(value))
         return torch.logical_and(value, torch.zeros_like(value))
     return wanted
+
+
+def size(value: Any, kind: str, one: bool) -> Any:
+    """A value of the same shape and dtype of which the data makes 1, or 0; traced like user code.
+
+    Of a ``number`` that is the value itself; of a ``mask`` (or what is asked where it is not zero),
+    how many it picks.
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    if kind == "number":
+        return torch.full_like(value, 1 if one else 0)
+    if not one or not value.numel():
+        return torch.zeros_like(value)
+    first = torch.arange(value.numel(), device=value.device).reshape(value.shape) == 0
+    return first.to(value.dtype)

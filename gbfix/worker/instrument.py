@@ -10,6 +10,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from gbfix.forced_sizes import deciding_part
 from gbfix.worker.protocol import Instrument
 
 #: Names under which the hooks are reachable from any module (put into builtins by the job).
@@ -17,6 +18,7 @@ SEE = "__gbfix_see__"
 LOCALS = "__gbfix_locals__"
 TEST = "__gbfix_test__"
 FORCE = "__gbfix_force__"
+SIZE = "__gbfix_size__"
 OBSERVE = "__gbfix_observe__"
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -33,6 +35,8 @@ def transform(tree: ast.Module, instruments: Sequence[Instrument]) -> ast.Module
                 _FactsVisitor(item.path, item.line).instrument(scope)
         elif item.action in ("force", "force-call"):
             _Force(item).visit(tree)
+        elif item.action == "size":
+            _Size(item).visit(tree)
         elif item.action == "observe":
             _observe(tree, item.qualname, item.value)
     return tree
@@ -214,8 +218,8 @@ def _is_bare_super(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("super", "locals", "vars", "dir", "eval")
 
 
-class _Force(ast.NodeTransformer):
-    """Replaces the truth of the expression at one position, after evaluating it."""
+class _AtPlace(ast.NodeTransformer):
+    """Changes the expression at one position."""
 
     def __init__(self, item: Instrument) -> None:
         self._item = item
@@ -225,6 +229,10 @@ class _Force(ast.NodeTransformer):
         start = (getattr(node, "lineno", -1), getattr(node, "col_offset", -1))
         end = (getattr(node, "end_lineno", -1), getattr(node, "end_col_offset", -1))
         return start == (item.line, item.column) and end == (item.end_line, item.end_column)
+
+
+class _Force(_AtPlace):
+    """Replaces the truth of the expression at one position, after evaluating it."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         if not self._here(node) or not isinstance(node, ast.expr):
@@ -236,6 +244,25 @@ class _Force(ast.NodeTransformer):
             node.args[0] = _call(FORCE, node.args[0], value, at=node.args[0])
             return node
         return super().visit(node)  # type: ignore[no-any-return]
+
+
+class _Size(_AtPlace):
+    """Lets the number, or the selection, at one position come out as 0 or as 1."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if not self._here(node) or not isinstance(node, ast.expr):
+            return super().visit(node)  # type: ignore[no-any-return]
+        found = deciding_part(node)
+        if found is None:
+            return super().visit(node)  # type: ignore[no-any-return]
+        holder, field, part, kind = found
+        given = [ast.copy_location(ast.Constant(each), part) for each in (kind, self._item.value)]
+        call = _call(SIZE, part, *given, at=part)
+        if field == "args":
+            holder.args[holder.args.index(part)] = call  # type: ignore[attr-defined]
+        else:
+            setattr(holder, field, call)
+        return node
 
 
 def _observe(tree: ast.Module, qualname: str, bound: bool) -> None:

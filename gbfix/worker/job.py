@@ -155,6 +155,7 @@ class Worker:
             instrument.LOCALS: self.facts.locals,
             instrument.TEST: self.facts.test,
             instrument.FORCE: factlog.force,
+            instrument.SIZE: factlog.size,
             instrument.OBSERVE: self.recorder.observe,
         }
         for name, hook in hooks.items():

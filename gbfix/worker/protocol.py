@@ -44,7 +44,8 @@ class Instrument:
 
     ``action`` is ``facts`` (record expressions and locals of the function around ``line``),
     ``force`` (evaluate the expression at the position, then use ``value`` as its truth),
-    ``force-call`` (make the first argument of the call at the position come out as ``value``) or
+    ``force-call`` (make the first argument of the call at the position come out as ``value``),
+    ``size`` (let what the data decides at the position be 0, or 1 where ``value`` is true) or
     ``observe`` (record calls of the function ``qualname`` although nothing compiles it; ``value``
     says that the object whose method it is counts as a part of it, not as its first argument).
     """
@@ -208,13 +209,15 @@ class SizesSeen:
     """What one graph of a region takes for granted of sizes that data decides, and what they were.
 
     ``seen`` has, by place (``path:line``) and size (0 and 1, as far as it can be that), the labels
-    of the variations in which it was; ``equal`` what sizes were taken to be, in torch's words.
+    of the variations in which it was; ``equal`` what sizes were taken to be, in torch's words;
+    ``sources`` where the numbers and selections stand that the sizes at a place are made of.
     """
 
     key: str
     index: int
     seen: Mapping[str, Mapping[int, frozenset[str]]]
     equal: tuple[str, ...] = ()
+    sources: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

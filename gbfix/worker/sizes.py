@@ -36,17 +36,25 @@ class Sizes:
         self.label = ""
         self.seen: dict[str, dict[int, set[str]]] = {}
         self.equal: set[str] = set()
+        self.sources: dict[str, set[str]] = {}
 
     def backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
         """A backend of `torch.compile`."""
         places: _Places = {}
         squeezes = any(_is_squeeze(node) for node in graph.graph.nodes)
         sizes: set[sympy.Expr] = set()
+        made: dict[sympy.Expr, str] = {}
         never_empty = {symbol for node in graph.graph.nodes for symbol in _never_empty(node)}
         for node in graph.graph.nodes:
+            for symbol in _symbols(node):
+                made.setdefault(symbol, self._place(node))
             found = dict(_decided(node))
             if found:
                 place = self._place(node)
+                sources = self.sources.setdefault(place, set())
+                sources |= {
+                    made[one] for size in found.values() for one in size.free_symbols & {*made}
+                }
                 places[node.name] = place, tuple(found)
                 seen = self.seen.setdefault(place, {})
                 sizes |= set(found.values())
@@ -70,7 +78,8 @@ class Sizes:
             place: {size: frozenset(labels) for size, labels in sizes.items()}
             for place, sizes in self.seen.items()
         }
-        return SizesSeen(key, index, seen, tuple(sorted(self.equal)))
+        sources = {place: tuple(sorted(found)) for place, found in self.sources.items()}
+        return SizesSeen(key, index, seen, tuple(sorted(self.equal)), sources)
 
     def _place(self, node: torch.fx.Node) -> str:
         frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
@@ -86,6 +95,16 @@ def _tensors(value: object) -> Iterator[tuple[int, torch.Tensor]]:
     for number, item in enumerate(items):
         if isinstance(item, torch.Tensor):
             yield number, item
+
+
+def _symbols(node: torch.fx.Node) -> Iterator[sympy.Expr]:
+    """What the data decides of the node's numbers and sizes."""
+    value = node.meta.get("example_value")
+    for item in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(item, torch.SymInt | torch.SymFloat):
+            yield from free_unbacked_symbols(item)
+    for _, size in _decided(node):
+        yield from free_unbacked_symbols(size)
 
 
 def _decided(node: torch.fx.Node) -> Iterator[tuple[tuple[int, int], sympy.Expr]]:
