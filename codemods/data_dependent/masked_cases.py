@@ -99,6 +99,20 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a selection that goes back to its places",
+            ("out = x.clone()", "return out.masked_scatter_(m, y[m] * 2).tanh()"),
+            ("out = x.clone()", "return out.copy_(torch.where(m, y * 2, out)).tanh()"),
+            "y[m]",
+            {},
+        ),
+        (
+            "a copy with a selection in its places",
+            ("return x.clone().masked_scatter_(m, y[m].log()) + x.masked_scatter(m, x[m])",),
+            ("return torch.where(m, torch.where(m, y, 1).log(), x) + torch.where(m, x, x)",),
+            "y[m]",
+            {},
+        ),
+        (
             "rows",
             ("return x[m].sum(0)",),
             ("return torch.where(m[..., None], x, 0).sum(0)",),
@@ -177,6 +191,19 @@ NEAR_MISSES = tuple(
             {**_ROWS, "labels": tensor(4)},
         ),
         (("x[m] = 1 / (y[m] - 1)", "return x"), "y[m]", "infinite where 1 stands in", {}),
+        *(
+            ((f"x.masked_scatter_({given})", "return x"), "x.masked_scatter_", why, facts)
+            for given, why, facts in (
+                ("m, y", "the first elements, not those at the places", {}),
+                ("m, y[~m]", "elements of other places", {}),
+                ("~m, y[m]", "other places", {}),
+                ("m, y[m].cumsum(0)", "a sum over what is selected", {}),
+                ("m, y[m].flip(0)", "another order", {}),
+                ("m, y[m]", "a mask that is repeated", {**_ROWS, "y": tensor(4)}),
+                ("m, y[m]", "elements of a larger tensor", {"y": tensor(4, 3, 2)}),
+                ("m, labels[m].unsqueeze(1)", "a dimension more", _ROWS),
+            )
+        ),
         (("return x[labels].mean()",), "x[labels]", "positions, no mask", {}),
         (("x[m] = torch.rand_like(y[m])", "return x"), "y[m]", "draws as many as are selected", {}),
         (

@@ -17,7 +17,9 @@ from .equal_lengths import holds_anyway
 from .flow import torch_name
 from .masked_cases import EXAMPLES, NEAR_MISSES
 from .nested import Nested, Parts
+from .scattered import scattered
 from .selections import (
+    FLOATS,
     Elementwise,
     averaged,
     complementary,
@@ -27,9 +29,10 @@ from .selections import (
     mask_of,
     same_mask,
     tensor_fact,
+    whole,
+    wide_mask,
 )
 
-_FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 _SIGNS: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "+",
     cst.SubtractAssign: "-",
@@ -73,7 +76,7 @@ class MaskedSelection(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None:
             return
-        for way in (_guarded, _complementary, _updated, _named, _reduced):
+        for way in (_guarded, _complementary, _updated, _named, _reduced, scattered):
             rewrite = way(site)
             if rewrite is not None:
                 yield rewrite
@@ -127,7 +130,7 @@ def _update(site: Site, line: cst.CSTNode) -> _Update | None:
     what = elementwise(site, assign.value, mask)
     if what is None or held is None or chosen is None or not (what.selections or sign):
         return None
-    if sign == "/" and (what.selections or held.dtype not in _FLOATS):
+    if sign == "/" and (what.selections or held.dtype not in FLOATS):
         return None
     if not _fits(site, held, chosen, what):
         return None
@@ -153,43 +156,12 @@ def _fits(site: Site, held: Fact, mask: Fact, what: Elementwise) -> bool:
 
 def _dense(site: Site, node: cst.BaseExpression, update: _Update) -> str:
     """The expression with whole tensors instead of selections."""
-    edits: dict[cst.CSTNode, Parts] = {}
-    torch = torch_name(site)
-    for chosen in update.what.selections:
-        fact = tensor_fact(site, chosen.value)
-        floats = fact is not None and fact.dtype in _FLOATS
-        if update.what.steep and floats:
-            # What is not selected shall not give nan or inf, and a gradient of nan with it.
-            mask = _wide_mask(site, update.mask, chosen.value)
-            edits[chosen] = (f"{torch}.where({mask}, ", chosen.value, ", 1)")
-        else:
-            edits[chosen] = (chosen.value,)
-    text = Nested(site, edits).render(node)
+    text = whole(site, node, update.what, update.mask)
     if not update.sign:
         return text
     loose = not isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Float | cst.Integer)
-    text = f"({text})" if loose and node not in edits and not node.lpar else text
+    text = f"({text})" if loose and node not in update.what.selections and not node.lpar else text
     return f"{code(update.target.value)} {update.sign} {text}"
-
-
-def _wide_mask(
-    site: Site, mask: cst.BaseExpression, of: cst.BaseExpression, known: str = ""
-) -> str:
-    """The mask with as many dimensions as the tensor has."""
-    chosen, held = tensor_fact(site, mask), tensor_fact(site, of)
-    text = known or code(mask)
-    missing = len((held.shape if held else None) or ()) - len(
-        (chosen.shape if chosen else None) or ()
-    )
-    if missing <= 0:
-        return text
-    if not known and not isinstance(mask, cst.Name | cst.Attribute):
-        text = f"({text})"
-    return (
-        f"{text}[(..., {', '.join(['None'] * missing)})]"
-        if missing > 3
-        else (f"{text}[..., {', '.join(['None'] * missing)}]")
-    )
 
 
 def _complementary(site: Site) -> Rewrite | None:
@@ -215,7 +187,7 @@ def _complementary(site: Site) -> Rewrite | None:
         splice, torch = Splice(site), torch_name(site)
         text = ", ".join(
             [
-                _wide_mask(site, one.mask, one.target.value),
+                wide_mask(site, one.mask, one.target.value),
                 _dense(site, one.statement.value, one),
                 _dense(site, other.statement.value, other),
             ]
@@ -248,7 +220,7 @@ def _updated(site: Site) -> Rewrite | None:
 
 def _where(site: Site, update: _Update) -> str:
     owner, torch = code(update.target.value), torch_name(site)
-    mask = _wide_mask(site, update.mask, update.target.value)
+    mask = wide_mask(site, update.mask, update.target.value)
     value = f"{torch}.where({mask}, {_dense(site, update.statement.value, update)}, {owner})"
     if _is_own(site, update.target.value):
         return f"{owner} = {value}"
@@ -325,7 +297,7 @@ def _guarded(site: Site) -> Rewrite | None:
         if update is None or not same_mask(site, update.mask, tested):
             return None
         name, torch = code(update.target.value), torch_name(site)
-        mask = _wide_mask(site, update.mask, update.target.value)
+        mask = wide_mask(site, update.mask, update.target.value)
         value = f"{torch}.where({mask}, {_dense(site, update.statement.value, update)}, {name})"
         own = name in cloned or _is_own(site, update.target.value)
         # Without a hit another dtype does no harm, and must not change that of the result.
@@ -489,14 +461,12 @@ def _reduction(
         return None
     if kind == "mean" and held.dtype == "torch.float16":
         return None  # what is added up before it is divided may be too large
-    if held.dtype not in _FLOATS or (
-        kind == "sum" and along and len(held.shape) == len(fact.shape)
-    ):
+    if held.dtype not in FLOATS or (kind == "sum" and along and len(held.shape) == len(fact.shape)):
         return None
     rows = len(held.shape) > len(fact.shape)
     if (rows and kind == "mean" and not along) or (along and len(fact.shape) != 1):
         return None
-    torch, wide = torch_name(site), _wide_mask(site, mask, chosen.value, known)
+    torch, wide = torch_name(site), wide_mask(site, mask, chosen.value, known)
     axis = "0" if along and rows else ""
     dense: Parts = (f"{torch}.where({wide}, ", chosen.value, ", 0)")
     if kind == "sum":
@@ -562,7 +532,7 @@ def _loss(site: Site, node: cst.Call) -> Parts | None:
     fact = tensor_fact(site, mask) if mask is not None else None
     if mask is None or held is None or other is None or fact is None:
         return None
-    if not held.shape == other.shape == fact.shape or held.dtype not in _FLOATS:
+    if not held.shape == other.shape == fact.shape or held.dtype not in FLOATS:
         return None
     if held.dtype != other.dtype or held.dtype == "torch.float16":
         return None

@@ -14,7 +14,10 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .nested import Parts
+from .flow import torch_name
+from .nested import Nested, Parts
+
+FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
 #: Element-wise, and with finite gradients for every finite input.
 SMOOTH = words(
@@ -98,6 +101,40 @@ def averaged(site: Site, node: cst.CSTNode, dense: Parts, count: str, over: str 
     """``dense.sum() / count`` in place of the node; the mean of nothing is nan, as it was."""
     whole = (*dense, f".sum({over}) / {count}")
     return whole if isinstance(site.parent(node), _LOOSE) else ("(", *whole, ")")
+
+
+def whole(site: Site, node: cst.BaseExpression, what: Elementwise, mask: cst.BaseExpression) -> str:
+    """The expression, which is element-wise, with whole tensors instead of selections."""
+    edits: dict[cst.CSTNode, Parts] = {}
+    torch = torch_name(site)
+    for chosen in what.selections:
+        fact = tensor_fact(site, chosen.value)
+        floats = fact is not None and fact.dtype in FLOATS
+        if what.steep and floats:
+            # What is not selected shall not give nan or inf, and a gradient of nan with it.
+            wide = wide_mask(site, mask, chosen.value)
+            edits[chosen] = (f"{torch}.where({wide}, ", chosen.value, ", 1)")
+        else:
+            edits[chosen] = (chosen.value,)
+    return Nested(site, edits).render(node)
+
+
+def wide_mask(site: Site, mask: cst.BaseExpression, of: cst.BaseExpression, known: str = "") -> str:
+    """The mask with as many dimensions as the tensor has."""
+    chosen, held = tensor_fact(site, mask), tensor_fact(site, of)
+    text = known or code(mask)
+    missing = len((held.shape if held else None) or ()) - len(
+        (chosen.shape if chosen else None) or ()
+    )
+    if missing <= 0:
+        return text
+    if not known and not isinstance(mask, cst.Name | cst.Attribute):
+        text = f"({text})"
+    return (
+        f"{text}[(..., {', '.join(['None'] * missing)})]"
+        if missing > 3
+        else (f"{text}[..., {', '.join(['None'] * missing)}]")
+    )
 
 
 def same_mask(site: Site, first: cst.BaseExpression, second: cst.BaseExpression) -> bool:

@@ -259,7 +259,7 @@ def _judged(
     exceptions = {name for kind in kinds for name in ancestry(texts, kind)}
     here = Frame(site.path, site.span(line).line, function.name.value)
     frames = [*site.graph_break.frames, site.frame, here]
-    found = handlers_of(texts, [function.name.value], exceptions, frames)
+    found = handlers_of(texts, [function.name.value], exceptions, frames, _owner(site, function))
     on_the_way = [handler for handler in found if is_around(handler, frames)]
     if on_the_way or _is_handled_here(site, line):
         where = f"`{on_the_way[0].function}`" if on_the_way else "the code around it"
@@ -279,6 +279,16 @@ def _judged(
     if notes:
         made = dataclasses.replace(made, safety=Safety.UNSAFE, notes=(*made.notes, *notes))
     yield made
+
+
+def _owner(site: Site, function: cst.FunctionDef) -> str:
+    """The name of the class whose method it is."""
+    for outer in site.ancestors(function):
+        if isinstance(outer, cst.ClassDef):
+            return outer.name.value
+        if isinstance(outer, cst.FunctionDef):
+            break
+    return ""
 
 
 def _is_handled_here(site: Site, line: cst.CSTNode) -> bool:

@@ -28,6 +28,21 @@ _MANY = 400
 _LOADS_BY_NAME = words("importlib __import__ runpy exec")
 #: Methods that are called without being named.
 _IMPLICIT = words("forward __call__ __init__ __getattr__ __enter__ __exit__ __iter__ __next__")
+_CALLS = words("forward __call__")
+#: Layers of torch that hold no others.
+_LEAVES = words(
+    """Linear Bilinear Identity Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d
+    BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm GroupNorm InstanceNorm1d InstanceNorm2d
+    InstanceNorm3d RMSNorm LocalResponseNorm Dropout Dropout1d Dropout2d Dropout3d AlphaDropout
+    Embedding EmbeddingBag ReLU ReLU6 LeakyReLU PReLU ELU SELU GELU SiLU Mish Tanh Sigmoid Softmax
+    LogSoftmax Softplus Softsign Hardtanh Hardswish Hardsigmoid GLU MaxPool1d MaxPool2d MaxPool3d
+    AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d
+    AdaptiveMaxPool1d AdaptiveMaxPool2d Upsample PixelShuffle Flatten Unflatten ReflectionPad1d
+    ReflectionPad2d ReplicationPad2d ZeroPad2d RNN LSTM GRU RNNCell LSTMCell GRUCell MSELoss L1Loss
+    SmoothL1Loss HuberLoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss KLDivLoss
+    CosineSimilarity MultiheadAttention"""
+)
+_CONTAINERS = words("Sequential ModuleList ModuleDict")
 #: Calls that give back (a form of) the function or object that they are given.
 _PASSES_ON = words(
     """compile partial wraps script jit staticmethod classmethod property cached_property to cuda
@@ -65,22 +80,23 @@ def handlers_of(
     names: Collection[str],
     exceptions: Collection[str],
     frames: Sequence[Frame] = (),
+    owner: str = "",
 ) -> list[Handler]:
     """Handlers in code that may be compiled around a call of one of the functions ``names``.
 
     ``exceptions`` are the class that is raised and its bases, by their last names (see
-    `ancestry`); ``frames`` are places on the way to the check, compiled with it.
+    `ancestry`); ``frames`` are places on the way to the check, compiled with it; ``owner`` is the
+    class whose methods the functions are: a ``forward`` is called through objects of that class.
     """
     trees = _parsed(sources)
     roots = {frame.function.rpartition(".")[2] for frame in frames}
     functions = [found for path, tree in trees.items() for found in _functions(path, tree)]
-    tainted, modules = _leading_to(trees, functions, names)
+    tainted = _leading_to(trees, functions, names, owner)
     compiled = _compiled(trees, functions, roots)
     found: list[Handler] = []
     for function in functions:
         if compiled is None or function.node.name in compiled:
-            held = _unknown_layers(function, functions) if modules else set()
-            found += _handlers_in(function, tainted | held, exceptions, frames)
+            found += _handlers_in(function, tainted, exceptions, frames)
     return found
 
 
@@ -220,52 +236,132 @@ def _last(node: ast.AST) -> str:
 
 
 def _leading_to(
-    trees: Mapping[str, ast.Module], functions: Sequence[_Function], names: Collection[str]
-) -> tuple[set[str], bool]:
-    """All names under which something may be called that leads to one of the functions; and whether
-    a module may be what is called.
-    """
+    trees: Mapping[str, ast.Module],
+    functions: Sequence[_Function],
+    names: Collection[str],
+    owner: str,
+) -> set[str]:
+    """All names under which something may be called that leads to one of the functions."""
     tainted = set(names)
-    modules = bool(tainted & {"forward", "__call__"})
+    owners = _Owners(trees, owner)
     parameters = _parameters(functions)
-    classes = {
-        node.name
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
     flows = [flow for tree in trees.values() for flow in _flows(tree, parameters)]
+    given = {a.arg for function in functions for a in _arguments(function.node.args)}
+    layers = _unknown_layers(functions, _Origins(flows, owners.classes, given))
+    modules = bool(tainted & _CALLS)
     before = -1
     while before != len(tainted):
         before = len(tainted)
         for function in functions:
-            if function.reads & tainted or function.node.name in tainted:
+            if function.reads & tainted or owners.have(function, tainted):
                 tainted.add(function.node.name)
                 if function.node.name in _IMPLICIT and function.owner:
                     tainted.add(function.owner)
-                modules = modules or function.node.name in ("forward", "__call__")
-        # `__init__` and the like are called through their class.
+                modules = modules or function.node.name in _CALLS
+        # `__init__` and the like are called through their class, or through one that extends it.
         tainted -= _IMPLICIT - set(names)
+        tainted |= owners.heirs(tainted)
+        tainted |= layers if modules else set()
         for target, value in flows:
-            if target not in tainted and _hands_on(value, tainted, classes):
+            if target not in tainted and _hands_on(value, tainted, owners.classes):
                 tainted.add(target)
-    return tainted, modules
+    return tainted
 
 
-def _unknown_layers(function: _Function, functions: Sequence[_Function]) -> set[str]:
-    """What a ``forward`` calls on itself and no function of the project is: any module."""
-    if function.node.name not in ("forward", "__call__"):
-        return set()
+class _Owners:
+    """The classes of the project; ``owner`` is the one whose methods are looked for, if any."""
+
+    def __init__(self, trees: Mapping[str, ast.Module], owner: str) -> None:
+        found = [
+            node
+            for tree in trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+        ]
+        self.classes = {node.name for node in found}
+        self._bases = [(node.name, {_last(base) for base in node.bases}) for node in found]
+        self._owners = {owner} | self.heirs({owner}) if owner else None
+
+    def heirs(self, names: Collection[str]) -> set[str]:
+        """The classes that extend one of these, directly or through others."""
+        found = set(names)
+        before = -1
+        while before != len(found):
+            before = len(found)
+            found |= {name for name, bases in self._bases if bases & found}
+        return found - set(names)
+
+    def have(self, function: _Function, names: Collection[str]) -> bool:
+        """Whether the function has one of the names, and is no method of another class."""
+        if self._owners is not None and function.node.name in _IMPLICIT:
+            return function.node.name in names and function.owner in self._owners
+        return function.node.name in names
+
+
+class _Origins:
+    """What names may stand for: ``flows`` are all expressions that a name is bound to.
+
+    ``given`` are names of parameters, which callers that nobody sees may bind.
+    """
+
+    def __init__(
+        self,
+        flows: Sequence[tuple[str, ast.expr]],
+        classes: Collection[str],
+        given: Collection[str],
+    ) -> None:
+        self._values: dict[str, list[ast.expr]] = {}
+        for name, value in flows:
+            self._values.setdefault(name, []).append(value)
+        self._classes = classes
+        self._given = given
+        self._known: dict[str, bool] = {}
+
+    def told(self, name: str) -> bool:
+        """Whether the text tells all that a name may be: objects that constructors make."""
+        if name not in self._known:
+            self._known[name] = True  # (a name that is bound to itself adds nothing)
+            values = self._values.get(name, [])
+            self._known[name] = bool(values) and all(self._is_made(value) for value in values)
+        return self._known[name]
+
+    def _is_made(self, value: ast.expr) -> bool:
+        match value:
+            case ast.Constant():
+                return True
+            case ast.Name(id=name):
+                return name not in self._given and self.told(name)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                return all(self._is_made(part) for part in parts)
+            case ast.Starred(value=inner) | ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner):
+                return self._is_made(inner)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._is_made(body) and self._is_made(orelse)
+            case ast.Call(func=func, args=args, keywords=keywords):
+                last = _last(func)
+                if last in self._classes or last in _LEAVES:
+                    return True
+                given = [*args, *(keyword.value for keyword in keywords)]
+                return last in _CONTAINERS and all(self._is_made(part) for part in given)
+        return False
+
+
+def _unknown_layers(functions: Sequence[_Function], origins: _Origins) -> set[str]:
+    """What a ``forward`` calls on itself, and neither a function of the project nor made by a
+    constructor that the text shows: any module.
+    """
     own = {other.node.name for other in functions}
     called = {
         node.func.attr
+        for function in functions
+        if function.node.name in _CALLS
         for node in ast.walk(function.node)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Name)
         and node.func.value.id == "self"
     }
-    return called - own
+    return {name for name in called - own if not origins.told(name)}
 
 
 def _parameters(functions: Sequence[_Function]) -> dict[str, list[list[str]]]:
@@ -292,7 +388,8 @@ def _flows(
             case ast.Assign(targets=targets, value=value):
                 yield from ((name, value) for t in targets for name in _bound(t))
             case (
-                ast.AnnAssign(target=target, value=ast.expr() as value)
+                ast.AugAssign(target=target, value=value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
                 | ast.NamedExpr(target=target, value=value)
             ):
                 yield from ((name, value) for name in _bound(target))
@@ -300,6 +397,7 @@ def _flows(
                 yield from ((name, value) for name in _bound(target))
             case ast.Call(func=func, args=args, keywords=keywords):
                 yield from ((k.arg, k.value) for k in keywords if k.arg is not None)
+                yield from _set_by_text(func, args)
                 for names in parameters.get(_last(func), ()):
                     yield from zip(names, args, strict=False)
                 if isinstance(func, ast.Attribute) and args:
@@ -308,6 +406,14 @@ def _flows(
                 yield from _defaults(arguments)
             case ast.Lambda(args=arguments):
                 yield from _defaults(arguments)
+
+
+def _set_by_text(func: ast.expr, args: Sequence[ast.expr]) -> Iterator[tuple[str, ast.expr]]:
+    """``setattr(self, "layer", x)``, ``self.add_module("layer", x)``"""
+    if _last(func) in ("setattr", "add_module", "register_module"):
+        match args:
+            case [*_, ast.Constant(value=str() as name), value]:
+                yield name, value
 
 
 def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:

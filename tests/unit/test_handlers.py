@@ -128,3 +128,76 @@ def test_a_package_counts_under_its_folders_name(tmp_path: Path) -> None:
     loaded = {str(tmp_path / "parts" / name): "" for name in ("__init__.py", "layers.py")}
     found = project_texts(loaded, str(tmp_path / "main.py"))
     assert str(tmp_path / "other.py") in found
+
+
+LAYERS = """
+import torch
+from torch import nn
+
+
+class Checked(nn.Module):
+    def forward(self, x):
+        assert not torch.isnan(x).any()
+        return x
+
+
+class Other(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = {}
+
+    def forward(self, x):
+        try:
+            return self.layer(x)
+        except AssertionError:
+            return x
+
+
+{}
+model = torch.compile(model)
+"""
+
+
+def around(layer: str, more: str = "") -> list[str]:
+    """Handlers around ``Checked.forward``, where another module holds a layer."""
+    sources = {"a.py": LAYERS.format(layer, more)}
+    exceptions = ancestry(sources, "AssertionError")
+    return [one.function for one in handlers_of(sources, ["forward"], exceptions, (), "Checked")]
+
+
+def test_a_layer_that_a_constructor_makes_is_no_other() -> None:
+    assert around("nn.Linear(2, 2)") == []
+    assert around("nn.Sequential(nn.Linear(2, 2), nn.ReLU())") == []
+    plain = "class Plain(nn.Module):\n    def forward(self, x):\n        return x"
+    assert around("Plain()", plain) == []
+
+
+def test_layers_that_may_be_the_checked_one_count() -> None:
+    for layer in ("Checked()", "nn.Sequential(nn.ReLU(), Checked())", "layer", "made(layer)"):
+        assert around(layer) == ["forward"], layer
+    later = "model.layer = Checked()"
+    assert around("nn.ReLU()", later) == ["forward"]
+    assert around("nn.ReLU()", "setattr(model, 'layer', Checked())") == ["forward"]
+    assert around("nn.ReLU()", "model.add_module('layer', Checked())") == ["forward"]
+    assert around("nn.ReLU()", "def change(model, new):\n    model.layer = new") == ["forward"]
+
+
+def test_layers_that_hold_the_checked_one_count() -> None:
+    extends = "class More(Checked):\n    pass"
+    assert around("More()", extends) == ["forward"]
+    holds = """
+class Holds(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = {}
+
+    def forward(self, x):
+        return self.inner(x)
+"""
+    assert around("Holds(4)", holds.format("Checked()")) == ["forward"]
+    assert around("Holds(4)", holds.format("inner")) == ["forward"]
+    assert around("Holds(4)", holds.format("nn.Linear(inner, inner)")) == []
+    extended = holds.format("Checked()") + "\n\nclass Wide(Holds):\n    pass\n"
+    assert around("Wide(4)", extended) == ["forward"]
+    listed = holds.format("nn.ModuleList([])") + "        self.inner += [Checked()]\n"
+    assert around("Holds(4)", listed) == ["forward"]
