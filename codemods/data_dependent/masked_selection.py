@@ -53,7 +53,7 @@ class MaskedSelection(Codemod):
     loss[~pos] = g(r[~pos])
     ```
     becomes ``loss = torch.where(pos, f(r), g(r))``, and ``if bad.any(): x[bad] = y[bad]`` needs no
-    ``if``.
+    ``if``.  ``x.masked_scatter(m, y[m])`` is ``torch.where(m, y, x)``.
 
     *When it applies.*  The mask is a tensor of bools that covers the first dimensions of what it
     selects from.  What is written is element-wise in selections by the same mask, also through

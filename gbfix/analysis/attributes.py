@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterable, Iterator
 
 _MANY = 9
@@ -134,4 +135,48 @@ def _is_bound(node: ast.AST, name: str) -> bool:
             return it == name
         case ast.alias(name=it, asname=other):
             return (other or it) == name
+    return False
+
+
+def reads(texts: Iterable[str], holder: str, name: str) -> Iterator[tuple[ast.AST, ...]]:
+    """Where an attribute of objects of a class is read, each with what stands around it, inner
+    first; what classes read of their own objects counts where one derives from the other.
+
+    A text that cannot be parsed, or that asks for the name as a text, gives an empty tuple.
+    """
+    trees = []
+    for text in set(texts):
+        try:
+            trees.append(ast.parse(text))
+        except SyntaxError:
+            yield ()
+    classes = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    above = {base for one in classes if one.name == holder for base in _ancestors(one, classes)}
+    kin = {one.name for one in classes if holder in _ancestors(one, classes)} | above | {holder}
+    for tree in trees:
+        yield from _reads_below(tree, (), name, kin)
+
+
+def _reads_below(
+    node: ast.AST, around: tuple[ast.AST, ...], name: str, kin: set[str]
+) -> Iterator[tuple[ast.AST, ...]]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Attribute(attr=attr, ctx=ast.Load()) if attr == name:
+                if not _is_of_another(child, (node, *around), kin):
+                    yield (child, node, *around)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=it), *_]):
+                if it == name:
+                    yield ()
+        yield from _reads_below(child, (node, *around), name, kin)
+
+
+def _is_of_another(read: ast.Attribute, around: tuple[ast.AST, ...], kin: set[str]) -> bool:
+    """Whether it is ``self.name`` in a method of a class that has nothing to do with those."""
+    for inner, outer in itertools.pairwise(around):
+        if isinstance(outer, ast.ClassDef):
+            if not isinstance(inner, ast.FunctionDef) or outer.name in kin:
+                return False
+            first = inner.args.args[0].arg if inner.args.args else ""
+            return isinstance(read.value, ast.Name) and read.value.id == first
     return False
