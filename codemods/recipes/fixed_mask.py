@@ -168,6 +168,14 @@ class FixedMask(Codemod):
             why="an assignment",
         ),
         NearMiss(
+            _source("x").replace(
+                "return x", "def of(self):\n            return x[self.mask]\n        return of(x)"
+            ),
+            at="x[self.mask]",
+            facts=_FACTS,
+            why="another object's mask",
+        ),
+        NearMiss(
             _source("torch.masked_select(x, self.mask)"),
             at="torch.masked_select(x, self.mask)",
             facts={**_FACTS, "x": tensor(1, 4)},
@@ -186,7 +194,9 @@ class FixedMask(Codemod):
         holder = site.class_of(function) if function is not None else None
         if function is None or holder is None or function.name.value == "__init__":
             return
-        if not function.params.params or not _is_plain(site, holder):
+        if function not in holder.body.body or function.decorators or not function.params.params:
+            return
+        if not _is_plain(site, holder):
             return
         me = function.params.params[0].name.value
         found = [one for node in walk(function.body) for one in [_selection(site, node, me)] if one]
