@@ -317,6 +317,10 @@ class _Origins:
         self._given = given
         self._known: dict[str, bool] = {}
 
+    def binds(self, name: str) -> bool:
+        """Whether something is bound to the name, or given under it."""
+        return name in self._values or name in self._given
+
     def told(self, name: str) -> bool:
         """Whether the text tells all that a name may be: objects that constructors make."""
         if name not in self._known:
@@ -331,6 +335,8 @@ class _Origins:
                 return True
             case ast.Name(id=name):
                 return name not in self._given and self.told(name)
+            case ast.Attribute(attr=name):
+                return self.told(name)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 return all(self._is_made(part) for part in parts)
             case ast.Starred(value=inner) | ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner):
@@ -347,21 +353,27 @@ class _Origins:
 
 
 def _unknown_layers(functions: Sequence[_Function], origins: _Origins) -> set[str]:
-    """What a ``forward`` calls on itself, and neither a function of the project nor made by a
-    constructor that the text shows: any module.
+    """What a ``forward`` calls by a name that is bound, or on itself, and neither a function of the
+    project nor made by a constructor that the text shows: any module.
     """
     own = {other.node.name for other in functions}
     called = {
-        node.func.attr
+        name
         for function in functions
         if function.node.name in _CALLS
         for node in ast.walk(function.node)
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id == "self"
+        for name in [_last(node.func)]
+        if origins.binds(name) or _is_own_attribute(node.func)
     }
     return {name for name in called - own if not origins.told(name)}
+
+
+def _is_own_attribute(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+    return False
 
 
 def _parameters(functions: Sequence[_Function]) -> dict[str, list[list[str]]]:

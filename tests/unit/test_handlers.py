@@ -201,3 +201,27 @@ class Holds(nn.Module):
     assert around("Wide(4)", extended) == ["forward"]
     listed = holds.format("nn.ModuleList([])") + "        self.inner += [Checked()]\n"
     assert around("Holds(4)", listed) == ["forward"]
+
+
+def test_layers_in_a_list_that_the_text_does_not_tell_count() -> None:
+    wrapper = """
+class Each(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = {}
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def made():
+    return Checked()
+"""
+    assert around("Each([made()])", wrapper.format("layers")) == ["forward"]
+    assert around("Each(3)", wrapper.format("nn.ModuleList(layers)")) == ["forward"]
+    assert around("Each(3)", wrapper.format("nn.ModuleList([nn.ReLU()])")) == []
+    numbered = wrapper.replace("layer in self.layers", "n in range(2)")
+    numbered = numbered.replace("layer(x)", "self.layers[n](x)")
+    assert around("Each([made()])", numbered.format("layers")) == ["forward"]
