@@ -404,7 +404,10 @@ class Reader:
                 return Value((), product(first.sizes))
             case "size" | "dim" if call.of_method and first.sizes is not None:
                 if rest and code(rest[0]).lstrip("-").isdigit():
-                    return Value((), first.sizes[int(code(rest[0]))])
+                    place = int(code(rest[0]))
+                    # An element of a list of parts has more dimensions than are known of it.
+                    known = -len(first.sizes) <= place < len(first.sizes)
+                    return Value((), first.sizes[place] if known else OPEN)
                 if call.name == "size":
                     return Value(parts=tuple(Value((), size) for size in first.sizes))
         return None

@@ -26,6 +26,7 @@ from .libraries import (
     NO_TORCH,
     PLAIN,
     PURE,
+    REDUCTIONS,
     SCALARS,
     SHOWS,
     SINKS,
@@ -257,7 +258,34 @@ class _Function:
                 return False
             case ast.Call(func=ast.Attribute(attr=attr)) if attr in SCALARS:
                 return False
+            case ast.Call(func=ast.Attribute(value=array, attr=attr), args=[], keywords=[]):
+                if attr in REDUCTIONS and self.is_array(array):
+                    return False  # a number of numpy's own
         return any(map(self.holds, _givers(node)))
+
+    def is_array(self, node: ast.AST) -> bool:
+        """Whether a value is an array: ``x.numpy()``, or a name that is nothing else by then."""
+        match node:
+            case ast.Call(func=ast.Attribute(attr="numpy"), args=[], keywords=[]):
+                return True
+            case ast.Name(id=name):
+                stores = [
+                    part
+                    for part in ast.walk(self.node)
+                    if isinstance(part, ast.Name)
+                    and part.id == name
+                    and not isinstance(part.ctx, ast.Load)
+                ]
+                firsts = [
+                    line
+                    for line in self.node.body
+                    if isinstance(line, ast.Assign)
+                    and line.targets[:-1] == []
+                    and line.targets[0] in stores
+                    and self.is_array(line.value)
+                ]
+                return len(stores) == len(firsts) == 1 and firsts[0].lineno < node.lineno
+        return False
 
     # -- statements and expressions --------------------------------------------------------------
 

@@ -161,6 +161,17 @@ EXAMPLES = (
         "loss.item()",
     ),
     _own(),
+    _example(
+        "the extremes of an array, which are numbers",
+        """a = x.detach().numpy()
+        SEEN.append((a.min(), a.max()))""",
+        "keep_forward(x)",
+        "keep_forward",
+        "x: torch.Tensor",
+        """a = x.detach().numpy()
+    SEEN.append((a.min(), a.max()))""",
+        "x.detach()",
+    ),
     Example(
         _REPORT.format("print(name, x)"),
         _REPORT.format(
@@ -215,5 +226,13 @@ NEAR_MISSES = (
         "x.min().item()",
     ),
     _near_miss("loss.item()", "no effect", "loss.item()"),
+    _near_miss("SEEN.append(x.detach().numpy())", "an array is the tensor's memory", "x.detach()"),
+    _near_miss("SEEN.append(x.detach().numpy().max(0))", "may be an array", "x.detach()"),
+    _near_miss("SEEN.append(x.detach().max())", "a tensor of its own", "x.detach()"),
+    _near_miss(
+        "a = x.detach().numpy()\n        a = x.detach()\n        SEEN.append(a.min())",
+        "a tensor by then",
+        "x.detach().numpy()",
+    ),
     _near_miss("own(loss.item())", "a function that is passed in", "own(loss.item())"),
 )

@@ -87,6 +87,8 @@ SINKS = (
 CONTAINERS = words("list dict set deque Counter defaultdict OrderedDict")
 HIDDEN = words("grad grad_fn requires_grad is_leaf data requires_grad_ retain_grad backward")
 SCALARS = words("item tolist size dim numel nelement element_size")
+#: Methods of an array that give one number, where they are given nothing.
+REDUCTIONS = words("min max mean sum std var prod argmin argmax item ptp all any")
 #: Results that never have a gradient.
 NO_GRADIENT = words(
     """detach argmax argmin eq ne lt le gt ge isnan isinf isfinite bool long int nonzero

@@ -85,3 +85,10 @@ def test_a_function_of_one_expression_is_followed() -> None:
 def test_what_grows_with_each_round_is_not_told_by_one(more: str) -> None:
     value = _read("made", f"made = np.zeros((0, 4))\nfor row in rows:\n    made = {more}\n")
     assert value.sizes is None or not value.sizes[0].known
+
+
+@pytest.mark.parametrize("asked", ["r.size(0)", "r.size(-1)", "r.shape[0]", "len(r)"])
+def test_the_size_of_a_ragged_part_is_left_open(asked: str) -> None:
+    lines = "rows = [cut(each) for each in x]\nfound = [0 for r in rows for _ in range(SIZE)]\n"
+    value = _read("found", lines.replace("SIZE", asked))
+    assert value.sizes is not None and not value.sizes[0].known
