@@ -122,8 +122,9 @@ class EachId(Codemod):
         _example(
             "by an if",
             _IF,
-            "old = torch.where(hit, scores[b], 0)\n"
-            "scores[b] = torch.where(hit, torch.where(old < 0, old * p, old / p), scores[b])",
+            "old = torch.where(hit, scores[b], 0)\nscores[b] = torch.where(hit, torch.where("
+            "old < 0, torch.where(old < 0, old, 1) * p, torch.where(old < 0, 1, old) / p"
+            "), scores[b])",
             "set(seen[b].tolist())",
         ),
         _example(
@@ -183,6 +184,8 @@ class _Loop:
         self.values = Values(site)
         self.torch = self.values.torch
         self.locals: set[str] = set()
+        #: Names for the element itself.
+        self.wholes: set[str] = set()
         self.reads_directly = self.guards = False
 
     def rewrite(self) -> Rewrite:
@@ -298,6 +301,8 @@ class _Loop:
                 whole = code(v) == self.row.element
                 text = _WHOLE if whole else self._text(v)
                 self.locals.add(name)
+                if whole:
+                    self.wholes.add(name)
                 return f"{name} = {text}"
         raise _NotSo
 
@@ -313,18 +318,19 @@ class _Loop:
             ) if code(target) == self.row.element and type(operator) in _SIGNS:
                 self.reads_directly = True
                 sign = _SIGNS[type(operator)]
-                self.guards = self.guards or (sign == "/" and not number_of(value))
+                self.guards = self.guards or (sign in "*/" and not number_of(value))
                 return f"{_ELEMENT} {sign} {operand(self._text(value))}"
             case cst.If(test=test, body=body, orelse=orelse):
                 asked = self._text(test)
                 if not isinstance(test, cst.Comparison) or len(statements_of(body)) != 1:
                     raise _NotSo
-                one = self._stored(statements_of(body)[0])
+                one = self._arm(statements_of(body)[0], f"{asked}, ELEMENT, 1")
                 other = _ELEMENT
+                rest = f"{asked}, 1, ELEMENT"
                 if isinstance(orelse, cst.Else) and len(statements_of(orelse.body)) == 1:
-                    other = self._stored(statements_of(orelse.body)[0])
+                    other = self._arm(statements_of(orelse.body)[0], rest)
                 elif isinstance(orelse, cst.If):
-                    other = self._stored(orelse)
+                    other = self._arm(orelse, rest)
                 elif orelse is not None:
                     raise _NotSo
                 else:
@@ -333,6 +339,22 @@ class _Loop:
                     raise _NotSo  # torch.where makes numbers of the default dtype of them
                 return f"{self.torch}.where({asked}, {one}, {other})"
         raise _NotSo
+
+    def _arm(self, line: cst.CSTNode, chosen: str) -> str:
+        """What one side of an ``if`` stores; where its gradient may be NaN for elements of the
+        other side (``0 * inf``), it computes with 1 in their place.
+        """
+        before, self.guards = self.guards, False
+        text = self._stored(line)
+        if self.guards:
+            names = "|".join((_ELEMENT, *sorted(self.wholes)))
+            text = re.sub(
+                rf"\b(?:{names})\b",
+                lambda found: f"{self.torch}.where({chosen.replace('ELEMENT', found[0])})",
+                text,
+            )
+        self.guards = self.guards or before
+        return text
 
     def _text(self, node: cst.BaseExpression) -> str:
         """The expression with the row in place of the element."""
@@ -362,7 +384,9 @@ class _Loop:
             case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
                 return self._follows(inner)
             case cst.BinaryOperation(left=left, operator=operator, right=right):
-                return self._operates(operator, right) and all(map(self._follows, (left, right)))
+                return self._operates(left, operator, right) and all(
+                    map(self._follows, (left, right))
+                )
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
                 plain = not isinstance(operator, cst.In | cst.NotIn | cst.Is | cst.IsNot)
                 return plain and all(map(self._follows, (left, right)))
@@ -370,9 +394,13 @@ class _Loop:
                 return self._calls(node)
         return False
 
-    def _operates(self, operator: cst.BaseBinaryOp, right: cst.BaseExpression) -> bool:
+    def _operates(
+        self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
+    ) -> bool:
         if isinstance(operator, cst.Divide | cst.Power):
             self.guards = self.guards or not number_of(right)
+        if isinstance(operator, cst.Multiply):  # by inf, what does not count has a NaN gradient
+            self.guards = self.guards or not (number_of(left) or number_of(right))
         return isinstance(operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.Power)
 
     def _calls(self, node: cst.Call) -> bool:

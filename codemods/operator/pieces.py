@@ -310,7 +310,9 @@ def _grown(
 def _with_tail(
     level: Level, body: list[cst.CSTNode], start: int, end: int, why: NeedsAfter, carries: Carries
 ) -> Piece:
-    """The run, and of the next statement only the expression that makes a tensor of its lists."""
+    """The run, and of the next statement only the expression that makes a tensor of its lists, or
+    reads a number out of its table.
+    """
     site, function = level.site, level.function
     place = _later(body, end, why)
     user = body[place]
@@ -329,14 +331,14 @@ def _with_tail(
         if candidate is user:
             break
         fact = site.fact(candidate) if isinstance(candidate, cst.BaseExpression) else None
-        if fact is None or not fact.is_tensor or not isinstance(candidate, cst.BaseExpression):
+        if not isinstance(candidate, cst.BaseExpression) or not _ends_there(fact, carries):
             continue
         if not all(candidate in chain for chain in chains) or _is_guarded(site, candidate, user):
             continue
         if isinstance(site.parent(candidate), cst.Assign | cst.Return):
             break  # the whole statement moves
         name = next(iter(sorted(out)))
-        result = carried(name, fact, Carries.TENSORS, candidate)
+        result = carried(name, fact, carries & Carries.NUMBERS, candidate)
         if result is None:
             break
         _check_jumps(run)
@@ -351,6 +353,17 @@ def _with_tail(
         _check_own(run)
         return Piece(level, run, collector.collect(), (result,), tail=candidate)
     raise Refused("nothing makes a tensor of it")
+
+
+def _ends_there(fact: Fact | None, carries: Carries) -> bool:
+    """Whether a table or a list ends in a value: a tensor, or one of its numbers.
+
+    Of a whole number it is not known whether another call would find a fraction there.
+    """
+    if fact is None:
+        return False
+    number = bool(carries & Carries.NUMBERS) and fact.kind in ("float", "bool")
+    return fact.is_tensor or (number and fact.type == fact.kind)
 
 
 def _is_guarded(site: Site, node: cst.CSTNode, statement: cst.CSTNode) -> bool:

@@ -9,7 +9,7 @@ to depend on the data.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -157,11 +157,9 @@ class Reader:
                 found = self.value(value)
                 for target in targets:
                     self.bind(target.target, self.in_rounds(target.target, found, loops))
-                    if isinstance(target.target, cst.Name):
-                        self.born[target.target.value] = len(loops)
-                        (self.lists.add if _is_list(value) else self.lists.discard)(
-                            target.target.value
-                        )
+                    for name, made in _bound(target.target, value):
+                        self.born[name] = len(loops)
+                        (self.lists.add if _is_list(made) else self.lists.discard)(name)
             case cst.AnnAssign(target=target, value=value) if value is not None:
                 self.bind(target, self.value(value))
             case cst.Return(value=value) if value is not None:
@@ -402,6 +400,8 @@ class Reader:
                 return Value((), first.size if call.name == "int" else OPEN)
             case "numel":
                 return Value((), product(first.sizes))
+            case "min" | "max" if not call.of_method:
+                return self.extreme(call)
             case "size" | "dim" if call.of_method and first.sizes is not None:
                 if rest and code(rest[0]).lstrip("-").isdigit():
                     place = int(code(rest[0]))
@@ -411,6 +411,23 @@ class Reader:
                 if call.name == "size":
                     return Value(parts=tuple(Value((), size) for size in first.sizes))
         return None
+
+    def extreme(self, call: _Call) -> Value | None:
+        """``min(x.shape)``, ``max(n, x.shape[0])``: of sizes, no values of tensors."""
+        parts = [self.value(each) for each in call.arguments]
+        if len(parts) == 1 and call.first.parts:
+            parts = list(call.first.parts)
+        sizes = [part.size for part in parts]
+        if call.keywords or len(sizes) < 2 or any(part.sizes != () for part in parts):
+            return None
+        if not all(size.known for size in sizes):
+            return Value((), DATA if any(size.data for size in sizes) else OPEN)
+        texts = dict.fromkeys(size.text for size in sizes)
+        if len(texts) == 1:
+            return Value((), sizes[0])
+        values = [size.value for size in sizes if size.value is not None]
+        value = (min if call.name == "min" else max)(values) if len(values) == len(sizes) else None
+        return Value((), Size(f"{call.name}({', '.join(texts)})", value))
 
     def sequence(self, call: _Call) -> Value | None:
         """Functions that give one dimension, to iterate over or to choose by."""
@@ -613,6 +630,20 @@ def _raises(body: cst.CSTNode) -> bool:
     small = getattr(lines[-1], "body", ()) if lines else ()
     last = small[-1] if isinstance(small, Sequence) and small else None
     return isinstance(last, cst.Raise) or isinstance(lines[-1] if lines else None, cst.Raise)
+
+
+def _bound(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The names of an assignment, each with what it is given: ``rows, columns = [], []``."""
+    match target:
+        case cst.Name(name):
+            yield name, value
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            given = value.elements if isinstance(value, cst.Tuple) else ()
+            for place, element in enumerate(elements):
+                part = given[place].value if len(given) == len(elements) else value
+                yield from _bound(element.value, part)
 
 
 def _is_list(node: cst.BaseExpression) -> bool:

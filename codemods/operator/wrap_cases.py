@@ -201,7 +201,58 @@ def _root_miss(why: str, old: str, new: str, before: str = "") -> NearMiss:
     return NearMiss(text, at=_ROOT_AT, why=why, facts=_ROOT_FACTS)
 
 
+_TABLE = f"""{_HEAD}@OPtorch._dynamo.config.capture_scalar_outputs = True
+
+
+def marks(ids):
+    found = {{i: zlib.crc32(str(i).encode()) / 7 for i in ids.tolist()}}
+    found["mean"] = sum(found.values()) / len(ids)
+    return found
+
+
+@torch.compile
+def f(x, ids):
+    scores = marks(ids)
+    return x, scores["mean"]
+"""
+_TABLE_OPERATOR = """@torch.library.custom_op("example::marks_op", mutates_args=())
+def marks_op(ids: torch.Tensor) -> torch.Tensor:
+    scores = marks(ids)
+    return torch.tensor(scores["mean"], dtype=torch.float64)
+
+
+marks_op.register_fake(lambda ids: torch.empty((), dtype=torch.float64))
+
+
+@torch.compile
+"""
+_TABLE_FACTS = {
+    "ids": tensor(5, dtype="torch.int64"),
+    "x": tensor(3),
+    "marks": Fact("function", "function", qualname="marks", in_project=True),
+    "marks(ids)": Fact("dict", "dict"),
+    "scores": Fact("dict", "dict"),
+    'scores["mean"]': Fact("float", "float", value=0.5),
+}
+
+
+def _table(*, done: bool) -> str:
+    text = _TABLE
+    if not done:
+        return text.replace("@OPtorch._dynamo.config.capture_scalar_outputs = True\n\n\n", "")
+    text = text.replace("\n\n\n@OP", "\n\n").replace("@torch.compile\n", _TABLE_OPERATOR)
+    return text.replace("scores = marks(ids)\n    return x, scores[\"mean\"]",
+                        "scores = marks_op(ids).item()\n    return x, scores")  # fmt: skip
+
+
 EXAMPLES = (
+    Example(
+        _table(done=False),
+        _table(done=True),
+        at="scores = marks(ids)",
+        facts=_TABLE_FACTS,
+        title="the one number that is read out of a table",
+    ),
     Example(
         _ROOT.format(""),
         _ROOT.format("")
@@ -276,6 +327,18 @@ def _of_numbers(more: str, why: str) -> NearMiss:
 
 
 NEAR_MISSES = (
+    NearMiss(
+        _table(done=False),
+        at="scores = marks(ids)",
+        why="a whole number there may be a fraction in another call",
+        facts=_TABLE_FACTS | {'scores["mean"]': scalar(1)},
+    ),
+    NearMiss(
+        _table(done=False).replace('scores["mean"]', 'scores["mean"], scores'),
+        at="scores = marks(ids)",
+        why="the table itself leaves",
+        facts=_TABLE_FACTS,
+    ),
     _of_numbers("random.randint(0, 9)", "random numbers, without a tensor to keep their order"),
     _of_numbers("time.time_ns()", "the clock, without a tensor to keep its order"),
     _root_miss("its second run would draw others", "/ 2", "/ 2 + 1e-9 * torch.rand(3)"),

@@ -33,6 +33,8 @@ _READ = [
     "np.float32(x).T",
     "np.stack([x, x], axis=1)",
     "np.stack([x, x])",
+    "np.zeros(min(x.shape))",
+    "np.zeros((max(x.shape[0], n), min(n, x.shape[1], 3)))",
 ]
 #: What is left open: the data decide, or both arrays are made flat.
 _LEFT = [
@@ -43,6 +45,9 @@ _LEFT = [
     "np.mgrid[0:n:2]",
     "np.concatenate(rows)",
     "x[..., None]",
+    "np.zeros(min(x))",
+    "np.zeros(min(int(x.sum()), n))",
+    "np.zeros(max(x.shape, key=abs))",
 ]
 
 
@@ -92,3 +97,18 @@ def test_the_size_of_a_ragged_part_is_left_open(asked: str) -> None:
     lines = "rows = [cut(each) for each in x]\nfound = [0 for r in rows for _ in range(SIZE)]\n"
     value = _read("found", lines.replace("SIZE", asked))
     assert value.sizes is not None and not value.sizes[0].known
+
+
+@pytest.mark.parametrize("first", ["rows, columns = [], []", "rows = []\ncolumns = []"])
+def test_lists_that_are_bound_together_grow_each_by_itself(first: str) -> None:
+    loop = "for i in range(min(x.shape)):\n    rows.append(i)\n    columns.append(i + 1)\n"
+    value = _read("np.array(rows)", f"{first}\n{loop}")
+    assert value.sizes is not None
+    assert [size.text for size in value.sizes] == ["min(x.shape[0], x.shape[1])"]
+
+
+def test_lists_that_are_bound_together_in_a_loop_begin_anew() -> None:
+    loop = "    for i in range(3):\n        rows.append(i)\n"
+    body = f"for j in range(n):\n    rows, more = [], j\n{loop}"
+    value = _read("np.array(rows)", body)
+    assert value.sizes is not None and [size.text for size in value.sizes] in (["3"], [""])
