@@ -326,7 +326,23 @@ def _of_numbers(more: str, why: str) -> NearMiss:
     return NearMiss(_NUMBERS.replace("+ 0", f"+ {more}"), at=_NUMBERS_AT, why=why, facts=facts)
 
 
+_LAYERS = f"""{_HEAD}NET = torch.nn.Linear(3, 3)
+
+
+@torch.compile
+def f(x, ids):
+    for i in ids.tolist():
+        x = NET(x) + zlib.crc32(str(i).encode())
+    return x
+"""
 NEAR_MISSES = (
+    NearMiss(
+        _LAYERS,
+        at=_AT,
+        why="the layers run in it: nothing would be compiled",
+        facts=_FACTS
+        | {"x": tensor(3), "NET(x)": tensor(3), "NET": Fact("module", "torch.nn.Linear")},
+    ),
     NearMiss(
         _table(done=False),
         at="scores = marks(ids)",

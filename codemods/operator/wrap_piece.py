@@ -135,12 +135,45 @@ def _is_tensor_code(piece: Piece) -> bool:
     )
 
 
+def _leaves_nothing(piece: Piece) -> bool:
+    """Whether layers run in the piece, and all that its region computes with tensors does."""
+    site, function = piece.level.site, piece.level.function
+    frames = [frame for frame in site.graph_break.frames if frame.in_project]
+    if frames and (frames[0].path, frames[0].line) != (site.frame.path, site.frame.line):
+        return False  # the region begins further out, and may do more there
+    passed = set(piece.inputs.replacements)
+    inside: set[cst.CSTNode] = set()
+    stack: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    while stack:
+        node = stack.pop()
+        if node not in passed:
+            inside.add(node)
+            stack += node.children
+    layers = [
+        node
+        for node in inside
+        if isinstance(node, cst.Call)
+        and (fact := site.fact(node.func)) is not None
+        and fact.kind == "module"
+    ]
+    if not layers:
+        return False
+    for node in walk(function.body):
+        if node not in inside and isinstance(node, cst.Call | cst.BinaryOperation):
+            fact = site.fact(node)
+            if fact is not None and fact.is_tensor:
+                return False
+    return True
+
+
 def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     site = piece.level.site
     parameters = piece.inputs.parameters
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if leaves and _is_tensor_code(piece):
         raise Refused("all that it does is tensor code, which needs no operator")
+    if _leaves_nothing(piece):
+        raise Refused("the region's layers run in it, and nothing would be left to compile")
     edit = site.edit()
     torch = torch_alias(site, edit)
     changed = _changed(piece)

@@ -11,7 +11,7 @@ def discourage(scores, chosen, factor):
         hit = torch.zeros_like(scores[row], dtype=torch.bool)
         hit[chosen[row]] = True
         old = torch.where(hit, scores[row], 0)
-        scores[row] = torch.where(hit, torch.where(old < 0, old * factor, old / factor), scores[row])
+        scores[row] = torch.where(hit, torch.where(old < 0, torch.where(old < 0, old, 1) * factor, torch.where(old < 0, 1, old) / factor), scores[row])
     return scores.softmax(-1)
 
 
