@@ -157,9 +157,9 @@ class Reader:
                 found = self.value(value)
                 for target in targets:
                     self.bind(target.target, self.in_rounds(target.target, found, loops))
-                    for name, made in _bound(target.target, value):
+                    for name, given in _bound(target.target, value):
                         self.born[name] = len(loops)
-                        (self.lists.add if _is_list(made) else self.lists.discard)(name)
+                        (self.lists.add if _is_list(given) else self.lists.discard)(name)
             case cst.AnnAssign(target=target, value=value) if value is not None:
                 self.bind(target, self.value(value))
             case cst.Return(value=value) if value is not None:

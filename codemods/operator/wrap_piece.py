@@ -17,6 +17,7 @@ from ..config.setting import add_setting, entry_of
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
+from ..side_effects.effect_operator import operator_notes
 from .effects_in import acts
 from .fakes import fake_of, read_by_python, written
 from .gradients import differentiable, has_products
@@ -219,6 +220,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
     if gradients:
         notes.append("its backward runs the same code again; gradients of gradients are an error")
+    if ordered:
+        notes += operator_notes(site)[1:]
     safety = Safety.SAFE
     if fake.guessed:
         safety = Safety.UNSAFE

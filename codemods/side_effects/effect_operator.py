@@ -43,6 +43,25 @@ OPERATOR_NOTE = (
 )
 
 
+#: Measured on torch 2.13: the dependencies that inductor notes between operators with effects are
+#: looked up under other names, so that its last pass, which moves whatever may move, moves these.
+ORDER_NOTE = (
+    "torch 2.13's inductor may exchange effects of one graph where that saves memory and no value"
+    " ties them; `torch._inductor.config.reorder_for_peak_memory = False` keeps them in order"
+)
+
+
+def operator_notes(site: Site) -> tuple[str, ...]:
+    """What is said of an operator with an effect in the place of the site's statement."""
+    several = any("register_effect(" in text for text in (site.source, *site.sources.values()))
+    rounds = any(
+        isinstance(outer, cst.For | cst.While)
+        for outer in site.ancestors(site.statement)
+        if site.function_of(outer) is site.function
+    )
+    return (OPERATOR_NOTE, ORDER_NOTE) if several or rounds else (OPERATOR_NOTE,)
+
+
 _WHY_ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
 _TENSORS = ("torch.Tensor", "list[torch.Tensor]")
 
@@ -132,7 +151,7 @@ def effect_operator(
         else:
             guard = cst.If(effect.under, cst.IndentedBlock([line]))
             edit.replace(old, with_leading_lines(guard, like=old))
-    notes = (OPERATOR_NOTE, *effect.notes)
+    notes = (*operator_notes(site), *effect.notes)
     passed = [arg.value for arg in call.args if not _is_tensor_there(site, arg.value, effect)]
     if effect.decides and has_loose_number(site, passed):
         # Called where the original looked at a condition first, and with whatever a caller gives.

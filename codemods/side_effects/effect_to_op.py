@@ -28,7 +28,7 @@ from ..wrap.pure import AUTOCAST_METHODS
 from .block import NoBlock, Taken, Taker, uses_of
 from .callees import Judge, Unfit, parsed
 from .effect_cases import EXAMPLES, NEAR_MISSES
-from .effect_operator import OPERATOR_NOTE
+from .effect_operator import operator_notes
 from .effects import may_require_grad
 from .function_names import read_outside
 from .moving import is_host_read, runs_at
@@ -344,7 +344,7 @@ def define_block(
         edit.replace(run[0], call)
     for line in (*run[1:], *taken.absorbed):
         edit.moved(line)
-    notes = [OPERATOR_NOTE, *([note] if note else [])]
+    notes = [*operator_notes(site), *([note] if note else [])]
     if judge.doings.debug and taken.tensors:
         notes.append("debug records, where they are on, show tensors without their `grad_fn`")
     if taken.owners:
