@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from gbfix import endings, ladder
 from gbfix.errors import Stop
-from gbfix.schema import ErrorReport, GraphBreak, Region
+from gbfix.schema import ErrorReport, GraphBreak, Region, each_once
 from gbfix.worker.protocol import CallsMade, Failed, Finished, Outcome, RegionCalled, RegionSeen
 
 
@@ -40,10 +40,7 @@ def merged(*groups: Sequence[GraphBreak]) -> tuple[GraphBreak, ...]:
     Where a library breaks in a frame of its own, the run with graph breaks no longer knows who
     called it: that is the break which another run reported at the call.
     """
-    found: dict[tuple[str, str, int, int], GraphBreak] = {}
-    for group in groups:
-        for item in group:
-            found.setdefault(item.key, item)
+    found = each_once(*groups)
     placed = {_innermost(item) for item in found.values() if item.site is not None}
     return tuple(
         item for item in found.values() if item.site is not None or _innermost(item) not in placed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 _Key = TypeVar("_Key")
@@ -82,6 +82,21 @@ class GraphBreak:
         if self.site is None:
             return (self.code, "", 0, 0)
         return (self.code, self.site.path, self.site.line, self.site.column or 0)
+
+
+def each_once(*groups: Sequence[GraphBreak]) -> dict[tuple[str, str, int, int], GraphBreak]:
+    """Breaks by their key, each with the most that was told of the calls that lead to it.
+
+    A helper that Dynamo compiles by itself after a break breaks there again, and does not know who
+    called it.
+    """
+    found: dict[tuple[str, str, int, int], GraphBreak] = {}
+    for group in groups:
+        for item in group:
+            known = found.setdefault(item.key, item)
+            if len(item.frames) > len(known.frames):
+                found[item.key] = item
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch._dynamo.utils import counters
 
+from gbfix.schema import each_once
 from gbfix.worker import tracing
 from gbfix.worker.protocol import RegionCalled, Traced
 from gbfix.worker.recorder import Region, real_compile
@@ -65,7 +66,7 @@ class AsUser:
                     region.key,
                     index,
                     "user",
-                    tuple({item.key: item for item in breaks}.values()),
+                    tuple(each_once(breaks).values()),
                     graphs=counter.graphs - before,
                     sizes=tuple(counter.sizes[before:]),
                     fallbacks=_fallen_back() - fallen,
