@@ -61,6 +61,12 @@ def feeding_of(site: Site, check: cst.BaseStatement) -> Feeding:
     bound: list[tuple[str, cst.BaseExpression]] = []
     block = list(site.block_of(check))
     after = live_after(site.function, check)
+    outside = {
+        item.name.value
+        for node in walk(site.function.body)
+        if isinstance(node, cst.Global | cst.Nonlocal)
+        for item in node.names
+    }
     inside: list[cst.CSTNode] = [check]
     for line in reversed(block[: block.index(check)]):
         match line:
@@ -74,7 +80,7 @@ def feeding_of(site: Site, check: cst.BaseStatement) -> Feeding:
                 break
         places = {part for node in (*inside, line) for part in site.places_of(name, node)}
         others = any(part not in places for part in site.places_of(name, site.function))
-        if name in after or others or name in {known for known, _ in bound}:
+        if name in after or others or name in outside or name in {known for known, _ in bound}:
             break
         if comments_in(value) or line.trailing_whitespace.comment:
             break

@@ -198,6 +198,11 @@ class RaiseToOp(Codemod):
             "x.sum().item()",
         ),
         _near_miss(
+            "global count\n    count = x.sum().item()\n    if count > 3: raise ValueError",
+            "a number that others read, too",
+            "x.sum().item()",
+        ),
+        _near_miss(
             "n = x.sum().item()\n    x.add_(1)\n    if n > 3: raise ValueError",
             "a change between",
             "x.sum().item()",
