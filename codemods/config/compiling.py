@@ -7,7 +7,7 @@ import dataclasses
 import libcst as cst
 
 from gbfix.analysis.scopes import import_map
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 
 from ..api.references import is_compile
@@ -35,7 +35,13 @@ class Compiling:
         """
         setting = f"{self.torch}._dynamo.config.{option} = {value}"
         if self.function is not None:
-            decorator = f"@{self.torch}._dynamo.config.patch({option}={value})"
+            patch = f"{self.torch}._dynamo.config.patch"
+            known = self.function.decorators[0].decorator if self.function.decorators else None
+            if isinstance(known, cst.Call) and known.args and code(known.func) == patch:
+                end = self.view.span(known)
+                splice.insert(end.end_line, end.end_column - 1, f", {option}={value}")
+                return
+            decorator = f"@{patch}({option}={value})"
             splice.insert_line_before(self.function, decorator, above_comments=False)
         elif self.statement is not None:
             line = self._last_import() if at_import else None

@@ -1,8 +1,7 @@
 import torch
 
 
-@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
-@torch._dynamo.config.patch(capture_scalar_outputs=True)
+@torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
 @torch.compile(backend="aot_eager")
 def pooled(rows, lengths, kinds):
     means = torch.stack([part.sum(0) for part in rows.split(lengths.tolist())])
