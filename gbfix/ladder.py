@@ -432,10 +432,10 @@ def decided_sizes(
     if not events:
         return Rung("sizes", True, "", (_EQUAL,)), frozenset()
     shown = _shown_sizes(candidate)
-    by_force = {key for outcome in forced for key, found in _shown_sizes(outcome).items() if found}
+    proved = {key for run in (candidate, *forced) for key in _shown_to_the_end(run)}
     caveats = [_EQUAL] if any(seen.equal for seen in events) else []
-    for (place, size), found in sorted(shown.items()):
-        if not found and (place, size) not in by_force:
+    for place, size in sorted(shown):
+        if (place, size) not in proved:
             path, _, line = place.rpartition(":")
             where = f"line {line} of {os.path.basename(path)}" if path else place
             caveats.append(
@@ -465,9 +465,20 @@ def _shown_sizes(candidate: Outcome) -> dict[tuple[str, int], list[str]]:
     return shown
 
 
+def _shown_to_the_end(candidate: Outcome) -> set[tuple[str, int]]:
+    """Places and sizes with an input on which the graph came to its end.
+
+    Where both programs raise an error, what follows it has not been compared with such a size, and
+    other inputs may come that far.
+    """
+    raised = frozenset().union(*(seen.raised for seen in candidate.of(SizesSeen)))
+    return {key for key, found in _shown_sizes(candidate).items() if not raised.issuperset(found)}
+
+
 def unshown_sources(candidate: Outcome) -> tuple[str, ...]:
     """Places of what sizes are made of that no input has shown as 0 and as 1."""
-    lacking = {place for (place, _), found in _shown_sizes(candidate).items() if not found}
+    shown = _shown_to_the_end(candidate)
+    lacking = {place for place, size in _shown_sizes(candidate) if (place, size) not in shown}
     found: dict[str, None] = {}
     for seen in candidate.of(SizesSeen):
         for place in sorted(lacking & seen.sources.keys()):

@@ -590,6 +590,10 @@ class Trials:
             )
             for value in (False, True) if all(places) else ():
                 found = self._with_size(path, places, value, accepted, overlay, limits)
+                if isinstance(found, str):
+                    where = f"line {before} of {os.path.basename(path)}"
+                    text = f"where the data decides on {int(value)} on {where}, {found}"
+                    return dataclasses.replace(rung, caveats=(text, *rung.caveats))
                 forced += [found] if found is not None else []
         if not forced:
             return rung
@@ -603,9 +607,9 @@ class Trials:
         accepted: Mapping[str, str],
         overlay: dict[str, str],
         limits: dict[str, None],
-    ) -> Outcome | None:
-        """What the patched program does with a number, or a selection, of 0 or of 1; None where it
-        does something else than the original.
+    ) -> Outcome | str | None:
+        """What the patched program does with a number, or a selection, of 0 or of 1: as a text
+        where that is something else than the original, None where the two cannot be compared.
         """
         old, new = places
         assert old is not None and new is not None
@@ -644,11 +648,15 @@ class Trials:
             if brief:
                 limit = self._patience()
                 last = ladder.one_backend(judged, None, baseline, "inductor", limit, ())
-                failure = last.passed is not True or bool(last.caveats)
+                if last.passed is None:
+                    return None
+                failure = "" if last.passed else f"inductor: {last.detail}"
+                caveats = last.caveats
             else:
-                failure = bool(self._values(judged, backends, baseline).failure)
-            if failure:
-                return None
+                verdict = self._values(judged, backends, baseline)
+                failure, caveats = verdict.failure or "", verdict.caveats
+            if failure or caveats:
+                return failure or caveats[0]
             found = found or second
         return found
 

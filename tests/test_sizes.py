@@ -75,6 +75,8 @@ def test_sizes_of_parts_and_of_unique_values_are_shown(
         ("torch.outer({picked}, y).sum(0)", True),
         ("({picked}).max() + y.sum()", False),  # of none, eager raises and inductor gives -inf
         ("{picked} + torch.ones(3)", False),  # one broadcasts
+        # What none does here is hidden by an error that both raise.
+        ("torch.cat([{picked}, y]).view(5)", False),
     ],
 )
 def test_a_selection_that_no_input_makes_empty_is_made_so(

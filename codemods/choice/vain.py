@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import parameters_of
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.torch_names import (
     ELEMENTWISE,
     INT_DTYPES,
@@ -195,28 +195,19 @@ class Vain:
     def _body(self, function: cst.FunctionDef) -> None:
         """What a function does that an arm calls."""
         name = function.name.value
-        parameters = parameters_of(function.params)
+        what = activity(function.body)
+        own = what.binds - frozenset(parameters_of(function.params))
+        beyond = what.globals | what.nonlocals | what.attribute_writes
+        if what.mutates_unknown or what.mutates - own or beyond:
+            raise Declined(f"`{name}` changes an object in place")
         for inner in walk(function.body):
+            # A tensor of its own may share the memory of another one.
             match inner:
-                case (
-                    cst.Assign(targets=[cst.AssignTarget(target=target)])
-                    | cst.AugAssign(target=target)
-                    | cst.AnnAssign(target=target)
-                ):
-                    if isinstance(target, cst.Attribute | cst.Subscript):
-                        raise Declined(f"`{name}` changes an object in place")
-                    given = isinstance(target, cst.Name) and target.value in parameters
-                    if isinstance(inner, cst.AugAssign) and given:
-                        raise Declined(f"`{name}` may change what it is given in place")
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())]):
+                    raise Declined(f"`{name}` changes an object in place")
                 case cst.Call(func=cst.Attribute(attr=attr)) if _in_place(attr.value):
                     raise Declined(f"`{name}` changes an object in place")
-                case cst.Call(func=cst.Attribute(attr=attr)) if attr.value in _GROWS:
-                    raise Declined(f"`{name}` changes an object in place")
         self.check(function.body)
-
-
-#: Methods of lists, sets and dicts that change them.
-_GROWS = words("append extend insert add update pop popitem setdefault remove discard clear sort")
 
 
 def _mentioned(node: cst.CSTNode) -> set[str]:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.torch_names import DECIDED_BY_DATA
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
@@ -18,9 +19,8 @@ _JOINS = words("cat concat concatenate")
 #: Without an argument, they give one value, whatever the size.
 _REDUCTIONS = words("sum any all")
 #: May give numbers and sizes of their own.
-_MORE = words(
-    """item tolist int float bool len nonzero unique unique_consecutive argwhere masked_select
-    repeat_interleave bincount split split_with_sizes where numel size"""
+_MORE = DECIDED_BY_DATA | words(
+    "int float bool len repeat_interleave split split_with_sizes where numel size"
 )
 
 

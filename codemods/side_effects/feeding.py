@@ -13,16 +13,14 @@ import libcst as cst
 
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import live_after
+from gbfix.analysis.torch_names import DECIDED_BY_DATA
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Site
 
 from .effect_operator import Effect
 
 #: Calls whose result no graph holds, or whose size the data decides.
-_UNFIT = words(
-    """item tolist int float bool nonzero unique unique_consecutive argwhere masked_select bincount
-    numpy"""
-)
+_UNFIT = DECIDED_BY_DATA | words("int float bool numpy")
 
 
 @dataclasses.dataclass(frozen=True)

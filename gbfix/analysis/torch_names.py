@@ -51,6 +51,10 @@ TENSOR_RESULTS = words(
     empty_like full_like new_zeros new_ones new_empty new_full new_tensor cartesian_prod
     broadcast_to det"""
 )
+#: The data decides on what they give: numbers, or tensors of a size that it decides on.
+DECIDED_BY_DATA = words(
+    "item tolist nonzero unique unique_consecutive argwhere masked_select bincount"
+)
 #: Give several tensors.
 TUPLE_RESULTS = words(
     "split chunk unbind tensor_split broadcast_tensors meshgrid std_mean var_mean"

@@ -115,7 +115,7 @@ def project_texts(sources: Mapping[str, str], entry: str) -> Mapping[str, str]:
                 beside[str(path)] = path.read_text("utf-8")
             except (OSError, UnicodeDecodeError):
                 continue
-    said = {path: frozenset(re.findall(r"\w+", text)) for path, text in beside.items()}
+    said = {path: _said(path, text) for path, text in beside.items()}
     known = {name for path in (*texts, entry) for name in _module_names(path)} | _LOADS_BY_NAME
     if entry in beside:
         texts[entry] = beside[entry]
@@ -128,6 +128,14 @@ def project_texts(sources: Mapping[str, str], entry: str) -> Mapping[str, str]:
             texts[name] = beside[name]
             known |= _module_names(name)
             del said[name]
+
+
+def _said(path: str, text: str) -> frozenset[str]:
+    """The words of a file, and the packages that it imports from without naming them."""
+    words_there = frozenset(re.findall(r"\w+", text))
+    if re.search(r"^\s*from\s+\.+\s+import\b", text, re.MULTILINE):
+        return words_there | frozenset(Path(path).parent.parts)
+    return words_there
 
 
 def _module_names(path: str) -> set[str]:

@@ -644,7 +644,8 @@ class Worker:
             def fatal(error: BaseException, original: Shot = original) -> bool:
                 # Where the original raises too, the two errors are compared instead: at the call
                 # itself with the breaks that are left, as one of them may come before the error.
-                compared = original.error is not None and original.label != "base"
+                is_call = fullgraph and original.label == "base"
+                compared = original.error is not None and not is_call
                 return not compared and tracing.is_break(error)
 
             try:

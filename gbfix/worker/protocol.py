@@ -210,7 +210,8 @@ class SizesSeen:
 
     ``seen`` has, by place (``path:line``) and size (0 and 1, as far as it can be that), the labels
     of the variations in which it was; ``equal`` what sizes were taken to be, in torch's words;
-    ``sources`` where the numbers and selections stand that the sizes at a place are made of.
+    ``sources`` where the numbers and selections stand that the sizes at a place are made of;
+    ``raised`` are the variations in which the graph did not come to its end.
     """
 
     key: str
@@ -218,6 +219,7 @@ class SizesSeen:
     seen: Mapping[str, Mapping[int, frozenset[str]]]
     equal: tuple[str, ...] = ()
     sources: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    raised: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Sizes:
         self.seen: dict[str, dict[int, set[str]]] = {}
         self.equal: set[str] = set()
         self.sources: dict[str, set[str]] = {}
+        self.raised: set[str] = set()
 
     def backend(self, graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
         """A backend of `torch.compile`."""
@@ -79,7 +80,8 @@ class Sizes:
             for place, sizes in self.seen.items()
         }
         sources = {place: tuple(sorted(found)) for place, found in self.sources.items()}
-        return SizesSeen(key, index, seen, tuple(sorted(self.equal)), sources)
+        equal, raised = tuple(sorted(self.equal)), frozenset(self.raised)
+        return SizesSeen(key, index, seen, equal, sources, raised)
 
     def _place(self, node: torch.fx.Node) -> str:
         frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
@@ -227,6 +229,13 @@ class _Noting(torch.fx.Interpreter):
         self.extra_traceback = False  # errors say what they say in the original
         self._places = places
         self._sizes = sizes
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().run(*args, **options)
+        except Exception:
+            self._sizes.raised.add(self._sizes.label)
+            raise
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)

@@ -125,9 +125,12 @@ def test_files_beside_the_program_count_where_they_may_load_it(tmp_path: Path) -
 def test_a_package_counts_under_its_folders_name(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("import parts\n")
     (tmp_path / "other.py").write_text("from parts import Layer\n")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "training.py").write_text("from . import Layer\n")
     loaded = {str(tmp_path / "parts" / name): "" for name in ("__init__.py", "layers.py")}
     found = project_texts(loaded, str(tmp_path / "main.py"))
     assert str(tmp_path / "other.py") in found
+    assert str(tmp_path / "parts" / "training.py") in found  # it does not name its package
 
 
 LAYERS = """
