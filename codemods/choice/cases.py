@@ -640,6 +640,22 @@ _NEAR_MISSES = (
     ),
     NearMiss(
         """
+        class Book:
+            def note(self, x):
+                if x.sum() > 0:
+                    if x.max() > 1:
+                        return
+                    self.count.add_(1)
+                else:
+                    self.last.copy_(x)
+                    return x * 2
+        """,
+        at="x.sum() > 0",
+        why="only one branch gives a value",
+        facts={"x": tensor(3), "self.count": tensor(), "self.last": tensor(3)},
+    ),
+    NearMiss(
+        """
         class Block(Base):
             def forward(self, x):
                 if x.abs().max() > 1:

@@ -578,6 +578,8 @@ class Converter:
             whole.falls_off |= (yes.falls_off or no.falls_off) and yes.result is no.result is None
             selects.dtype = dtype_for(self.ctx, node)
             if not whole.falls_off:
+                if yes.falls_off or no.falls_off:
+                    raise Declined("one branch gives a value, and another one may give none")
                 whole.result = selects.select(test, yes.result or none, no.result or none, local)
             outside = states(self.ctx.function).declared_outside & {*yes.values, *no.values}
             if outside and whole.result is not None and _names(whole.result) & outside:

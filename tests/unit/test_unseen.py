@@ -80,3 +80,16 @@ def test_methods_of_subclasses_that_a_patch_does_not_ask(new: str, other: str, t
     found = unseen.lost_dispatch(_DISPATCH, new, project)
     assert [text for text in found if told in text] == list(found)
     assert bool(found) is bool(told)
+
+
+def test_a_mask_in_place_of_a_condition_runs_the_arm_in_every_call() -> None:
+    old = (
+        "class Net:\n    def change(self, x):\n        return 1.0\n\n"
+        "    def forward(self, x):\n        if x.sum() > 0:\n"
+        "            self.slots.fill_(self.change(x))\n        return x\n"
+    )
+    arm = "        if x.sum() > 0:\n            self.slots.fill_(self.change(x))\n"
+    new = old.replace(arm, "        self.slots.masked_fill_(x.sum() > 0, self.change(x))\n")
+    project = {"net.py": old, "mine.py": _SUBCLASS}
+    (found,) = unseen.caveats(old, new, [Span(6, 0, 7, 44)], project)
+    assert "`Mine` in mine.py overrides `change`" in found
