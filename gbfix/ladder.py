@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -445,7 +446,9 @@ def decided_sizes(
     detail = "compared where they are 0 and 1" if shown else "data decides none"
     if forced:
         detail += ", by force where no input shows it"
-    also = frozenset(min(found, key=_is_late_label) for found in shown.values() if found)
+    raised = _not_to_the_end(candidate)
+    best = functools.partial(min, key=lambda label: (label in raised, *_is_late_label(label)))
+    also = frozenset(best(found) for found in shown.values() if found)
     return Rung("sizes", True, detail, tuple(caveats), tuple(limits)), also
 
 
@@ -471,8 +474,13 @@ def _shown_to_the_end(candidate: Outcome) -> set[tuple[str, int]]:
     Where both programs raise an error, what follows it has not been compared with such a size, and
     other inputs may come that far.
     """
-    raised = frozenset().union(*(seen.raised for seen in candidate.of(SizesSeen)))
+    raised = _not_to_the_end(candidate)
     return {key for key, found in _shown_sizes(candidate).items() if not raised.issuperset(found)}
+
+
+def _not_to_the_end(candidate: Outcome) -> frozenset[str]:
+    """The inputs on which a graph raised an error."""
+    return frozenset().union(*(seen.raised for seen in candidate.of(SizesSeen)))
 
 
 def unshown_sources(candidate: Outcome) -> tuple[str, ...]:

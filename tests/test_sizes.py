@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -137,6 +138,18 @@ def test_each_case_sends_one_input_on_to_slower_backends() -> None:
     )
     assert not rung.caveats
     assert also == {"zeros", "ones"}
+
+
+def test_what_ends_in_an_error_shows_no_size_to_the_end() -> None:
+    both = [compared(name, "negated", "zeros", "ones") for name in ("eager", "aot_eager")]
+    sizes = seen({0: {"negated"}, 1: {"negated", "ones"}})
+    plain = Outcome([*both, dataclasses.replace(sizes, raised=frozenset({"negated"}))])
+    rung, also = ladder.decided_sizes(plain)
+    assert len(rung.caveats) == 1 and "is 0 on line 7" in rung.caveats[0]
+    assert also == {"negated", "ones"}  # slower backends may do something else there
+    forced = Outcome([*both, seen({0: {"zeros"}})])
+    assert not ladder.decided_sizes(plain, [forced])[0].caveats
+    assert ladder.decided_sizes(plain, [plain])[0].caveats
 
 
 @pytest.mark.parametrize(
