@@ -86,3 +86,21 @@ def test_states_with_arrays_and_numbers_that_are_none() -> None:
     assert is_same_state(state(1.0, 2.0), state(1.0, 2.0))
     assert not is_same_state(state(1.0, 2.0), state(1.0, 3.0))
     assert not is_same_state(state(1.0, 2.0), {**state(1.0, 2.0), "more": 1})
+
+
+def test_temporary_files_of_others_are_no_effects_in_the_temporary_folder(tmp_path: Path) -> None:
+    """Every process of the machine leaves such files there; those of the program's own count."""
+    program = """
+        import os, subprocess
+        tempfile.tempdir = os.getcwd()
+
+        def left(*names):
+            return files(lambda: subprocess.run(["touch", *names])).keys()
+
+        print(sorted(left("tmpab12_9xz", "ccAb12Cd.s", "weights.pt")))
+        print(len(files(lambda: open("tmpab12_9xy", "w").write("x"))))
+        os.mkdir("inside"), os.chdir("inside")
+        print(sorted(left("tmpab12_9xz")))
+    """
+    lines = watched(tmp_path, program).splitlines()
+    assert lines == ["['./weights.pt']", "1", "['./tmpab12_9xz']"]

@@ -52,3 +52,28 @@ def test_a_check_that_is_forced_to_fail_ends_both_programs(
     assert says in attempt.reason
     if not says:
         assert report.patches[0].verdict.branches == (2, 2)
+
+
+def test_a_check_is_forced_though_its_region_breaks_elsewhere(gbfix_run: Gbfix) -> None:
+    report = gbfix_run(
+        """
+        import torch
+
+
+        @torch.compile(backend="aot_eager")
+        def f(x):
+            if (x < -9).any():
+                raise ValueError("low")
+            if x.sum() > 0:
+                x = x + 1
+            return x
+
+
+        print(f(torch.ones(3)))
+        """,
+        select=("GB0170", "raise-to-op"),
+    )
+    (patch,) = report.patches
+    rung = patch.verdict.rung("branches")
+    assert str(patch.safety) == "safe" and rung is not None and rung.detail == "2 of 2 ran"
+    assert [region.status for region in report.regions] == ["partial"]
