@@ -173,7 +173,7 @@ class IndexLoop(Codemod):
             if text is not None:
                 splice = Splice(site)
                 splice.replace_span(site.span(loop), text)
-                yield splice.rewrite("write to all rows at once", rank=15)
+                yield splice.rewrite("write to all rows at once", rank=13)
                 return
 
 

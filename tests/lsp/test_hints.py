@@ -22,6 +22,7 @@ NOT_SEEN = {
     "GB0170/length-of-a-padded-signal",
     "GB0170/newton-of-a-hundred-rounds",
     "GB0124/rank-of-a-product",
+    "GB0124/recorder-of-a-module",
     "GB0170/root-of-what-counts",
     "GB0170/steps-in-a-list",
     "GB0170/returns-to-go",

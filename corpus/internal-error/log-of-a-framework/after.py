@@ -36,9 +36,8 @@ class Net(Module):
 
 
 torch.manual_seed(0)
-compiled = torch.compile(Net())
-net = compiled._orig_mod
-net.training_step = compiled.dynamo_ctx(net.training_step)
+net = Net()
+net.training_step = torch.compile(net.training_step)
 for _ in range(2):
     net.training_step(torch.randn(3, 4), torch.randn(3, 2)).backward()
 print(net.logged)
