@@ -139,7 +139,7 @@ class Rewrite:
 
     ``shows`` names what validation must have seen before the rewrite may be called safe: ``sizes``
     (of each size that the data decides, the cases 0 and 1, compiled, and that no two of them are
-    taken to be equal).
+    taken to be equal), ``twins`` (inputs in which different tensors hold the same numbers).
     """
 
     title: str
@@ -481,6 +481,7 @@ class Edit:
         rank: int = 20,
         also: Sequence[Rewrite] = (),
         assumes: Sequence[str] = (),
+        shows: Sequence[str] = (),
     ) -> Rewrite:
         """The rewrite of these changes; ``also`` merges rewrites of *other* files into it."""
         path = self._site.path
@@ -500,6 +501,7 @@ class Edit:
             notes=tuple(notes),
             rank=rank,
             assumes=tuple(assumes),
+            shows=tuple(shows),
         )
 
     def _touch(self, node: cst.CSTNode) -> None:

@@ -13,7 +13,7 @@ import difflib
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gbfix import wording
 from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
@@ -372,8 +372,12 @@ def _backend_rungs(
             for finding in forgiven.left:
                 if finding.name in skipped or finding.labelled in skipped:
                     continue
-                if (any_inputs or _of_no_number(finding)) and finding.labelled in broken:
-                    continue
+                if finding.labelled in broken:
+                    if any_inputs or _of_no_number(finding):
+                        continue
+                    if _is_assert_of_dynamo(finding):
+                        found.add(finding, Weight.LIMIT)
+                        continue
                 found.add(finding, _weight(finding, event.key, baseline, False))
         partial = sorted({e.key.rpartition("::")[2] for e in events if e.rung == names[1]})
         count = sum(event.perturbed for event in events)
@@ -499,6 +503,20 @@ def labels(outcome: Outcome, backend: str) -> frozenset[str]:
     rung = f"fullgraph-{backend}"
     found = (event.labels for event in outcome.of(Compared) if event.rung == rung)
     return frozenset().union(*found)
+
+
+def shown(candidate: Outcome, labels: Collection[str]) -> Rung:
+    """Whether inputs that a rewrite asks for were compared, compiled."""
+    found = {name for event in candidate.of(Compared) for name in event.labels}
+    missing = sorted(set(labels) - found)
+    caveats = tuple(_NOT_SHOWN[label] for label in missing)
+    return Rung("shown", True, "" if missing else f"{', '.join(sorted(labels))}", caveats)
+
+
+#: What it means that inputs which a rewrite asks for could not be made.
+_NOT_SHOWN = {
+    "twins": "no call could be made in which different tensors hold the same numbers",
+}
 
 
 def crowded(judgement: Judgement) -> Rung | None:
@@ -703,11 +721,12 @@ def inherent_differences(outcome: Outcome) -> dict[tuple[str, str], Names]:
 def wants_inherent(candidate: Outcome) -> bool:
     """Whether a comparison found what the unpatched program, compiled, may show as well.
 
-    That is anything in a region that still has breaks, and gradients of inputs that hold NaN or
-    infinities, for which the compiler's own decompositions differ from eager here and there.
+    That is anything in a region that still has breaks, gradients of inputs that hold NaN or
+    infinities, for which the compiler's own decompositions differ from eager here and there, and
+    what an `assert` raises.
     """
     return any(
-        any(_of_no_number(finding) for finding in event.findings)
+        any(_of_no_number(finding) or _is_assert_of_dynamo(finding) for finding in event.findings)
         if event.rung.startswith("fullgraph-")
         else event.rung.startswith("partial-") and bool(event.findings)
         for event in candidate.of(Compared)
@@ -717,6 +736,21 @@ def wants_inherent(candidate: Outcome) -> bool:
 def _of_no_number(finding: Finding) -> bool:
     """Whether a gradient differs on inputs that hold NaN or infinities."""
     return finding.part is Part.GRADIENT and finding.label in NO_NUMBERS
+
+
+_ASSERTED = re.compile(r"AssertionError\((.*)\)", re.DOTALL)
+
+
+def _is_assert_of_dynamo(finding: Finding) -> bool:
+    """Whether an `assert` on a tensor fails as Dynamo writes it: as an assertion of the graph.
+
+    That one raises ``RuntimeError`` with the message of the `assert` ("assertion error" where it
+    has none), in the user's own compiled program, too.
+    """
+    said = _ASSERTED.fullmatch(finding.before)
+    if finding.kind is not Kind.OTHER_ERROR or said is None:
+        return False
+    return finding.after == f"RuntimeError({said[1] or 'assertion error'})"
 
 
 #: Numbers that nobody gave: what a program leaves undefined there (a loop of no rounds, memory that

@@ -61,6 +61,8 @@ from gbfix.worker.protocol import (
     RegionCalled,
 )
 
+#: What makes a function an operator.
+_OPERATOR = "custom_op("
 _WITHHELD = (
     "A patch that keeps one graph is there, but is not safe (see it with --unsafe-fixes); one that "
     "only splits the region was left out."
@@ -499,7 +501,7 @@ class Loop:
             texts = frozenset({**self._overlay, **rewrite.edits}.items())
             if texts in self._unsafe:
                 before, split = self._unsafe[texts]
-                whole = whole or not split
+                whole = whole or not (split or self._wraps(rewrite))
                 if before not in shown.attempts:
                     shown.attempts += (before,)
                 continue
@@ -537,7 +539,8 @@ class Loop:
                 return True
             if verdict.passed and safety is Safety.UNSAFE:
                 self._unsafe[texts] = attempt, judgement.split
-            whole = whole or (verdict.passed and not judgement.split)
+            # An operator runs as much in Python as what stands between parts: these are as good.
+            whole = whole or (verdict.passed and not (judgement.split or self._wraps(rewrite)))
             if verdict.passed and not withheld:
                 withheld = True
                 unsafe = Accepted(rewrite, found, site, observed, verdict, Safety.UNSAFE)
@@ -546,6 +549,13 @@ class Loop:
             shown.codemod = moved[0].rewrite.codemod
             self._accept(*moved)
         return moved is not None
+
+    def _wraps(self, rewrite: Rewrite) -> bool:
+        """Whether a rewrite puts code into an operator."""
+        return any(
+            new.count(_OPERATOR) > self._text(path).count(_OPERATOR)
+            for path, new in rewrite.edits.items()
+        )
 
     def _only_moves(self, found: GraphBreak, judgement: ladder.Judgement) -> bool:
         """Whether the region breaks as often as before, as far as that is known."""

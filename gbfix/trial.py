@@ -45,6 +45,8 @@ _SIZES = "sizes"
 #: Numbers and selections that are given values of 0 and 1 for one rewrite.
 _SOURCES = 3
 
+#: What rewrites ask for by the names of inputs.
+_BY_LABEL = frozenset({"twins"})
 _SIZES_NOT_TRIED = "sizes of 0 and of 1 that the data decides were not all tried under inductor"
 
 _DISABLE = "compiler.disable"
@@ -56,6 +58,11 @@ _ENVIRONMENT = (
     "environment variables are read while the graph is made, and not when it runs: the original"
     " reads them in every call"
 )
+
+
+def _labels(rewrite: Rewrite) -> frozenset[str]:
+    """Inputs that not every rewrite is tried on, and this one must be."""
+    return _BY_LABEL & set(rewrite.shows)
 
 
 @dataclasses.dataclass
@@ -204,6 +211,7 @@ class Trials:
             avoid=(path, avoid, site.code),
             constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
             sizes=_SIZES in rewrite.shows,
+            also=_labels(rewrite),
         )
         return _Step(source, before, overlay, avoid, (candidate, self._bench.job("user", overlay)))
 
@@ -266,6 +274,9 @@ class Trials:
                     rung = self._forced_sizes(rung, outcome, accepted, overlay)
             judgement.verdict = judgement.verdict.with_rung(rung)
             self._also |= also
+        labels = _labels(rewrite)
+        if judgement.verdict.passed and labels:
+            judgement.verdict = judgement.verdict.with_rung(ladder.shown(outcome, labels))
         # What is unsafe in any case, and not asked for, need not be compiled for long.
         wanted = self._options.unsafe_fixes or (
             rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
@@ -560,15 +571,21 @@ class Trials:
         changed = ladder.removed_lines(site.source, new)
         plan = unrun.to_force(site.source, new, site.frame.line, changed, observed.outcomes, tests)
         caveats = []
+        limits: dict[str, None] = {}
         for text, forced in plan[:_UNRUN]:
             problem = self._force(forced, path, accepted, overlay, Outcome([]), {}, in_python=True)
-            if problem:
+            if problem and unrun.contradicts(problem, {**site.sources, **accepted}):
+                limits[f"`{text}` was not made {forced.value}: this object was made for the other"] = (
+                    None
+                )
+            elif problem:
                 problem = problem.partition(": ")[2]
                 caveats.append(f"no call has shown `{text}` {forced.value}; there, {problem}")
         if plan:
             known = judgement.verdict.rung("unrun")  # of another file
             caveats = [*(known.caveats if known else ()), *caveats]
-            rung = Rung("unrun", True, "forced in Python's conditions", tuple(caveats))
+            detail = "forced in Python's conditions"
+            rung = Rung("unrun", True, detail, tuple(caveats), tuple(limits))
             judgement.verdict = judgement.verdict.with_rung(rung)
 
     def _forced_sizes(

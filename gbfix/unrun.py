@@ -31,6 +31,46 @@ class Arm:
     nodes: tuple[ast.AST, ...]
 
 
+_LACKS = re.compile(r"AttributeError\(.?'(\w+)' object has no attribute '(\w+)'")
+
+
+def contradicts(problem: str, sources: Mapping[str, str]) -> bool:
+    """Whether a forced condition fails for an attribute that ``__init__`` binds in some cases only.
+
+    The object was made for the other answer then: no call of it ever comes there.
+    """
+    said = _LACKS.search(problem)
+    if said is None:
+        return False
+    owner, attribute = said[1], said[2]
+    for text in sources.values():
+        if f"class {owner}" not in text or attribute not in text:
+            continue
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for found in ast.walk(tree):
+            if isinstance(found, ast.ClassDef) and found.name == owner:
+                return any(_binds(arm, attribute) for arm in _choices_of_init(found))
+    return False
+
+
+def _choices_of_init(owner: ast.ClassDef) -> Iterator[ast.If]:
+    for line in owner.body:
+        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
+            yield from (node for node in ast.walk(line) if isinstance(node, ast.If))
+
+
+def _binds(node: ast.AST, attribute: str) -> bool:
+    return any(
+        isinstance(part, ast.Attribute)
+        and isinstance(part.ctx, ast.Store)
+        and part.attr == attribute
+        for part in ast.walk(node)
+    )
+
+
 def to_force(
     old: str,
     new: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -233,6 +233,11 @@ class RemoveVariable(Codemod):
         rank = 90 if made.volatile else 10
         leaf = f"{text}.requires_grad_()" if made.requires_grad else text
         title = f"replace `Variable` by `{_first_line(leaf)}`"
+        others = _others(site, call)
+        if others and not made.volatile:
+            yield _rewrite(
+                site, call, leaf, f"{title}, with others beside it", safety, notes, rank - 1, others
+            )
         yield _rewrite(site, call, leaf, title, safety, notes, rank)
         if made.requires_grad:
             yield _rewrite(
@@ -255,17 +260,42 @@ def _rewrite(
     safety: Safety,
     notes: tuple[str, ...],
     rank: int,
+    others: Mapping[cst.Call, str] | None = None,
 ) -> Rewrite:
     splice = Splice(site)
-    inside = set(walk(call))
+    for other, written in (others or {}).items():
+        splice.replace_span(site.span(other), written)
+    inside = {node for each in (call, *(others or {})) for node in walk(each)}
     for sized, written in sized_constructors(site):
         notes = notes if NOTE in notes else (*notes, NOTE)
-        if sized in inside:
+        if sized in set(walk(call)):
             text = text.replace(splice.source_of(sized), written)
+        elif sized in inside:
+            continue
         else:
             splice.replace_span(site.span(sized), written)
     splice.replace_span(site.span(call), text)
     return splice.rewrite(title, safety=safety, notes=notes, rank=rank)
+
+
+def _others(site: Site, call: cst.Call) -> dict[cst.Call, str]:
+    """The other calls of the function that only wrap what they are given, and what is the same."""
+    found: dict[cst.Call, str] = {}
+    if site.function is None:
+        return found
+    nested = set(walk(call))
+    for node in walk(site.function.body):
+        if not isinstance(node, cst.Call) or node in nested or not _is_variable(site, node):
+            continue
+        made = _arguments(node)
+        if made is None or made.volatile or made.requires_grad or call in set(walk(node)):
+            continue
+        if _loses_comments(node, made.data) or any(node in set(walk(one)) for one in found):
+            continue
+        text = _without_history(site, made.data)
+        if text is not None:
+            found[node] = text
+    return found
 
 
 def _first_line(text: str) -> str:

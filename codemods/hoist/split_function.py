@@ -678,6 +678,8 @@ class SplitFunction(Codemod):
             parts = _cut(site, whole, node)
         except CannotSplit:
             return
+        if _only_hands_on(parts):
+            return
         edit = split(site, function, parts, whole.decorator)
         whole.release(site, edit)
         safety, notes = whole.ceiling(site)
@@ -714,6 +716,21 @@ def _cut(site: Site, whole: Compiled, node: cst.CSTNode) -> Cut:
     return dataclasses.replace(
         parts, body=tuple(item for item in body if isinstance(item, cst.BaseStatement))
     )
+
+
+def _only_hands_on(parts: Cut) -> bool:
+    """Whether all that the function did is in one part, which then breaks as the function did."""
+    match parts.body:
+        case [
+            cst.SimpleStatementLine(body=[cst.Assign()]),
+            cst.SimpleStatementLine(body=[cst.Return(value=value)]),
+        ]:
+            pass
+        case _:
+            return False
+    elements = value.elements if isinstance(value, cst.Tuple) else (value,)
+    names = [item.value if isinstance(item, cst.Element) else item for item in elements]
+    return len(parts.parts) == 1 and all(isinstance(name, cst.Name) for name in names)
 
 
 def _crashing(site: Site, node: cst.CSTNode) -> str:

@@ -299,7 +299,9 @@ def _is_fresh(operator: Operator, result: Result, text: str) -> bool:
                         bound.append(code(inner.value).strip())
             if isinstance(inner, cst.For) and text in names_in(inner.target):
                 return False
-    return bool(bound) and all(_FRESH.match(each) and _balanced(each) for each in bound)
+    return bool(bound) and all(
+        (_FRESH.match(each) and _balanced(each)) or each == f"{text}.clone()" for each in bound
+    )
 
 
 def _balanced(text: str) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.clocks import asks_clock
+from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Safety
@@ -172,7 +173,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     site = piece.level.site
     parameters = piece.inputs.parameters
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
-    if leaves and _is_tensor_code(piece):
+    plain = bool(leaves) and _is_tensor_code(piece)
+    if plain and any(leaf.is_number for leaf in leaves):
         raise Refused("all that it does is tensor code, which needs no operator")
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
@@ -192,6 +194,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
     follow = True if gradients and not _CASTS.search(written(piece)) else None
     fake = fake_of(piece, torch, follow=follow, guesses=guesses)
+    if plain and fake.dynamic:
+        raise Refused("all that it does is tensor code, whose sizes a graph holds as well")
     made_of_numbers = bool(leaves) and not any(leaf.is_number for leaf in leaves)
     # Inductor may put an operator without tensors anywhere: it must depend on its numbers alone.
     if not any(p.is_tensor for p in parameters) and (
@@ -235,9 +239,11 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     if options:
         read = " and ".join(what[option] for option in options)
         notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
+    rank = 57 if gradients else 52 if not options else 56
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",
-        rank=(57 if gradients else 52 if not options else 56) + number,
+        # Tensor code that a graph can hold by an option is better there.
+        rank=(81 if plain else rank) + number,
         safety=safety,
         notes=notes,
         also=also[:1],
@@ -271,8 +277,9 @@ def _options(
 
 def _changed(piece: Piece) -> tuple[str, ...]:
     """Arguments that the piece writes to."""
-    does = activity(*piece.nodes)
-    names = does.mutates - does.augments
+    site = piece.level.site
+    does = activity(*piece.nodes, harmless=harmless_calls(site.fact))
+    names = does.mutates - does.augments - _own_from_the_start(piece.nodes)
     places = places_written(piece.nodes) or frozenset()
     found = tuple(
         p.name for p in piece.inputs.parameters if p.given in places or p.given == p.name in names
@@ -281,6 +288,25 @@ def _changed(piece: Piece) -> tuple[str, ...]:
         if parameter.name in found and parameter.fact.requires_grad:
             raise Refused(f"it changes `{parameter.name}`, which requires a gradient")
     return found
+
+
+def _own_from_the_start(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
+    """Names that are bound to a copy before anything changes what they named before."""
+    changed: set[str] = set()
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name(name))],
+                        value=cst.Call(func=cst.Attribute(attr=cst.Name("clone"))),
+                    )
+                ]
+            ) if name not in changed:
+                found.add(name)
+        changed |= activity(node).mutates
+    return frozenset(found)
 
 
 def _locals(piece: Piece) -> frozenset[str]:

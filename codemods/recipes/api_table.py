@@ -489,10 +489,34 @@ def is_tracing(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     return Form(f"{torch}.jit.is_tracing()") if torch is not None else None
 
 
+def size_as_text(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``str(x.size())`` is ``f"{x.size()}"``, which Dynamo also takes where sizes are symbols."""
+    match call:
+        case cst.Call(args=[cst.Arg(value=value, keyword=None, star="")]):
+            pass
+        case _:
+            return None
+    if resolve(site.module, call.func) not in ("str", "builtins.str"):
+        return None
+    if any(isinstance(outer, cst.FormattedString) for outer in site.ancestors(call)):
+        return None  # Python 3.11 allows no quote of the same kind inside
+    match value:
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name("size")), args=[]):
+            pass
+        case cst.Attribute(value=owner, attr=cst.Name("shape")):
+            pass
+        case _:
+            return None
+    text = splice.source_of(value)
+    if not _is_tensor(site, owner) or any(sign in text for sign in "\"'{}\n\\"):
+        return None
+    return Form(f'f"{{{text}}}"')
+
+
 #: The rows by the codes under which their calls break.
 TABLE: dict[str, tuple[Row, ...]] = {
     "GB0117": (number_first,),
-    "GB0059": (numbers_in_order,),
+    "GB0059": (numbers_in_order, size_as_text),
     "GB0157": (limits_of_dtype,),
     "GB0193": (best_by_key,),
     "GB0208": (reduction, is_tracing),

@@ -50,6 +50,7 @@ class CallForm(Codemod):
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``;
     - ``y.random_(10)`` becomes ``y.copy_(torch.randint_like(y, 10))``, which draws the same;
     - ``torch.add(x, 1, out=y)`` becomes ``y.copy_(torch.add(x, 1))``, and so does a pair;
+    - ``str(x.size())`` becomes ``f"{x.size()}"``, which is traced where sizes are symbols, too;
     - ``groupby(iterable=xs)`` becomes ``groupby(xs)``, and a jagged ``nested_tensor`` of one tensor
       ``as_nested_tensor`` of its copy.
 
@@ -130,6 +131,8 @@ class CallForm(Codemod):
                 "return [x.sum(axis) for axis in np.unique(axes)]",
                 "return [x.sum(axis) for axis in sorted(set(axes))]",
             ),
+            ("a size as text", "GB0059", "key = str(a.size())", 'key = f"{a.size()}"'),
+            ("a shape as text", "GB0059", "known[str(a.shape)] = k", 'known[f"{a.shape}"] = k'),
             (
                 "a leaf",
                 "GB0225",
@@ -199,6 +202,9 @@ class CallForm(Codemod):
             ("a.add_(k.rate(), m.noise())", "GB0117", "calls that would change places"),
             ("a.add_(m.rate, m.noise())", "GB0117", "what a call may change"),
             ("[1 / axis for axis in np.unique(axes)]", "GB0059", "numbers that divide"),
+            ("str(a.size(0))", "GB0059", "a number"),
+            ("str(xs.shape)", "GB0059", "not seen to be a tensor"),
+            ("f'{str(a.shape)}'", "GB0059", "inside of a text with places"),
             (
                 "np.finfo(torch.tensor(0, dtype=a.dtype).numpy().dtype).min * k",
                 "GB0157",

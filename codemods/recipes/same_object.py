@@ -1,19 +1,31 @@
-"""Addresses that are compared to ask whether two tensors are one: ``is`` asks that."""
+"""Addresses or values that are compared to ask whether two tensors are one: ``is`` asks that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
-from gbfix.analysis.tree import walk
+from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Safety
 
 _FACTS = {name: tensor(2, 3) for name in ("q", "k", "v")}
 _NOTE = (
     "Two tensors that begin at one address and are not one object (a view, tensors without"
     " elements) count as two now."
+)
+_EQUAL = (
+    "Two tensors that hold the same numbers and are not one object count as two now: the longer way"
+    " was seen to give the same for such inputs."
+)
+
+
+_COMPUTED = (
+    "Two tensors that hold the same numbers and are not one object count as two now; they are"
+    " computed in the region, so that no such inputs could be made."
 )
 
 
@@ -31,23 +43,27 @@ def _near_miss(why: str, *lines: str, at: str = _AT) -> NearMiss:
 
 
 class SameObject(Codemod):
-    """*What it does.*  Compares tensors by ``is`` where their addresses were compared:
-    ``q.data_ptr() == k.data_ptr() == v.data_ptr()`` becomes ``q is k is v``.
+    """*What it does.*  Compares tensors by ``is`` where their addresses or all their numbers were
+    compared: ``q.data_ptr() == k.data_ptr() == v.data_ptr()`` becomes ``q is k is v``, and
+    ``torch.equal(q, k)`` becomes ``q is k``.
 
-    Dynamo knows which tensors are one; their addresses it does not know.
+    Dynamo knows which tensors are one; their addresses it does not know, and their numbers only
+    while the graph runs.
 
     *When it applies.*  Attention that takes a shorter way for one tensor that is given three times,
     and the like: the answer is only asked by ``if`` and ternaries, and their branches bind names or
     return.
 
     *Fix safety.*  Safe, with a limit: a view that begins where the tensor does is another object.
+    For ``torch.equal``, safe where inputs that are equal and not one object (gbfix makes such)
+    give the same on the longer way.
 
     *Refuses.*  Branches that write into something or raise (they ask for shared memory, not for a
     shorter way), answers that are kept or handed on, and other comparisons of addresses.
     """
 
     name = "same-object"
-    codes = ("GB5976",)
+    codes = ("GB5976", "GB0033", "GB0059", "GB0124", "GB0170", "data-dependent-guard")
 
     examples = (
         Example(
@@ -81,6 +97,28 @@ class SameObject(Codemod):
             at="q.data_ptr() != k.data_ptr()",
             facts=_FACTS,
             title="the other way round",
+        ),
+        Example(
+            _source(
+                "same = torch.equal(q, k) and torch.equal(k, v)",
+                "if same:",
+                "    q, k, v = (q * 2).chunk(3)",
+                "elif not torch.equal(k, v):",
+                "    v = v * 2",
+                "return q, k, v",
+            ),
+            _source(
+                "same = q is k and k is v",
+                "if same:",
+                "    q, k, v = (q * 2).chunk(3)",
+                "elif not k is v:",
+                "    v = v * 2",
+                "return q, k, v",
+            ),
+            at="torch.equal(q, k)",
+            facts=_FACTS,
+            code="GB0033",
+            title="equal in all numbers",
         ),
     )
     near_misses = (
@@ -125,6 +163,20 @@ class SameObject(Codemod):
             "return q + k",
             at="q.data.data_ptr() == k.data_ptr()",
         ),
+        NearMiss(
+            _source("if torch.equal(q, k):", "    raise ValueError('equal')", "return q + k"),
+            at="torch.equal(q, k)",
+            why="a check of values",
+            facts=_FACTS,
+            code="GB0033",
+        ),
+        NearMiss(
+            _source("if torch.equal(q, k + 1):", "    return q", "return q + k"),
+            at="torch.equal(q, k + 1)",
+            why="something that is new each time",
+            facts=_FACTS,
+            code="GB0033",
+        ),
         _near_miss(
             "an order of addresses",
             "if q.data_ptr() < k.data_ptr():",
@@ -151,11 +203,16 @@ class SameObject(Codemod):
         function = site.function
         if function is None:
             return
-        found = {
-            node: new
-            for node in walk(function.body)
-            if isinstance(node, cst.Comparison) and (new := _as_identity(node, site)) is not None
-        }
+        equal = site.code != "GB5976"
+        found: dict[cst.BaseExpression, cst.Comparison] = {}
+        for node in walk(function.body):
+            new = None
+            if isinstance(node, cst.Call) and equal:
+                new = _equal(node, site)
+            elif isinstance(node, cst.Comparison) and not equal:
+                new = _as_identity(node, site)
+            if new is not None and isinstance(node, cst.BaseExpression):
+                found[node] = new
         mine = [site.node, *site.ancestors(site.node)]
         inside = [node for node in found if node in mine or site.node in walk(node)]
         if not inside or not all(_only_decides(node, site, function) for node in found):
@@ -163,7 +220,14 @@ class SameObject(Codemod):
         edit = site.edit()
         for node, new in found.items():
             edit.replace(node, new)
-        yield edit.rewrite("ask whether the tensors are one object", notes=[_NOTE], rank=11)
+        safe = not equal or _come_from_outside(site, _names(found.values()))
+        yield edit.rewrite(
+            "ask whether the tensors are one object",
+            notes=[_NOTE if not equal else _EQUAL if safe else _COMPUTED],
+            safety=Safety.SAFE if safe else Safety.UNSAFE,
+            rank=11,
+            shows=["twins"] if equal else [],
+        )
 
 
 def _as_identity(node: cst.Comparison, site: Site) -> cst.Comparison | None:
@@ -184,6 +248,60 @@ def _as_identity(node: cst.Comparison, site: Site) -> cst.Comparison | None:
     return node.with_changes(left=left, comparisons=parts)
 
 
+def _equal(node: cst.Call, site: Site) -> cst.Comparison | None:
+    """``a is b`` for ``torch.equal(a, b)`` of two names that hold tensors."""
+    if resolve(site.module, node.func) != "torch.equal" or len(node.args) != 2:
+        return None
+    sides = []
+    before = site.locals_before(site.statement_of(node))
+    for arg in node.args:
+        name = arg.value
+        if arg.keyword is not None or arg.star or not isinstance(name, cst.Name):
+            return None
+        fact = site.fact(name) or before.get(name.value)
+        if fact is None or fact.kind != "tensor":
+            return None
+        sides.append(name)
+    return cst.Comparison(sides[0], [cst.ComparisonTarget(cst.Is(), sides[1])])
+
+
+def _names(found: Iterable[cst.Comparison]) -> set[str]:
+    return {part.value for node in found for part in walk(node) if isinstance(part, cst.Name)}
+
+
+def _come_from_outside(site: Site, names: set[str]) -> bool:
+    """Whether the names hold arguments of the region, handed on as they came."""
+    for view in (site, *site.callers()):
+        function = view.function
+        if function is None or isinstance(view.node, cst.Lambda):
+            return False
+        own = [param.name.value for param in params_of(function.params)]
+        if not names <= set(own) or names & activity(function.body).bound:
+            return False
+        given = _given(view, own)
+        if given is None:
+            return True
+        if not all(isinstance(given.get(name), cst.Name) for name in names):
+            return False
+        names = {code(given[name]) for name in names}
+    return False
+
+
+def _given(site: Site, own: list[str]) -> dict[str, cst.BaseExpression] | None:
+    """What the call of the site's function hands to each parameter; None in the outermost frame."""
+    outer = next(site.callers(), None)
+    if outer is None:
+        frames = [frame for frame in site.graph_break.frames if frame.in_project]
+        return None if not frames or frames[0] == site.frame else {}
+    call = outer.node
+    if not isinstance(call, cst.Call) or any(arg.star for arg in call.args):
+        return {}
+    positional = own[1:] if own[:1] == ["self"] else own
+    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    values = [arg.value for arg in call.args if arg.keyword is None]
+    return {**given, **dict(zip(positional, values, strict=False))}
+
+
 def _addressed(node: cst.BaseExpression, site: Site) -> cst.Name | None:
     """The tensor whose address is asked for: a name, which holds the very object."""
     match node:
@@ -196,9 +314,12 @@ def _addressed(node: cst.BaseExpression, site: Site) -> cst.Name | None:
     return None
 
 
-def _only_decides(node: cst.Comparison, site: Site, function: cst.FunctionDef) -> bool:
+def _only_decides(node: cst.BaseExpression, site: Site, function: cst.FunctionDef) -> bool:
     """Whether the answer, or the name that holds it, is asked by choices and by nothing else."""
-    match site.parent(node):
+    outer: cst.CSTNode = node
+    while isinstance(site.parent(outer), cst.BooleanOperation | cst.UnaryOperation):
+        outer = site.parent(outer)
+    match site.parent(outer):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
             places = list(site.places_of(name, function.body))
             bound = [it for it in places if isinstance(site.parent(it), cst.AssignTarget)]

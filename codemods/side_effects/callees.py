@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from .libraries import (
@@ -33,6 +34,9 @@ from .libraries import (
 )
 
 _DEPTH = 5
+
+#: What runs a function once for the same arguments: called in an operator, it still does.
+_CACHE = re.compile(r"(?:functools\.)?(?:cache|lru_cache(?:\([\w=]*\))?)")
 
 
 class Unfit(Exception):
@@ -232,6 +236,7 @@ class _Function:
     def plainly_decorated(self) -> bool:
         return all(
             ast.unparse(item) in ("staticmethod", "classmethod", "torch.no_grad()", "no_grad()")
+            or (not self.tensors and _CACHE.fullmatch(ast.unparse(item)))
             for item in self.node.decorator_list
         )
 

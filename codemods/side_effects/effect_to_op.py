@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -104,6 +105,8 @@ class EffectToOp(Codemod):
         )
         first = callers[0] if outward else None
         order = [first, here, *callers[1:]] if first is not None else [here, *callers]
+        if site.function is not None and _keeps_results(site.function):
+            order = callers  # compiled code passes by what such a function keeps: the call moves
         for number, view in enumerate(order):
             if view is None or view.function is None:
                 continue
@@ -127,6 +130,14 @@ def _is_stated_call(site: Site) -> bool:
         case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call())]):
             return True
     return False
+
+
+def _keeps_results(function: cst.FunctionDef) -> bool:
+    """Whether a function is run once for the same arguments (``functools.lru_cache``)."""
+    return any(
+        re.search(r"\b(?:lru_cache|cache)\b", code(decorator.decorator))
+        for decorator in function.decorators
+    )
 
 
 def _has_several(site: Site) -> bool:

@@ -23,6 +23,7 @@ _ASKS = {
     "inductor": "Compiled with the backend `inductor`, it gives the same.",
     "program": "The whole program does the same.",
     "launcher": "Started by its launcher as several processes, each of them does the same.",
+    "shown": "Inputs that this rewrite asks for were compared.",
     "sizes": "Sizes that the data decides were compared where they are 0 and where they are 1.",
     "recompiles": "It does not recompile more often.",
     "branches": "Both sides of each condition ran, and agree.",

@@ -62,6 +62,7 @@ _RUNGS = {
     "inductor": "same under inductor",
     "program": "the program runs as you compile it",
     "launcher": "its launcher starts two processes, and each does the same",
+    "shown": "inputs that this rewrite asks for",
     "sizes": "sizes that data decides, where they are 0 and 1",
     "recompiles": "no more recompiles",
     "branches": "both sides of each condition",

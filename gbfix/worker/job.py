@@ -64,6 +64,7 @@ from gbfix.worker.protocol import (
 from gbfix.worker.recorder import Recorder, Region, real_compile
 from gbfix.worker.shots import Call, Camera, Shot, TookTooLong
 from gbfix.worker.sizes import Sizes
+from gbfix.worker.unchecked import recurrent_inputs_checked
 from gbfix.worker.values import Project, is_same_state
 
 SEED = 20250728
@@ -427,7 +428,8 @@ class Worker:
                 continue  # every call is a first one
             before = camera.state() if limit else {}
             try:
-                shots += camera.shoot(call.target, [variation], seconds=limit)
+                with recurrent_inputs_checked():
+                    shots += camera.shoot(call.target, [variation], seconds=limit)
             except TookTooLong:
                 if camera.state() != before:
                     # What follows would start from a state that no other process can reach.
@@ -449,13 +451,12 @@ class Worker:
         if plain and quick and not any(shot.effects.writes_files for shot in shots):
             yield from edges.find(camera, call.target, self.project, _SEARCH_SECONDS)
         if not (index or self.job.values_only):
-            yield from perturb.SIZES
+            yield from perturb.LAST
 
     def _with_edges(self, index: int, golden: Iterable[str]) -> tuple[perturb.Variation, ...]:
         """The variations that an original's shots were taken of, as far as they are known here."""
         found = (perturb.toward(label) for label in golden if label.startswith("edge "))
-        last = perturb.SIZES if self.job.sizes else ()
-        return (*self._variations("eager", index), *found, *last)
+        return (*self._variations("eager", index), *found, *self._asked_for())
 
     def _repeat_shots(self, region: Region, index: int, call: Call) -> None:
         path = self._golden_path(region.key, index, self.job.golden)
@@ -614,8 +615,8 @@ class Worker:
         camera = Camera(call, self.effects)
         begun, ended, stopped = 0.0, False, False
         started_with = camera.state()
-        last = [item for item in perturb.SIZES if self.job.sizes or item.label in self.job.also]
-        for variation in (*self._variations(f"fullgraph-{backend}", index), *last):
+        each = (*self._variations(f"fullgraph-{backend}", index), *self._asked_for())
+        for variation in each:
             if variation.label not in before or variation.label in done:
                 continue
             if stopped and variation.kind != "none":
@@ -661,6 +662,11 @@ class Worker:
                 comparison.note(_about_break(variation, error))
         if counted is not None and not counted.frames and ended and index == 0:
             comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
+
+    def _asked_for(self) -> tuple[perturb.Variation, ...]:
+        """The variations that not every rewrite needs."""
+        sizes = perturb.SIZES if self.job.sizes else ()
+        return tuple(i for i in perturb.LAST if i in sizes or i.label in self.job.also)
 
     def _is_left_out(
         self, variation: perturb.Variation, late: bool, before: dict[str, Shot]

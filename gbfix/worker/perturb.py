@@ -246,8 +246,12 @@ ALONE = tuple(
     for number in (1, 2, 3)
     for name, change in (("alike", _alike), ("moved", _moved))
 )
+#: Tensors of one shape hold the same numbers, each in memory of its own.
+TWINS = Variation("twins", None, "none")
 #: What shows sizes of 0 and of 1 where data decides them.
 SIZES = (NONE, *ALONE)
+#: What only some rewrites ask for: all that begins where first calls do, and comes last.
+LAST = (*SIZES, TWINS)
 
 
 #: Variations that mean something for calls without tensors, too.
@@ -332,6 +336,8 @@ class Inputs:
         kwargs = copier.copy(self._kwargs)
         if variation.kind == "alias":
             args, kwargs, copier.changed = _aliased(args, kwargs)
+        if variation.label == TWINS.label:
+            args, kwargs, copier.changed = _twins(args, kwargs)
         if variation.kind == "exchange":
             copier.changed = _exchange((args, kwargs), variation.label, generator)
         if variation.kind == "defaults":
@@ -473,6 +479,28 @@ def _aliased(
 
     new_args = tuple(swap(value) for value in args)
     return new_args, {name: swap(value) for name, value in kwargs.items()}, changed
+
+
+def _twins(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
+    """The arguments with the first one's numbers in all floats that look like it, as copies."""
+    changed = False
+    first: dict[tuple[Any, ...], torch.Tensor] = {}
+
+    def copy(value: Any) -> Any:
+        nonlocal changed
+        if not isinstance(value, torch.Tensor) or not is_plain(value):
+            return value
+        key = (type(value), value.shape, value.dtype, value.device)
+        if not value.is_floating_point() or key not in first:
+            first[key] = value
+            return value
+        changed = True
+        return first[key].detach().clone().requires_grad_(value.requires_grad)
+
+    new_args = tuple(copy(value) for value in args)
+    return new_args, {name: copy(value) for name, value in kwargs.items()}, changed
 
 
 def _exchange(call: Any, label: str, generator: torch.Generator) -> bool:

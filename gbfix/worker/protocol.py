@@ -100,7 +100,7 @@ class Job:
     brief: bool = False
     #: Compile with graph breaks, where the program has them: ``fullgraph=True`` would capture more.
     broken: bool = False
-    #: With ``brief``: other variations that matter, by label.
+    #: Other variations that matter, by label, also where it is ``brief``.
     also: frozenset[str] = frozenset()
     #: Note how large the tensors come out whose sizes data decides (see `SizesSeen`).
     sizes: bool = False
