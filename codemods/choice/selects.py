@@ -64,7 +64,12 @@ class Selects:
         if len(dtypes - {None}) > 1:
             raise Declined("the branches give tensors of different dtypes")
         if _differ(facts):
-            raise Declined("the branches give tensors of different shapes")
+            if {fact.shape for fact in facts if fact is not None} != {(), (1,)}:
+                raise Declined("the branches give tensors of different shapes")
+            # What is done with either is the same where that broadcasts; the run tells.
+            self.ctx.notes.append(
+                f"`{code(true)}` and `{code(false)}` have one dimension, where one had none."
+            )
         self._doubt(true, false)
         if self.gradients:
             true = gated(true, test, True, self.ctx, local)
