@@ -15,7 +15,7 @@ from gbfix.analysis import torch_names
 from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import children, walk, words
+from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -349,7 +349,7 @@ class Flow:
         parts = ""
         if not many and fact.shape != () and fact.shape is not None:
             parts += ".reshape(())"
-        if floats:
+        if floats and not code(value).endswith(".detach()"):
             parts += ".detach()"
         if not is_fresh(value) and self.changed_in_place:
             parts += ".clone()"

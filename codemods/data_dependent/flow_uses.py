@@ -14,7 +14,7 @@ import libcst as cst
 from gbfix.analysis import torch_names
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -33,6 +33,8 @@ _OPERATORS = words(
 )
 #: Arguments that are a value to put into a tensor of its own dtype: by position, without self.
 _FILLS = {"masked_fill": 1, "masked_fill_": 1, "fill_": 0, "index_fill": 2, "index_fill_": 2}
+#: What `math` asks of a number, and the function of torch that asks the same.
+_ASKED = {"math.isnan": "isnan", "math.isinf": "isinf", "math.isfinite": "isfinite"}
 _CLAMPS = words("clamp clamp_ clip clip_ clamp_min clamp_max clamp_min_ clamp_max_")
 _FULL = {"full": "empty", "full_like": "empty_like", "new_full": "new_empty"}
 
@@ -333,21 +335,25 @@ class Uses:
     def _made_of(self, node: cst.BaseExpression, fact: Fact) -> str:
         """The dtype of a tensor without a name, by the one or two tensors that it is made of."""
         names: list[str] = []
+        cells: set[bool] = set()
         for inner in variables(node):
-            if not isinstance(inner, cst.Name) or inner.value in names:
+            if not isinstance(inner, cst.Name | cst.Attribute) or code(inner) in names:
                 continue
-            known = self.fact(inner)
+            known = self.fact(inner) if dotted(inner) is not None else None
             if known is None or not known.is_tensor or known.dtype not in _FLOATS:
                 continue
-            if not known.shape or known.dtype != fact.dtype:
+            if known.shape is None or known.dtype != fact.dtype:
                 raise Stopped("meets a 0-dimensional tensor without a name")
-            names.append(inner.value)
+            cells.add(known.shape == ())
+            names.append(code(inner))
         casts = {
             inner.func.attr.value
             for inner in walk(node)
             if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute)
         }
-        if casts & words("to float double half bfloat16 type type_as") or not 0 < len(names) < 4:
+        # A tensor with dimensions beside one without decides alone: which of them, is not plain.
+        unsure = len(cells) > 1 or not 0 < len(names) < 4
+        if unsure or casts & words("to float double half bfloat16 type type_as"):
             raise Stopped("meets a 0-dimensional tensor without a name")
         dtype = f"{names[-1]}.dtype"
         for name in reversed(names[:-1]):
@@ -392,6 +398,10 @@ class Uses:
     ) -> None:
         if arg.star:
             raise Stopped("handed over in a list of arguments")
+        asked = _ASKED.get(resolve(self.site.module, call.func) or "")
+        if asked is not None and len(call.args) == 1 and arg.keyword is None:
+            self._classified(node, number, call, asked)
+            return
         name, receiver = self._callee(call)
         keyword = arg.keyword.value if arg.keyword is not None else ""
         position = list(call.args).index(arg) if not keyword else -1
@@ -420,6 +430,16 @@ class Uses:
                 self._scalar_tensor(node, number, call)
             case _:
                 raise Stopped(f"handed to `{code(call.func)}`")
+
+    def _classified(
+        self, node: cst.BaseExpression, number: Number, call: cst.Call, question: str
+    ) -> None:
+        """``math.isnan(s)`` in a test is ``torch.isnan(s)``."""
+        if not self._decides(call):
+            raise Stopped("asked what kind of number it is, and the truth is kept")
+        self.decisions += 1
+        self.cast(node, number, "")
+        self.edits[call] = (f"{self.flow.torch}.{question}(", node, ")")
 
     def _callee(self, call: cst.Call) -> tuple[str, cst.BaseExpression | None]:
         """The name of the function of torch, and the tensor whose method it is."""

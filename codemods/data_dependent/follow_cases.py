@@ -64,6 +64,23 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a number that may be none",
+            (
+                "s = t.item()",
+                "if math.isnan(s) or not math.isfinite(s):",
+                "    return x",
+                "return x * s",
+            ),
+            (
+                "s = t.detach().double()",
+                "if torch.isnan(s) or not torch.isfinite(s):",
+                "    return x",
+                "return x * s",
+            ),
+            "t.item()",
+            {},
+        ),
+        (
             "an index",
             ("best = x.argmax().item()", "return y[best]"),
             ("best = x.argmax()", "return y[best[None]].squeeze(0)"),
@@ -201,6 +218,12 @@ NEAR_MISSES = tuple(
             {},
         ),
         (("s = t.item()", "return x * s, [s]"), "t.item()", "kept in a list", {}),
+        (
+            ("s = t.item()", "return x * s, math.isnan(s)"),
+            "t.item()",
+            "a bool that is given back",
+            {},
+        ),
         (
             ("s = t.item()", "return x * s + len(str(s))"),
             "t.item()",

@@ -513,6 +513,52 @@ def size_as_text(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     return Form(f'f"{{{text}}}"')
 
 
+_BOUNDS = words("clamp clamp_ clip clip_")
+
+
+def mixed_bounds(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``torch.clamp(x, 0, hi)`` with a tensor among the bounds, which is read: one bound a call."""
+    match call.func:
+        case cst.Attribute(value=owner, attr=cst.Name(name)) if name in _BOUNDS:
+            pass
+        case _:
+            return None
+    of_torch = resolve(site.module, call.func) == f"torch.{name}"
+    if any(arg.star for arg in call.args) or not (of_torch or _is_tensor(site, owner)):
+        return None
+    given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    values = [arg.value for arg in call.args if arg.keyword is None]
+    given |= dict(zip(("input", "min", "max") if of_torch else ("min", "max"), values, strict=False))
+    low, high = given.get("min"), given.get("max")
+    known = given.keys() == ({"input", "min", "max"} if of_torch else {"min", "max"})
+    if not known or low is None or high is None:
+        return None
+    kinds = [_is_cell(site, low), _is_cell(site, high)]
+    numbers = [_is_number(site, low), _is_number(site, high)]
+    if sorted(zip(kinds, numbers, strict=True)) != [(False, True), (True, False)]:
+        return None
+    first, second = (
+        f"{_called(splice.source_of(node), node)}.detach()" if cell else splice.source_of(node)
+        for node, cell in zip((low, high), kinds, strict=True)
+    )
+    func = splice.source_of(call.func)
+    if of_torch:
+        inner = f"{func}({splice.source_of(given['input'])}, min={first})"
+        return Form(f"{func}({inner}, max={second})")
+    return Form(f"{func}(min={first}).{name}(max={second})")
+
+
+def _is_cell(site: Site, node: cst.BaseExpression) -> bool:
+    fact = site.fact(node)
+    return fact is not None and fact.is_tensor and fact.shape == ()
+
+
+def _called(text: str, node: cst.BaseExpression) -> str:
+    """The text of an expression that a method may follow."""
+    tight = isinstance(node, cst.Name | cst.Attribute | cst.Subscript | cst.Call)
+    return text if tight or node.lpar else f"({text})"
+
+
 #: The rows by the codes under which their calls break.
 TABLE: dict[str, tuple[Row, ...]] = {
     "GB0117": (number_first,),
@@ -527,6 +573,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "GB0241": (copied_pair,),
     "GB0242": (copied_out,),
     "GB0245": (jagged,),
+    "GB0033": (mixed_bounds,),
+    "internal-error": (mixed_bounds,),
 }
 
 

@@ -18,6 +18,7 @@ from .tensor_rows import Form
 _FACTS = {
     "a": tensor(3, 3),
     "m": tensor(3, 3),
+    "cell": tensor(),
     "h": tensor(3, 3, dtype="torch.float64"),
     "none": tensor(0),
     "x": tensor(3, 3),
@@ -34,7 +35,7 @@ _WARNS = "the original warns that it is called in an outdated way; the patch doe
 
 def _source(body: str) -> str:
     imports = "import itertools\nimport numpy as np\nimport torch\nfrom torch import nn\n"
-    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes, h, none):\n    {body}\n"
+    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes, h, none, cell):\n    {body}\n"
 
 
 class CallForm(Codemod):
@@ -50,6 +51,8 @@ class CallForm(Codemod):
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``;
     - ``y.random_(10)`` becomes ``y.copy_(torch.randint_like(y, 10))``, which draws the same;
     - ``torch.add(x, 1, out=y)`` becomes ``y.copy_(torch.add(x, 1))``, and so does a pair;
+    - ``torch.clamp(x, 0, hi)`` with one tensor among the bounds, whose number torch reads, becomes
+      ``torch.clamp(torch.clamp(x, min=0), max=hi.detach())``;
     - ``str(x.size())`` becomes ``f"{x.size()}"``, which is traced where sizes are symbols, too;
     - ``groupby(iterable=xs)`` becomes ``groupby(xs)``, and a jagged ``nested_tensor`` of one tensor
       ``as_nested_tensor`` of its copy.
@@ -69,7 +72,7 @@ class CallForm(Codemod):
     name = "call-form"
     codes = (
         "GB0007", "GB0059", "GB0107", "GB0117", "GB0155", "GB0157", "GB0193", "GB0208", "GB0225",
-        "GB0241", "GB0242", "GB0245",
+        "GB0241", "GB0242", "GB0245", "GB0033", "internal-error",
     )  # fmt: skip
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
@@ -130,6 +133,18 @@ class CallForm(Codemod):
                 "GB0059",
                 "return [x.sum(axis) for axis in np.unique(axes)]",
                 "return [x.sum(axis) for axis in sorted(set(axes))]",
+            ),
+            (
+                "a number and a tensor as bounds",
+                "GB0033",
+                "torch.clamp(a, -1, cell)",
+                "torch.clamp(torch.clamp(a, min=-1), max=cell.detach())",
+            ),
+            (
+                "bounds of a method",
+                "internal-error",
+                "a.clamp_(min=cell, max=k)",
+                "a.clamp_(min=cell.detach()).clamp_(max=k)",
             ),
             ("a size as text", "GB0059", "key = str(a.size())", 'key = f"{a.size()}"'),
             ("a shape as text", "GB0059", "known[str(a.shape)] = k", 'known[f"{a.shape}"] = k'),
@@ -203,6 +218,9 @@ class CallForm(Codemod):
             ("a.add_(m.rate, m.noise())", "GB0117", "what a call may change"),
             ("[1 / axis for axis in np.unique(axes)]", "GB0059", "numbers that divide"),
             ("str(a.size(0))", "GB0059", "a number"),
+            ("torch.clamp(a, 0, m)", "GB0033", "a bound for each element"),
+            ("torch.clamp(a, cell, cell)", "GB0033", "two tensors, which are not read"),
+            ("torch.clamp(a, 0, 1)", "GB0033", "two numbers"),
             ("str(xs.shape)", "GB0059", "not seen to be a tensor"),
             ("f'{str(a.shape)}'", "GB0059", "inside of a text with places"),
             (

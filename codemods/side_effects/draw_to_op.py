@@ -21,7 +21,7 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
-from .draws import Cast, Draw, anchor_for, draw_of, fits
+from .draws import Cast, Draw, anchor_for, chosen_by, draw_of, fits
 
 _DRAW = "np.random.uniform(0, 1)"
 _SKIPS = "skip = self.training and (chance < self.rate)"
@@ -188,7 +188,7 @@ class DrawToOp(Codemod):
             if draw is None or not _concerns(site, call):
                 continue
             casts = fits(site, draw)
-            if casts is None:
+            if casts is None or (draw.count and chosen_by(site, call) is not None):
                 continue
             yield _rewrite(site, draw, casts)
             return
@@ -214,6 +214,12 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
         else:
             edit.replace(cast.node, cst.parse_expression(f"{cast.text}.to({cast.dtype})"))
     edit.replace(draw.call, cst.parse_expression(new))
+    choice = chosen_by(site, draw.call)
+    if choice is not None:
+        # What takes the one takes the other.
+        number = choice.orelse if choice.body is draw.call else choice.body
+        text = f"{torch}.tensor({code(number)}, dtype={torch}.float64, {where})"
+        edit.replace(number, cst.parse_expression(text))
     what = f"`{draw.name}`" if draw.name else "the number"
     return edit.rewrite(
         f"draw {what} in a custom operator",

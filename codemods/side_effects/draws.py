@@ -223,7 +223,21 @@ def _bound_name(site: Site, call: cst.Call) -> str:
     match site.parent(call):
         case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
             return name
+    chosen = chosen_by(site, call)
+    if chosen is not None:
+        match site.parent(chosen):
+            case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
+                return name
     return ""
+
+
+def chosen_by(site: Site, call: cst.Call) -> cst.IfExp | None:
+    """The ternary that draws, or else takes a number that is written out."""
+    match site.parent(call):
+        case cst.IfExp(body=body, orelse=orelse) as choice if call in (body, orelse):
+            other = orelse if body is call else body
+            return choice if _is_number(other) else None
+    return None
 
 
 def anchor_for(site: Site, call: cst.Call, draws: Sequence[Draw], torch: str) -> str:
@@ -327,6 +341,8 @@ def _uses(site: Site, node: cst.BaseExpression, text: str) -> Iterator[Cast]:
         case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
             for use in _reads(site, name):
                 yield from _uses(site, use, name)
+        case cst.IfExp() if isinstance(node, cst.Call) and chosen_by(site, node) is parent:
+            yield from _uses(site, parent, text)
         case cst.BinaryOperation(operator=operator) if isinstance(operator, _ARITHMETIC):
             other = parent.right if parent.left is node else parent.left
             yield from _beside(site, node, other, parent, text)
