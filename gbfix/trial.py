@@ -267,16 +267,8 @@ class Trials:
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
         judgement = judged(outcome, user)
         judgement.whole = whole
-        if judgement.verdict.passed and _SIZES in rewrite.shows:
-            rung, also = ladder.decided_sizes(outcome)
-            if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
-                with self._clock.phase("sizes"):
-                    rung = self._forced_sizes(rung, outcome, accepted, overlay)
-            judgement.verdict = judgement.verdict.with_rung(rung)
-            self._also |= also
-        labels = _labels(rewrite)
-        if judgement.verdict.passed and labels:
-            judgement.verdict = judgement.verdict.with_rung(ladder.shown(outcome, labels))
+        if judgement.verdict.passed:
+            self._shown(judgement, rewrite, outcome, accepted, overlay)
         # What is unsafe in any case, and not asked for, need not be compiled for long.
         wanted = self._options.unsafe_fixes or (
             rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
@@ -302,6 +294,26 @@ class Trials:
             sources = {**site.sources, **accepted}
             self._unseen(judgement, rewrite, before, sources, site.entry)
         return judgement
+
+    def _shown(
+        self,
+        judgement: ladder.Judgement,
+        rewrite: Rewrite,
+        outcome: Outcome,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+    ) -> None:
+        """Whether the run showed what the rewrite asks for."""
+        if _SIZES in rewrite.shows:
+            rung, also = ladder.decided_sizes(outcome)
+            if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
+                with self._clock.phase("sizes"):
+                    rung = self._forced_sizes(rung, outcome, accepted, overlay)
+            judgement.verdict = judgement.verdict.with_rung(rung)
+            self._also |= also
+        labels = _labels(rewrite)
+        if labels:
+            judgement.verdict = judgement.verdict.with_rung(ladder.shown(outcome, labels))
 
     def _unseen(
         self,
@@ -575,9 +587,9 @@ class Trials:
         for text, forced in plan[:_UNRUN]:
             problem = self._force(forced, path, accepted, overlay, Outcome([]), {}, in_python=True)
             if problem and unrun.contradicts(problem, {**site.sources, **accepted}):
-                limits[f"`{text}` was not made {forced.value}: this object was made for the other"] = (
-                    None
-                )
+                limits[
+                    f"`{text}` was not made {forced.value}: this object was made for the other"
+                ] = None
             elif problem:
                 problem = problem.partition(": ")[2]
                 caveats.append(f"no call has shown `{text}` {forced.value}; there, {problem}")

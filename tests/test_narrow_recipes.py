@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 
-from codemods.recipes.call_form import CallForm
-from codemods.recipes.detached_input import DetachedInput
-from codemods.recipes.legacy_tensor import LegacyTensor
+from gbfix_codemods.recipes.call_form import CallForm
+from gbfix_codemods.recipes.detached_input import DetachedInput
+from gbfix_codemods.recipes.legacy_tensor import LegacyTensor
 from gbfix.analysis.tensor_names import OF_TENSORS
 from gbfix.codemod import Codemod, NearMiss, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact, Safety

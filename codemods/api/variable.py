@@ -88,6 +88,13 @@ class RemoveVariable(Codemod):
                 {},
             ),
             (
+                "others beside it",
+                "h, g = Variable(x), Variable(torch.ones(n)) if n else Variable(m, True)",
+                "h, g = x.detach(), torch.ones(n) if n else Variable(m, True)",
+                "Variable(x)",
+                {"x": tensor(3, requires_grad=True)},
+            ),
+            (
                 "data of a tensor is a new object",
                 "h = Variable(x.data)",
                 "h = x.data",

@@ -552,120 +552,132 @@ class SplitFunction(Codemod):
             at='timer("f")',
         ),
     )
-    near_misses = tuple(
+    near_misses = (
         NearMiss(
-            f"import time\nimport torch\n\n\n{source}",
-            at="time.time()",
-            why=why,
-            facts=_RNG if "rng" in source else {},
-        )
-        for source, why in (
-            (
-                "@torch.compile\ndef f(x):\n    y = x + 1\n    del x\n"
-                "    t = time.time()\n    return y + t\n",
-                "a name ends",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    if x.dim():\n        y = x + 1\n"
-                "    t = time.time()\n    return y + t\n",
-                "y may be unbound",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    y = x + 1\n    g = lambda: y\n"
-                "    t = time.time()\n    y = y + t\n    return g()\n",
-                "a closure sees later values",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    global n\n    n = x + 1\n"
-                "    t = time.time()\n    return n + t\n",
-                "a global",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    try:\n        y = x + 1\n        y = y * 2\n"
-                "        t = time.time()\n    except ValueError:\n        return y\n"
-                "    return y + t\n",
-                "a handler may see what only a part has bound",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    y = None\n    while x.sum() < 9:\n"
-                "        x = x + 1\n        t = time.time()\n        if t > 3 and y: x = x + y\n"
-                "        else: z = x * 2\n        x = x if y is None else x + z\n    return x\n",
-                "z may be unbound",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    yield x\n    t = time.time()\n    yield x + t\n",
-                "a generator",
-            ),
-            ("def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n", "not compiled"),
-            (
-                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
-                "g = torch.compile(f)\nh = torch.compile(f, dynamic=True)\n",
-                "compiled twice",
-            ),
-            (
-                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
-                "g = torch.compile(f) if time.time() else f\n",
-                "compiled sometimes only",
-            ),
-            (
-                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
-                "options = {}\ng = torch.compile(f, options=options)\n",
-                "options that are not there yet",
-            ),
-            (
-                "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
-                "def main(f):\n    return torch.compile(f)\n",
-                "another function of that name",
-            ),
-            (
-                "@torch.compile\n@torch.no_grad()\ndef f(x):\n    y = x + 1\n"
-                "    t = time.time()\n    return y + t\n",
-                "compiles what another decorator made",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    t = time.time()\n    return t\n",
-                "nothing to compile is left",
-            ),
-            (
-                "class A:\n    @staticmethod\n    @torch.compile\n    def f(x):\n"
-                "        y = x + 1\n        t = time.time()\n        return y + t\n",
-                "a method without self",
-            ),
-            (
-                "class A:\n    @torch.compile\n    def f(self, x):\n        self = x + 1\n"
-                "        t = time.time()\n        return self + t\n",
-                "a method that binds self",
-            ),
-            (
-                "def g():\n    @torch.compile\n    def f(x):\n        y = x + 1\n"
-                "        t = time.time()\n        return y + t\n    return f\n",
-                "a function in another one",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    y = x + 1\n    t = time.time()\n"
-                "    return y + t, locals()\n",
-                "looks at its own frame",
-            ),
-            (
-                "@torch.compile\ndef f(x): y = x + 1; t = time.time(); return y + t\n",
-                "all on one line",
-            ),
-            (
-                "@torch.compile\ndef f(x, rng):\n    x = x + 1\n    t = time.time()\n"
-                "    return x * rng.random() + t\n",
-                "a part would draw other numbers",
-            ),
-            (
-                "rng = random.Random(3)\n\n\n@torch.compile\ndef f(x):\n    x = x + 1\n"
-                "    t = time.time()\n    return x * rng.random() + t\n",
-                "a part would draw other numbers from a global",
-            ),
-            (
-                "@torch.compile\ndef f(x):\n    class Own:\n        n = 2\n\n"
-                "    x = x + 1\n    t = time.time()\n    return x * Own.n + t\n",
-                "a part would be compiled for each call's own class",
-            ),
-        )
+            "import torch\n\n\n@torch.compile\ndef f(x):\n    y = x.to_sparse()\n    return y\n",
+            at="return y",
+            why="all that it does would be in one part",
+        ),
+        *(
+            NearMiss(
+                f"import time\nimport torch\n\n\n{source}",
+                at="time.time()",
+                why=why,
+                facts=_RNG if "rng" in source else {},
+            )
+            for source, why in (
+                (
+                    "@torch.compile\ndef f(x):\n    y = x + 1\n    del x\n"
+                    "    t = time.time()\n    return y + t\n",
+                    "a name ends",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    if x.dim():\n        y = x + 1\n"
+                    "    t = time.time()\n    return y + t\n",
+                    "y may be unbound",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    y = x + 1\n    g = lambda: y\n"
+                    "    t = time.time()\n    y = y + t\n    return g()\n",
+                    "a closure sees later values",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    global n\n    n = x + 1\n"
+                    "    t = time.time()\n    return n + t\n",
+                    "a global",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    try:\n        y = x + 1\n        y = y * 2\n"
+                    "        t = time.time()\n    except ValueError:\n        return y\n"
+                    "    return y + t\n",
+                    "a handler may see what only a part has bound",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    y = None\n    while x.sum() < 9:\n"
+                    "        x = x + 1\n        t = time.time()\n"
+                    "        if t > 3 and y: x = x + y\n        else: z = x * 2\n"
+                    "        x = x if y is None else x + z\n    return x\n",
+                    "z may be unbound",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    yield x\n"
+                    "    t = time.time()\n    yield x + t\n",
+                    "a generator",
+                ),
+                (
+                    "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n",
+                    "not compiled",
+                ),
+                (
+                    "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                    "g = torch.compile(f)\nh = torch.compile(f, dynamic=True)\n",
+                    "compiled twice",
+                ),
+                (
+                    "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                    "g = torch.compile(f) if time.time() else f\n",
+                    "compiled sometimes only",
+                ),
+                (
+                    "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                    "options = {}\ng = torch.compile(f, options=options)\n",
+                    "options that are not there yet",
+                ),
+                (
+                    "def f(x):\n    y = x + 1\n    t = time.time()\n    return y + t\n\n\n"
+                    "def main(f):\n    return torch.compile(f)\n",
+                    "another function of that name",
+                ),
+                (
+                    "@torch.compile\n@torch.no_grad()\ndef f(x):\n    y = x + 1\n"
+                    "    t = time.time()\n    return y + t\n",
+                    "compiles what another decorator made",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    t = time.time()\n    return t\n",
+                    "nothing to compile is left",
+                ),
+                (
+                    "class A:\n    @staticmethod\n    @torch.compile\n    def f(x):\n"
+                    "        y = x + 1\n        t = time.time()\n        return y + t\n",
+                    "a method without self",
+                ),
+                (
+                    "class A:\n    @torch.compile\n    def f(self, x):\n        self = x + 1\n"
+                    "        t = time.time()\n        return self + t\n",
+                    "a method that binds self",
+                ),
+                (
+                    "def g():\n    @torch.compile\n    def f(x):\n        y = x + 1\n"
+                    "        t = time.time()\n        return y + t\n    return f\n",
+                    "a function in another one",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    y = x + 1\n    t = time.time()\n"
+                    "    return y + t, locals()\n",
+                    "looks at its own frame",
+                ),
+                (
+                    "@torch.compile\ndef f(x): y = x + 1; t = time.time(); return y + t\n",
+                    "all on one line",
+                ),
+                (
+                    "@torch.compile\ndef f(x, rng):\n    x = x + 1\n    t = time.time()\n"
+                    "    return x * rng.random() + t\n",
+                    "a part would draw other numbers",
+                ),
+                (
+                    "rng = random.Random(3)\n\n\n@torch.compile\ndef f(x):\n    x = x + 1\n"
+                    "    t = time.time()\n    return x * rng.random() + t\n",
+                    "a part would draw other numbers from a global",
+                ),
+                (
+                    "@torch.compile\ndef f(x):\n    class Own:\n        n = 2\n\n"
+                    "    x = x + 1\n    t = time.time()\n    return x * Own.n + t\n",
+                    "a part would be compiled for each call's own class",
+                ),
+            )
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:

@@ -528,7 +528,9 @@ def mixed_bounds(site: Site, call: cst.Call, splice: Splice) -> Form | None:
         return None
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     values = [arg.value for arg in call.args if arg.keyword is None]
-    given |= dict(zip(("input", "min", "max") if of_torch else ("min", "max"), values, strict=False))
+    given |= dict(
+        zip(("input", "min", "max") if of_torch else ("min", "max"), values, strict=False)
+    )
     low, high = given.get("min"), given.get("max")
     known = given.keys() == ({"input", "min", "max"} if of_torch else {"min", "max"})
     if not known or low is None or high is None:

@@ -316,10 +316,10 @@ def _addressed(node: cst.BaseExpression, site: Site) -> cst.Name | None:
 
 def _only_decides(node: cst.BaseExpression, site: Site, function: cst.FunctionDef) -> bool:
     """Whether the answer, or the name that holds it, is asked by choices and by nothing else."""
-    outer: cst.CSTNode = node
-    while isinstance(site.parent(outer), cst.BooleanOperation | cst.UnaryOperation):
-        outer = site.parent(outer)
-    match site.parent(outer):
+    parent = site.parent(node)
+    while isinstance(parent, cst.BooleanOperation | cst.UnaryOperation):
+        parent = site.parent(parent)
+    match parent:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))]):
             places = list(site.places_of(name, function.body))
             bound = [it for it in places if isinstance(site.parent(it), cst.AssignTarget)]

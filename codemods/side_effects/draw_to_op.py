@@ -92,6 +92,10 @@ def _near_miss(why: str, at: str = _DRAW, **parts: str) -> NearMiss:
     return NearMiss(_source(**parts), at=at, why=why, facts=_FACTS)
 
 
+_BETA = "np.random.beta(alpha, alpha)"
+_ONE = 'torch.tensor(1.0, dtype=torch.float64, device="cpu")'
+
+
 class DrawToOp(Codemod):
     """*What it does.*  Lets an operator draw a number that numpy or ``random`` drew.
 
@@ -107,6 +111,9 @@ class DrawToOp(Codemod):
     *When it applies.*  One number is drawn from the stream of `random` or numpy (or a generator of
     the module), and is only compared with numbers in tests, or added to and multiplied with numbers
     and tensors; or a permutation is drawn that is only an index.
+
+    A number that stands in for the drawn one in a ternary (``... if self.training else 1.0``)
+    becomes a tensor, too.
 
     *Fix safety.*  Safe: the same generator draws the same numbers in the same order, also where
     they do not count, and arithmetic in float64 answers alike.  Beside a tensor without dimensions
@@ -158,6 +165,22 @@ class DrawToOp(Codemod):
                 "x.mean()": tensor(),
             },
             title="a number that weighs tensors",
+        ),
+        Example(
+            _MIX.format(f"{_BETA} if x.dim() else 1.0", "[1, 0, 3, 2]").replace("x[order]", "x"),
+            _MIX.format(f"draw_mix(torch.empty(0), alpha) if x.dim() else {_ONE}", "[1, 0, 3, 2]")
+            .replace("x[order]", "x")
+            .replace("lam * x.mean()", "lam.to(x.dtype) * x.mean()")
+            .replace("def mix(", _MIX_OPERATOR),
+            at=_BETA,
+            code="GB0294",
+            facts={
+                "alpha": Fact("float", "float"),
+                _BETA: Fact("float", "float"),
+                "x": tensor(4, 3),
+                "x.mean()": tensor(),
+            },
+            title="a number that is drawn in some calls only",
         ),
     )
     near_misses = (

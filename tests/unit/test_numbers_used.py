@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemods.config.numbers_used import NumbersUsed
+from gbfix_codemods.config.numbers_used import NumbersUsed
 
 HEAD = "@torch.compile\ndef f(self, x, d):\n"
 

@@ -1,0 +1,45 @@
+"""A forced condition that an object was not made for says nothing of a patch."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from gbfix.unrun import contradicts
+
+_MADE = """
+class Loss:
+    def __init__(self, momentum):
+        self.momentum = momentum
+        if momentum > 0:
+            self.kept = 0
+"""
+_ALWAYS = """
+class Loss:
+    def __init__(self, momentum):
+        self.kept = 0
+
+    def forward(self, x):
+        if x:
+            self.kept = 1
+"""
+_SAID = "forced True: outputs: raises AttributeError('Loss' object has no attribute 'kept')"
+
+
+@pytest.mark.parametrize(
+    ("source", "problem", "expected"),
+    [
+        (_MADE, _SAID, True),
+        (_ALWAYS, _SAID, False),
+        (_MADE, _SAID.replace("kept", "other"), False),
+        (_MADE, "forced True: output: values differ", False),
+        (_MADE.replace("Loss", "Other"), _SAID, False),
+        ("class Loss:\n    kept = (\n", _SAID, False),
+    ],
+    ids=["some cases", "all cases", "another attribute", "values", "another class", "no text"],
+)
+def test_only_what_init_binds_in_some_cases_counts(
+    source: str, problem: str, expected: bool
+) -> None:
+    assert contradicts(problem, {"a.py": textwrap.dedent(source)}) is expected
