@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-
 from gbfix_codemods.recipes.call_form import CallForm
 from gbfix_codemods.recipes.detached_input import DetachedInput
 from gbfix_codemods.recipes.legacy_tensor import LegacyTensor
+
 from gbfix.analysis.tensor_names import OF_TENSORS
 from gbfix.codemod import Codemod, NearMiss, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Fact, Safety

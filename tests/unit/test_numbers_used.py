@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from gbfix_codemods.config.numbers_used import NumbersUsed
 
 HEAD = "@torch.compile\ndef f(self, x, d):\n"
