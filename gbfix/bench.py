@@ -18,6 +18,11 @@ from gbfix.worker.protocol import Instrument, Job, Outcome
 from gbfix.worker.resident import HEAVY
 
 
+#: Seconds that a run may take which tries a patch: these, or so many times those of the recording.
+_LEAST_PATIENCE = 60.0
+_TIMES_RECORDING = 12
+
+
 @dataclasses.dataclass(frozen=True)
 class Ahead:
     """A job that was begun before it is known whether it is wanted."""
@@ -162,13 +167,24 @@ class Bench:
         """Whether candidates are first tried where the program stands at its recorded calls."""
         return bool(self._residents) and self.set_up > HEAVY
 
+    def _patience(self, job: Job) -> float:
+        """How long a run may take: one that tries a patch, some times as long as the recording.
+
+        A patch may wait for ever (for a lock that an error left taken), or have Dynamo trace a loop
+        without an end.
+        """
+        whole = self._options.timeout
+        if job.mode not in ("candidate", "user") or not self.recording:
+            return whole
+        return min(whole, max(_LEAST_PATIENCE, _TIMES_RECORDING * self.recording) * self.load)
+
     def at_calls(
         self, job: Job, limit: float = 0.0, stop_when: Callable[[], bool] = lambda: False
     ) -> Outcome | None:
         """Do a job at the recorded calls, without a start of the program; None where it cannot."""
         if not self._residents or any(item.action == "observe" for item in job.instruments):
             return None
-        limit_or_all = limit or self._options.timeout
+        limit_or_all = limit or self._patience(job)
         outcome = self._runner.ask(job, self._residents, limit_or_all, stop_when=stop_when)
         if outcome is not None and outcome.ended == "timeout" and not limit:
             outcome = None
@@ -192,7 +208,7 @@ class Bench:
         outcome = self.at_calls(job, limit)
         if outcome is not None:
             return outcome
-        timeout = self.recording + limit if limit else self._options.timeout
+        timeout = self.recording + limit if limit else None
         return self.together(job, timeout=timeout)[0]
 
     def in_turns(self, *jobs: Job) -> list[Outcome]:
@@ -231,10 +247,10 @@ class Bench:
             (outcome,) = self.together(first)
             return outcome, self.together(second)[0] if goes_on(outcome) else Outcome([])
         dropped = threading.Event()
-        timeout = self._options.timeout
+        stop, limits = dropped.is_set, (self._patience(first), self._patience(second))
         try:
-            one = self._pool.submit(self._runner.run, first, timeout)
-            other = self._pool.submit(self._runner.run, second, timeout, stop_when=dropped.is_set)
+            one = self._pool.submit(self._runner.run, first, limits[0])
+            other = self._pool.submit(self._runner.run, second, limits[1], stop_when=stop)
             outcome = one.result()
             good = goes_on(outcome)
             if not good:
@@ -253,12 +269,14 @@ class Bench:
 
         Each starts with the user's files as gbfix found them.
         """
-        timeout = self._options.timeout if timeout is None else timeout
         groups = [[job] for job in jobs] if self.serial else [list(jobs)]
         outcomes: list[Outcome] = []
         try:
             for group in groups:
-                waiting = [self._pool.submit(self._runner.run, job, timeout) for job in group]
+                waiting = [
+                    self._pool.submit(self._runner.run, job, timeout or self._patience(job))
+                    for job in group
+                ]
                 outcomes += [item.result() for item in waiting]
                 if self._runner.wrote_files():
                     self.serial = True

@@ -7,6 +7,8 @@ aot_eager, up to rounding under inductor, which fuses operators.
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
 import shutil
@@ -19,9 +21,26 @@ import pytest
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 
+#: One process for all programs of a kind: torch is loaded once, each program runs in a fork.
 RUN = """
-import os, runpy, sys
-import torch
+import json, os, runpy, sys
+import torch, torch._dynamo
+
+for line in sys.stdin:
+    job = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+
+for number, path in enumerate((os.devnull, job["stdout"], job["stderr"])):
+    os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
+sys.stdin = open(0)
+os.chdir(job["folder"])
+os.environ.update(job["environment"])
+sys.argv = ["", *job["arguments"]]
 
 torch.manual_seed(0)
 backend = os.environ["GBFIX_BACKEND"]
@@ -79,18 +98,36 @@ def _run(case: Path, folder: Path, backend: str, *, patched: bool) -> str:
             replaced = case / path.name.replace("before", "after")
             shutil.copy(replaced if patched and replaced.exists() else path, folder / path.name)
     script, *arguments = _about(case).get("target", ["before.py"])  # type: ignore[misc]
-    environment = {**os.environ, "GBFIX_BACKEND": backend, "OMP_NUM_THREADS": "1"}
-    if backend == "none":
+    streams = {name: folder.with_name(f"{folder.name}.{name}") for name in ("stdout", "stderr")}
+    job = {
+        **{name: str(path) for name, path in streams.items()},
+        "folder": str(folder),
+        "arguments": [str(script), *map(str, arguments)],
+        # What the test sets for itself is for the program, too.
+        "environment": {**os.environ, "GBFIX_BACKEND": backend},
+    }
+    server = _server(disabled=backend == "none")
+    assert server.stdin is not None and server.stdout is not None
+    server.stdin.write(json.dumps(job) + "\n")
+    server.stdin.flush()
+    status = server.stdout.readline()
+    assert status == "0\n", streams["stderr"].read_text()[-3000:]
+    return streams["stdout"].read_text()
+
+
+@functools.cache
+def _server(*, disabled: bool) -> subprocess.Popen[str]:
+    """A process that runs programs; it ends with this one, which holds its input."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if disabled:
         environment["TORCHDYNAMO_DISABLE"] = "1"
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", RUN, str(script), *map(str, arguments)],
-        cwd=folder,
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", RUN],
         env=environment,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
     )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout
 
 
 def _aot_eager(case: Path, tmp_path: Path) -> None:

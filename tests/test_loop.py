@@ -401,5 +401,6 @@ def test_an_option_that_passes_and_is_unsafe_is_tried_once(tmp_path: Path, runne
     report = engine.run(target, Options(use_cache=False), said.append, runner)
     assert sum("trying region-option" in line for line in said) == 1
     tried = [attempt for item in report.breaks for attempt in item.attempts]
-    assert [attempt.codemod for attempt in tried] == ["region-option"] * 2
-    assert all(attempt.passed and attempt.safety is Safety.UNSAFE for attempt in tried)
+    options = [attempt for attempt in tried if attempt.codemod == "region-option"]
+    assert len(options) == 2
+    assert all(attempt.passed and attempt.safety is Safety.UNSAFE for attempt in options)

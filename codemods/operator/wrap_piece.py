@@ -174,7 +174,9 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     parameters = piece.inputs.parameters
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     plain = bool(leaves) and _is_tensor_code(piece)
-    if plain and any(leaf.is_number for leaf in leaves):
+    protocol = piece.level.function.name.value.startswith("__")
+    if plain and (protocol or any(leaf.is_number for leaf in leaves)):
+        # Of ``__getitem__``, Dynamo asks by tracing where an iteration ends.
         raise Refused("all that it does is tensor code, which needs no operator")
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
