@@ -17,7 +17,6 @@ from gbfix.source import SourceFile
 from gbfix.worker.protocol import Instrument, Job, Outcome
 from gbfix.worker.resident import HEAVY
 
-
 #: Seconds that a run may take which tries a patch: these, or so many times those of the recording.
 _LEAST_PATIENCE = 60.0
 _TIMES_RECORDING = 12

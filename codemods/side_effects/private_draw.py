@@ -60,7 +60,8 @@ def _source(line: str, *, before: str = "", noted: bool = False, first: str = ""
     imports = "import torch\nimport weakref\n" if noted else "import torch\n"
     return (
         f"{imports}\nGEN = torch.Generator()\n\n\n{table}{before}class Net(torch.nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        self.gen = torch.Generator()\n{new}"
+        "    def __init__(self):\n        super().__init__()\n"
+        f"        self.gen = torch.Generator()\n{new}"
         f"\n    def forward(self, x, n, given):\n{first}        y = {line}\n        return x + y\n"
     )
 
@@ -81,22 +82,23 @@ def _near_miss(why: str, line: str, *, first: str = "") -> NearMiss:
 
 
 class PrivateDraw(Codemod):
-    """*What it does.*  Lets an operator draw from a generator that a module keeps, or the file:
+    """*What it does.*  Lets an operator draw from a generator that a module or the file keeps:
 
     ```python
     noise = torch.randn(x.shape, generator=self.generator)
     ```
-    becomes ``noise = draw_forward(torch.empty(0), id(self), x.shape)``, an operator with an ordered
-    effect that finds the object by its identity and draws from the same generator.
+    becomes ``noise = draw_forward(torch.empty(0), id(self), x.shape)``, an operator with an
+    ordered effect that finds the object by its identity and draws from the same generator.
 
-    *When it applies.*  ``torch.rand``, ``randn``, ``randint`` or ``randperm``, whose sizes are numbers
-    or the shape of a tensor, and whose generator is an attribute of ``self`` or a global name.
+    *When it applies.*  ``torch.rand``, ``randn``, ``randint`` or ``randperm``, whose sizes are
+    numbers or the shape of a tensor, and whose generator is an attribute of ``self`` or a global
+    name.
 
     *Fix safety.*  Safe: the same generator draws the same numbers.  A draw that follows another one
     of the same generator is handed what that one drew, so that no compiler can exchange them.
 
-    *Refuses.*  Generators that are arguments or local names, dtypes and devices that are not written
-    out, tensors that require a gradient, and classes that cannot note their objects.
+    *Refuses.*  Generators that are arguments or local names, dtypes and devices that are not
+    written out, tensors that require a gradient, and classes that cannot note their objects.
     """
 
     name = "private-draw"
