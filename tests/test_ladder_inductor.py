@@ -150,3 +150,32 @@ def test_what_was_ended_by_its_time_is_no_verdict(outcome: Outcome) -> None:
     baseline = ladder.Baseline({}, {}, {}, b"", True, True, {})
     rung = ladder.one_backend(outcome, None, baseline, "inductor", 120.0)
     assert rung.passed is None and "120 s" in rung.detail and rung.caveats
+
+
+def test_tensor_code_that_inductor_cannot_compile_becomes_an_operator(gbfix_run: Gbfix) -> None:
+    # With the numbers kept in the graph, inductor asks which sign the start of the span has.
+    report = gbfix_run(
+        """
+        import torch
+
+
+        @torch.compile
+        def mask(x):
+            width = torch.randint(0, 3, (1,)).item()
+            start = torch.randint(0, 8 - width, (1,)).item()
+            x = x.clone()
+            x[:, start : start + width] = 0
+            return x
+
+
+        torch.manual_seed(0)
+        print(mask(torch.ones(2, 8)))
+        """,
+        inductor=True,
+    )
+    tried = [attempt for item in report.breaks for attempt in item.attempts]
+    (option,) = (attempt for attempt in tried if attempt.codemod == "region-option")
+    assert not option.passed and "inductor" in option.reason
+    (patch,) = report.patches
+    assert patch.codemods == ("wrap-piece",) and patch.safety is Safety.SAFE
+    assert "register_effect" in patch.after  # it draws numbers

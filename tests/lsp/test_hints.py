@@ -21,6 +21,7 @@ NOT_SEEN = {
     "GB0007/hashes-in-an-array",
     "GB0170/length-of-a-padded-signal",
     "GB0170/newton-of-a-hundred-rounds",
+    "GB0059/grid-by-size",
     "GB0124/rank-of-a-product",
     "GB0124/recorder-of-a-module",
     "GB0170/root-of-what-counts",

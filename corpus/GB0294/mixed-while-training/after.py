@@ -21,7 +21,7 @@ class Mix(nn.Module):
 
     def forward(self, x, y):
         lam = draw_forward(torch.empty(0), self.alpha) if self.training else torch.tensor(1.0, dtype=torch.float64, device="cpu")
-        perm = torch.randperm(x.size(0))
+        perm = torch.arange(x.size(0)).flip(0)
         mixed = lam * x + (1 - lam) * x[perm]
         logits = self.fc(mixed)
         ce = nn.functional.cross_entropy

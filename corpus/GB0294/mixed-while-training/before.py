@@ -11,7 +11,7 @@ class Mix(nn.Module):
 
     def forward(self, x, y):
         lam = np.random.beta(self.alpha, self.alpha) if self.training else 1.0
-        perm = torch.randperm(x.size(0))
+        perm = torch.arange(x.size(0)).flip(0)
         mixed = lam * x + (1 - lam) * x[perm]
         logits = self.fc(mixed)
         ce = nn.functional.cross_entropy

@@ -21,7 +21,7 @@ class Balancer(nn.Module):
         )
         return torch.where(
             isnan_v_isinf_v,
-            loss * 0,
+            torch.zeros_like(loss),
             loss / torch.where(isnan_v_isinf_v, 1, self.avg / (1 - 0.9 ** self.steps) + 1e-6),
         )
 

@@ -14,7 +14,7 @@ class Balancer(nn.Module):
         self.steps += 1
         v = loss.detach().item()
         if math.isnan(v) or math.isinf(v):
-            return loss * 0
+            return torch.zeros_like(loss)
         self.avg = 0.9 * self.avg + 0.1 * v
         return loss / (self.avg / (1 - 0.9 ** self.steps) + 1e-6)
 
