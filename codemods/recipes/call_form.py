@@ -143,7 +143,7 @@ class CallForm(Codemod):
             (
                 "bounds of a method",
                 "internal-error",
-                "a.clamp_(min=cell, max=k)",
+                "a.clamp_(cell, k)",
                 "a.clamp_(min=cell.detach()).clamp_(max=k)",
             ),
             ("a size as text", "GB0059", "key = str(a.size())", 'key = f"{a.size()}"'),

@@ -26,6 +26,7 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
+from .effect_operator import operator_notes
 from .owners import find_owners
 
 #: Functions of torch that draw, and the dtype of what they give where none is given.
@@ -87,15 +88,16 @@ class PrivateDraw(Codemod):
     ```python
     noise = torch.randn(x.shape, generator=self.generator)
     ```
-    becomes ``noise = draw_forward(torch.empty(0), id(self), x.shape)``, an operator with an
-    ordered effect that finds the object by its identity and draws from the same generator.
+    becomes ``noise = draw_forward(x.detach(), id(self), x.shape)``, an operator with an ordered
+    effect that finds the object by its identity and draws from the same generator.
 
     *When it applies.*  ``torch.rand``, ``randn``, ``randint`` or ``randperm``, whose sizes are
     numbers or the shape of a tensor, and whose generator is an attribute of ``self`` or a global
     name.
 
-    *Fix safety.*  Safe: the same generator draws the same numbers.  A draw that follows another one
-    of the same generator is handed what that one drew, so that no compiler can exchange them.
+    *Fix safety.*  Safe: the same generator draws the same numbers.  A draw that follows another
+    one is handed what that one drew, the first one a tensor that the function is given, so that no
+    compiler can exchange them.
 
     *Refuses.*  Generators that are arguments or local names, dtypes and devices that are not
     written out, tensors that require a gradient, and classes that cannot note their objects.
@@ -108,7 +110,7 @@ class PrivateDraw(Codemod):
         Example(
             _source("torch.randn(x.shape, generator=self.gen)"),
             _source(
-                "draw_forward(torch.empty(0), id(self), x.shape)",
+                "draw_forward(x.detach(), id(self), x.shape)",
                 noted=True,
                 before=_operator(
                     "anchor: torch.Tensor, owner: int, size: list[int]",
@@ -124,7 +126,7 @@ class PrivateDraw(Codemod):
         Example(
             _source("torch.randperm(n, generator=GEN)"),
             _source(
-                "draw_forward(torch.empty(0), n)",
+                "draw_forward(x.detach(), n)",
                 before=_operator(
                     "anchor: torch.Tensor, n: int",
                     "torch.randperm(n, generator=GEN)",
@@ -305,7 +307,9 @@ def _rewrite(site: Site, draw: _Draw) -> Rewrite | None:
     first = Parameter("anchor", "torch.Tensor", cst.parse_expression(anchor), tensor())
     parameters = (first, *owner, *draw.parameters)
     _define(site, edit, draw, torch, generator, parameters)
-    return edit.rewrite("draw from the generator in a custom operator", rank=40)
+    return edit.rewrite(
+        "draw from the generator in a custom operator", rank=40, notes=operator_notes(site)[1:]
+    )
 
 
 def _define(
@@ -343,12 +347,12 @@ def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
 
 
 def _anchor(site: Site, draw: _Draw, torch: str) -> str | None:
-    """What the last draw of the same generator gave; None where that has no name."""
+    """What the draw before it gave; None where that has no name."""
     function = site.function
     assert function is not None
     bound = definitely_bound_before(function, site.statement_of(draw.call))
-    drawing = _operators_of(site, draw)
-    anchor: str | None = f"{torch}.empty(0)"
+    drawing = _operators_of(site)
+    anchor: str | None = _data(site, draw) or f"{torch}.empty(0)"
     for node in walk(function.body):
         if node is draw.call:
             break
@@ -370,11 +374,27 @@ def _anchor(site: Site, draw: _Draw, torch: str) -> str | None:
     return anchor
 
 
-def _operators_of(site: Site, draw: _Draw) -> set[str]:
-    """The functions of the file that draw from the same generator."""
-    sign = f"generator={code(draw.generator)}" if not draw.attribute else f"].{draw.attribute})"
+def _data(site: Site, draw: _Draw) -> str:
+    """A tensor that the function is given: in a second call, it comes of the first one's draws."""
+    function = site.function
+    assert function is not None
+    before = site.locals_before(site.statement_of(draw.call))
+    inside = {node.value for node in walk(draw.call) if isinstance(node, cst.Name)}
+    names = [param.name.value for param in params_of(function.params)]
+    names.sort(key=lambda name: name not in inside)
+    for name in names:
+        fact = before.get(name)
+        if fact is not None and fact.is_tensor:
+            return f"{name}.detach()"
+    return ""
+
+
+def _operators_of(site: Site) -> set[str]:
+    """The functions of the file that draw from a generator: two names may hold the same one."""
     return {
         item.name.value
         for item in site.module.body
-        if isinstance(item, cst.FunctionDef) and sign in code(item) and "generator=" in code(item)
+        if isinstance(item, cst.FunctionDef)
+        and "custom_op(" in "".join(code(it.decorator) for it in item.decorators)
+        and "generator=" in code(item)
     }

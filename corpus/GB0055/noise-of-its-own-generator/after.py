@@ -29,7 +29,7 @@ class Noisy(torch.nn.Module):
 
     def forward(self, x):
         x = x.tanh()
-        noise = draw_forward(torch.empty(0), id(self), x.shape)
+        noise = draw_forward(x.detach(), id(self), x.shape)
         return x + 0.1 * noise
 
 
