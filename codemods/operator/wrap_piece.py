@@ -36,6 +36,9 @@ _FLOATS = words(
 _CASTS = re.compile(r"dtype|\.(?:float|double|half|to|type|type_as|bfloat16)\(|tensor\(")
 
 
+_NO_NUMPY = re.compile(r"\btrace_numpy\s*=\s*False\b")
+
+
 class WrapPiece(Codemod):
     """*What it does.*  Puts Python that a graph cannot hold into a custom operator.
 
@@ -138,6 +141,11 @@ def _is_tensor_code(piece: Piece) -> bool:
     )
 
 
+def _without_numpy(site: Site) -> bool:
+    """Whether the program tells Dynamo to leave numpy alone (``trace_numpy = False``)."""
+    return any(_NO_NUMPY.search(text) for text in (site.source, *site.sources.values()))
+
+
 def _leaves_nothing(piece: Piece) -> bool:
     """Whether layers run in the piece, and all that its region computes with tensors does."""
     site, function = piece.level.site, piece.level.function
@@ -178,6 +186,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     if plain and (protocol or any(leaf.is_number for leaf in leaves)):
         # Of ``__getitem__``, Dynamo asks by tracing where an iteration ends.
         raise Refused("all that it does is tensor code, which needs no operator")
+    if any(leaf.kind == "ndarray" for leaf in leaves) and _without_numpy(site):
+        raise Refused("it gives an array, and the program lets Dynamo trace no numpy")
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
     edit = site.edit()
