@@ -505,9 +505,10 @@ def labels(outcome: Outcome, backend: str) -> frozenset[str]:
     return frozenset().union(*found)
 
 
-def shown(candidate: Outcome, labels: Collection[str]) -> Rung:
-    """Whether inputs that a rewrite asks for were compared, compiled."""
-    found = {name for event in candidate.of(Compared) for name in event.labels}
+def shown(candidate: Outcome, key: str, labels: Collection[str]) -> Rung:
+    """Whether inputs that a rewrite asks for were compared in a region."""
+    events = [event for event in candidate.of(Compared) if event.key == key]
+    found = {name for event in events for name in event.labels}
     missing = sorted(set(labels) - found)
     caveats = tuple(_NOT_SHOWN[label] for label in missing)
     return Rung("shown", True, "" if missing else f"{', '.join(sorted(labels))}", caveats)

@@ -268,7 +268,8 @@ class Trials:
         judgement = judged(outcome, user)
         judgement.whole = whole
         if judgement.verdict.passed:
-            self._shown(judgement, rewrite, outcome, accepted, overlay)
+            key = self.baseline.parts.get(site.graph_break.region, site.graph_break.region)
+            self._shown(judgement, rewrite, outcome, accepted, overlay, key)
         # What is unsafe in any case, and not asked for, need not be compiled for long.
         wanted = self._options.unsafe_fixes or (
             rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
@@ -302,8 +303,9 @@ class Trials:
         outcome: Outcome,
         accepted: Mapping[str, str],
         overlay: dict[str, str],
+        key: str,
     ) -> None:
-        """Whether the run showed what the rewrite asks for."""
+        """Whether the run showed what the rewrite asks for, in the region that it is about."""
         if _SIZES in rewrite.shows:
             rung, also = ladder.decided_sizes(outcome)
             if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
@@ -313,7 +315,7 @@ class Trials:
             self._also |= also
         labels = _labels(rewrite)
         if labels:
-            judgement.verdict = judgement.verdict.with_rung(ladder.shown(outcome, labels))
+            judgement.verdict = judgement.verdict.with_rung(ladder.shown(outcome, key, labels))
 
     def _unseen(
         self,
@@ -597,7 +599,8 @@ class Trials:
             known = judgement.verdict.rung("unrun")  # of another file
             caveats = [*(known.caveats if known else ()), *caveats]
             detail = "forced in Python's conditions"
-            rung = Rung("unrun", True, detail, tuple(caveats), tuple(limits))
+            said = (*(known.limits if known else ()), *limits)
+            rung = Rung("unrun", True, detail, tuple(caveats), said)
             judgement.verdict = judgement.verdict.with_rung(rung)
 
     def _forced_sizes(

@@ -65,3 +65,24 @@ def test_tensors_that_the_region_computes_are_not_shown(gbfix_run: Gbfix) -> Non
     assert not report.patches
     (patch,) = report.unsafe_patches
     assert "no such inputs could be made" in " ".join((*patch.notes, *patch.verdict.caveats))
+
+
+def test_other_tensors_that_are_equal_show_nothing(gbfix_run: Gbfix) -> None:
+    # `a` and `b` never have one size here: that `c` and `d` may be equal says nothing of them.
+    report = gbfix_run(
+        """
+        import torch
+
+
+        @torch.compile(backend="aot_eager")
+        def f(a, b, c, d):
+            if torch.equal(a, b):
+                return a * 0
+            return a.sum() + b.sum() + c + d
+
+
+        print(f(torch.randn(3), torch.randn(4), torch.randn(2), torch.randn(2)))
+        """,
+        select=("GB0033", "same-object"),
+    )
+    assert not report.patches

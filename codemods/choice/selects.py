@@ -64,7 +64,7 @@ class Selects:
         if len(dtypes - {None}) > 1:
             raise Declined("the branches give tensors of different dtypes")
         if _differ(facts):
-            if {fact.shape for fact in facts if fact is not None} != {(), (1,)}:
+            if not self._one_and_none((true, false), facts):
                 raise Declined("the branches give tensors of different shapes")
             # What is done with either is the same where that broadcasts; the run tells.
             self.ctx.notes.append(
@@ -75,6 +75,18 @@ class Selects:
             true = gated(true, test, True, self.ctx, local)
             false = gated(false, test, False, self.ctx, local)
         return self.where(test, true, false)
+
+    def _one_and_none(
+        self, sides: Sequence[cst.BaseExpression], facts: Sequence[Fact | None]
+    ) -> bool:
+        """Whether one side has no dimension, and the other one element by its own text.
+
+        One element of a batch of one would be several in the next call, and count as often.
+        """
+        shapes = [fact.shape if fact is not None else None for fact in facts]
+        if set(shapes) != {(), (1,)}:
+            return False
+        return not _roots(sides[shapes.index((1,))], self.ctx)
 
     def _tensor_for_none(
         self, true: cst.BaseExpression, false: cst.BaseExpression, kinds: list[str]

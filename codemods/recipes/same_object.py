@@ -25,7 +25,7 @@ _EQUAL = (
 
 _COMPUTED = (
     "Two tensors that hold the same numbers and are not one object count as two now; they are"
-    " computed in the region, so that no such inputs could be made."
+    " computed in the region, or differ in size, so that no such inputs could be made."
 )
 
 
@@ -220,7 +220,8 @@ class SameObject(Codemod):
         edit = site.edit()
         for node, new in found.items():
             edit.replace(node, new)
-        safe = not equal or _come_from_outside(site, _names(found.values()))
+        names = _names(found.values())
+        safe = not equal or (_look_alike(site, names) and _come_from_outside(site, names))
         yield edit.rewrite(
             "ask whether the tensors are one object",
             notes=[_NOTE if not equal else _EQUAL if safe else _COMPUTED],
@@ -267,6 +268,16 @@ def _equal(node: cst.Call, site: Site) -> cst.Comparison | None:
 
 def _names(found: Iterable[cst.Comparison]) -> set[str]:
     return {part.value for node in found for part in walk(node) if isinstance(part, cst.Name)}
+
+
+def _look_alike(site: Site, names: set[str]) -> bool:
+    """Whether the tensors were of one size and dtype in all calls: else none may ever be equal."""
+    before = site.locals_before(site.statement)
+    facts = [before.get(name) for name in names]
+    kinds = {(fact.shape, fact.dtype) for fact in facts if fact is not None and fact.is_tensor}
+    sizes = [shape for shape, _ in kinds]
+    known = all(fact is not None and fact.is_tensor for fact in facts)
+    return known and len(kinds) == 1 and sizes[0] is not None and None not in sizes[0]
 
 
 def _come_from_outside(site: Site, names: set[str]) -> bool:

@@ -96,7 +96,9 @@ def draw_of(site: Site, call: cst.Call, *, whole: bool = False) -> Draw | None:
         return None
     body = call.with_changes(args=arguments, lpar=(), rpar=())
     low = _low(arguments) if whole else None
-    return Draw(call, body, tuple(given.parameters), "", _bound_name(site, call), whole, low)
+    # A whole number stays one where the ternary takes the other side: it is no tensor there.
+    name = _bound_name(site, call) or ("" if whole else _name_of_choice(site, call))
+    return Draw(call, body, tuple(given.parameters), "", name, whole, low)
 
 
 class _Given:
@@ -223,11 +225,17 @@ def _bound_name(site: Site, call: cst.Call) -> str:
     match site.parent(call):
         case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
             return name
-    chosen = chosen_by(site, call)
-    if chosen is not None:
-        match site.parent(chosen):
-            case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
-                return name
+    return ""
+
+
+def _name_of_choice(site: Site, call: cst.Call) -> str:
+    """The name that a ternary is bound to in which the call is one side."""
+    choice = site.parent(call)
+    if not isinstance(choice, cst.IfExp) or call not in (choice.body, choice.orelse):
+        return ""
+    match site.parent(choice):
+        case cst.Assign(targets=[cst.AssignTarget(cst.Name(name))]):
+            return name
     return ""
 
 
@@ -236,7 +244,7 @@ def chosen_by(site: Site, call: cst.Call) -> cst.IfExp | None:
     match site.parent(call):
         case cst.IfExp(body=body, orelse=orelse) as choice if call in (body, orelse):
             other = orelse if body is call else body
-            return choice if _is_number(other) else None
+            return choice if _is_number(other) and _name_of_choice(site, call) else None
     return None
 
 
@@ -263,7 +271,7 @@ def anchor_for(site: Site, call: cst.Call, draws: Sequence[Draw], torch: str) ->
             continue
         if not known and not _draws_of(site, node, stream):
             continue
-        name = _bound_name(site, node)
+        name = _bound_name(site, node) or _name_of_choice(site, node)
         anchor = name if name in bound and _is_bound_once(site, name) else ""
     return anchor
 

@@ -380,7 +380,8 @@ def _data(site: Site, draw: _Draw) -> str:
     assert function is not None
     before = site.locals_before(site.statement_of(draw.call))
     inside = {node.value for node in walk(draw.call) if isinstance(node, cst.Name)}
-    names = [param.name.value for param in params_of(function.params)]
+    # One with a default may be None in another call.
+    names = [param.name.value for param in params_of(function.params) if param.default is None]
     names.sort(key=lambda name: name not in inside)
     for name in names:
         fact = before.get(name)
