@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Gbfix
+from planted import Gbfix
 
 PROGRAM = """
 import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,13 @@ def test_no_function_is_too_complex() -> None:
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert result.returncode == 0, f"split these functions up:\n{result.stdout}"
+
+
+def test_no_test_imports_from_a_conftest() -> None:
+    """Several folders have one: which of them `conftest` names depends on what was read before."""
+    bad = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(r"^(from|import) conftest\b", path.read_text(), re.MULTILINE)
+    ]
+    assert not bad
