@@ -140,6 +140,9 @@ class Rewrite:
     ``shows`` names what validation must have seen before the rewrite may be called safe: ``sizes``
     (of each size that the data decides, the cases 0 and 1, compiled, and that no two of them are
     taken to be equal), ``twins`` (inputs in which different tensors hold the same numbers).
+
+    ``prepares`` says that the rewrite may leave the break where it is and makes it one that others
+    can remove.  It is part of the result only where one of them then does.
     """
 
     title: str
@@ -151,6 +154,7 @@ class Rewrite:
     rank: int = 20
     assumes: tuple[str, ...] = ()
     shows: tuple[str, ...] = ()
+    prepares: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -482,6 +486,7 @@ class Edit:
         also: Sequence[Rewrite] = (),
         assumes: Sequence[str] = (),
         shows: Sequence[str] = (),
+        prepares: bool = False,
     ) -> Rewrite:
         """The rewrite of these changes; ``also`` merges rewrites of *other* files into it."""
         path = self._site.path
@@ -502,6 +507,7 @@ class Edit:
             rank=rank,
             assumes=tuple(assumes),
             shows=tuple(shows),
+            prepares=prepares,
         )
 
     def _touch(self, node: cst.CSTNode) -> None:

@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import copy
 import dataclasses
+import itertools
 import os
 import time
 import warnings
@@ -119,6 +120,8 @@ class Loop:
         #: Whether rewrites may be accepted on the word of the recorded calls, and how many were.
         self._provisional = False
         self._unconfirmed = 0
+        #: Whether what is tried is to follow a rewrite that left its break.
+        self._is_preparing = False
         #: Texts that passed and are unsafe, with whether they split: an option of Dynamo comes up
         #: at every break of its kind, and is tried once.
         self._unsafe: dict[frozenset[tuple[str, str]], tuple[Attempt, bool]] = {}
@@ -449,15 +452,18 @@ class Loop:
     ) -> None:
         """Forget what was accepted since then."""
         self._progress(why)
-        report, self._recorded, self._open, self._trials.baseline = copy.deepcopy(before)
-        vars(self._report).update(report)
-        self._report.timings = self._clock.seconds
-        self._trials.regions = self._recorded.regions
+        self._restore(before)
         self._overlay.clear()
         self._accepted.clear()
         self._ignored_breaks.clear()
         self._provisional = False
         self._unconfirmed = 0
+
+    def _restore(self, before: Any) -> None:
+        report, self._recorded, self._open, self._trials.baseline = copy.deepcopy(before)
+        vars(self._report).update(report)
+        self._report.timings = self._clock.seconds
+        self._trials.regions = self._recorded.regions
 
     def _entries(self, found: GraphBreak) -> list[BreakReport]:
         """The report's open entries for a break, wherever patches have moved it."""
@@ -548,7 +554,47 @@ class Loop:
         if moved is not None:
             shown.codemod = moved[0].rewrite.codemod
             self._accept(*moved)
-        return moved is not None
+            return True
+        preparing = [rewrite for rewrite in rewrites if rewrite.prepares]
+        return self._in_two_steps(found, site, observed, preparing, codemods)
+
+    def _in_two_steps(
+        self,
+        found: GraphBreak,
+        site: Site,
+        observed: Observed,
+        preparing: Sequence[Rewrite],
+        codemods: Sequence[Codemod],
+    ) -> bool:
+        """Take up a rewrite that leaves the break, where another one can then remove it."""
+        if self._is_preparing:
+            return False
+        for rewrite in preparing:
+            if self._is_late():
+                return False
+            judgement = self._trials.attempt(
+                rewrite, site, observed, self._overlay, may_break=True
+            )
+            verdict = judgement.verdict
+            safety = _safety(rewrite, verdict)
+            if not verdict.passed or (safety is Safety.UNSAFE and not self._options.unsafe_fixes):
+                continue
+            before = self._snapshot()
+            kept = dict(self._overlay), list(self._accepted), dict(self._before_last)
+            count = self._unconfirmed
+            self._accept(Accepted(rewrite, found, site, observed, verdict, safety), judgement)
+            self._is_preparing = True
+            try:
+                left = self._open.get(found.region, ())
+                here = (item for item in left if _function(item) == _function(found))
+                if any(self._fix_one(item, codemods) for item in itertools.islice(here, 1)):
+                    return True
+            finally:
+                self._is_preparing = False
+            self._restore(before)
+            self._overlay, self._accepted, self._before_last = kept
+            self._unconfirmed = count
+        return False
 
     def _wraps(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite puts code into an operator."""
@@ -895,6 +941,10 @@ def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
     """What was not tried to the end for some rewrite, nor for all of them together since."""
     rungs = {r.name: r for item in accepted for r in item.verdict.rungs if r.passed is None}
     return tuple(rung for name, rung in rungs.items() if last.rung(name) is None)
+
+
+def _function(found: GraphBreak) -> tuple[str, str] | None:
+    return (found.site.path, found.site.function) if found.site is not None else None
 
 
 def _change(patch: Patch) -> tuple[object, ...]:

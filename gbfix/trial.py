@@ -137,15 +137,23 @@ class Trials:
         *,
         provisional: bool = False,
         following: Rewrite | None = None,
+        may_break: bool = False,
     ) -> ladder.Judgement:
         """Climb the ladder with a rewrite on top of the ``accepted`` texts.
+
+        Where it ``may_break``, the break may stay where it is: what is compared then is the program
+        with the break.
 
         A ``provisional`` judgement may come from the recorded calls alone; it lacks what a run of
         the whole program would add (see `Judgement.whole`).  Its run at these calls shares the
         machine with that of ``following``, the rewrite that is to be tried if this one fails.
         """
         self._progress(f"trying {rewrite.codemod}: {rewrite.title}")
-        step, ahead = self._take_up(rewrite, site, accepted)
+        if may_break:
+            self.drop()
+            step, ahead = self._step(rewrite, site, accepted, may_break=True), None
+        else:
+            step, ahead = self._take_up(rewrite, site, accepted)
         if not step.source.passed:
             return ladder.Judgement(Verdict((step.source,)), {}, {}, {})
         if provisional and following is not None and not self._bench.serial:
@@ -187,7 +195,14 @@ class Trials:
         self.drop()
         return self._step(rewrite, site, accepted), None
 
-    def _step(self, rewrite: Rewrite, site: Site, accepted: Mapping[str, str]) -> _Step:
+    def _step(
+        self,
+        rewrite: Rewrite,
+        site: Site,
+        accepted: Mapping[str, str],
+        *,
+        may_break: bool = False,
+    ) -> _Step:
         before = {path: accepted.get(path, self._text(path)) for path in rewrite.edits}
         source = ladder.check_source(before, rewrite.edits, rewrite.touched)
         overlay = {**accepted, **rewrite.edits}
@@ -202,6 +217,8 @@ class Trials:
         still = ladder.moved_line(site.source, overlay.get(path, site.source), site.frame.line)
         if still is not None:
             avoid |= {still}
+        if may_break:
+            avoid = frozenset()
         if not source.passed:
             return _Step(source, before, overlay, avoid, ())
         candidate = self._bench.job(

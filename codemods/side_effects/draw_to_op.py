@@ -248,6 +248,7 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
         f"draw {what} in a custom operator",
         rank=40,
         notes=("CUDA graphs skip a graph that holds a CPU tensor",),
+        prepares=True,
     )
 
 
