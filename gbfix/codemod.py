@@ -131,6 +131,8 @@ class Rewrite:
     - ``reads-once``: nothing in the project changes what the rewrite reads earlier, or less often,
       than the original;
     - ``one-sided``: where the rewrite acts, its condition has one truth value whatever the data;
+    - ``same-questions``: conditions are asked in another order, and neither what they ask nor what
+      follows from the answers changes;
     - ``inner-tests-idle``: the first condition that the rewrite changes is the only one that
       decides about its values; removing those below it changes nothing;
     - ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than before)

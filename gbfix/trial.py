@@ -36,6 +36,9 @@ _GIVE_UP = 2
 #: Arms of Python's own conditions that are run by force for one rewrite.
 _UNRUN = 3
 
+#: What makes forced conditions needless: they have one value, or are only moved.
+_TEXTUAL = frozenset({"one-sided", "same-questions"})
+
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
 
@@ -548,7 +551,7 @@ class Trials:
 
         ``plain`` is the outcome of the candidate as it is, nothing forced.
         """
-        if "one-sided" in rewrite.assumes:
+        if _TEXTUAL & set(rewrite.assumes):
             return
         path = site.path
         new = overlay.get(path, site.source)

@@ -26,6 +26,8 @@ class Assumption(enum.StrEnum):
     READS_ONCE = "reads-once"
     #: Where the rewrite acts, its condition has one truth value whatever the data.
     ONE_SIDED = "one-sided"
+    #: Conditions are asked in another order; what each asks, and what follows from it, is the same.
+    SAME_QUESTIONS = "same-questions"
 
 
 _ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)'")
