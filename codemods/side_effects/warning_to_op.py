@@ -7,12 +7,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
 from ..wrap.capture import is_global_object
 from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
+
+_STACKLEVEL = (
+    "the warning names the line of the operator, and no longer that of a caller: where Python shows"
+    " a warning once for each line, one text is shown once for all callers"
+)
 
 
 def _source(call: str) -> str:
@@ -64,14 +70,14 @@ class WarningToOp(Codemod):
     ```
     becomes ``warn_f(n)``, an operator at module level whose body is the same call.
 
-    *When it applies.*  To statements that warn about their own line, with a text and optionally a
-    category.
+    *When it applies.*  To statements that warn with a text and optionally a category.  A
+    ``stacklevel`` becomes 1: the warning names the operator's line, and not its caller's.
 
     *Fix safety.*  Safe.  The warning is issued from one line of the same module, as before, so that
     filters and "once for each location" go on working; as an error it raises the same class.
 
-    *Refuses.*  A ``stacklevel`` other than 1 (inside an operator, the caller is torch), a
-    ``source``, warnings made as objects, and texts that show a ``grad_fn``.
+    *Refuses.*  A ``stacklevel`` of warnings about something deprecated (Python shows these for some
+    callers only), a ``source``, warnings made as objects, and texts that show a ``grad_fn``.
     """
 
     name = "warning-to-op"
@@ -85,6 +91,12 @@ class WarningToOp(Codemod):
             "n: torch.types.Number",
         ),
         _example(
+            "about the caller's line",
+            'warnings.warn(f"{n} rows", RuntimeWarning, stacklevel=2)',
+            "warn_f(n)",
+            "n: torch.types.Number",
+        ),
+        _example(
             "a category of the module",
             'warnings.warn("%s" % (x.shape,), category=Odd)',
             "warn_f(x)",
@@ -92,8 +104,10 @@ class WarningToOp(Codemod):
         ),
     )
     near_misses = (
-        _near_miss('warnings.warn("a", stacklevel=2)', "about the caller's line"),
-        _near_miss('warnings.warn("a", UserWarning, 2)', "about the caller's line"),
+        _near_miss(
+            'warnings.warn("a", DeprecationWarning, 2)',
+            "shown or not, as the caller's module has it",
+        ),
         _near_miss('warnings.warn("a", source=x)', "another source"),
         _near_miss('warnings.warn(Odd("a"))', "made as an object"),
         _near_miss('warnings.warn("a", n)', "a category that varies"),
@@ -117,6 +131,7 @@ def warning_effect(site: Site, call: cst.Call) -> Effect | Advice | None:
     if resolve(site.module, call.func) != "warnings.warn":
         return None
     kept: dict[cst.CSTNode, cst.CSTNode] = {call.func: call.func}
+    moved = False
     texts: list[tuple[cst.BaseExpression, bool]] = []
     for number, argument in enumerate(call.args):
         name = argument.keyword.value if argument.keyword is not None else ""
@@ -127,12 +142,23 @@ def warning_effect(site: Site, call: cst.Call) -> Effect | Advice | None:
             texts.append((argument.value, False))
         elif what == "category" and _is_category(site, argument.value):
             kept[argument.value] = argument.value
-        elif what != "stacklevel" or not _is_one(argument.value):
+        elif what != "stacklevel":
             return Advice(
                 f"`{what}` of `warnings.warn` means something else inside an operator:"
                 " warn before the compiled region, or about the line itself."
             )
-    return Effect("warn", [call], kept, texts)
+        elif not _is_one(argument.value):
+            # The caller of an operator is torch.
+            kept[argument.value] = cst.Integer("1")
+            moved = True
+    if not moved:
+        return Effect("warn", [call], kept, texts)
+    if any("Deprecat" in code(node) for node in kept):
+        return Advice(
+            "`stacklevel` decides whether Python shows a warning about something deprecated, and"
+            " means something else inside an operator: warn before the compiled region."
+        )
+    return Effect("warn", [call], kept, texts, notes=(_STACKLEVEL,))
 
 
 def _is_category(site: Site, node: cst.BaseExpression) -> bool:

@@ -230,6 +230,20 @@ def capture(
     return Captured(tuple(bodies), tuple(collector.parameters))
 
 
+#: Texts that are made of values.
+_TEXTS = (cst.FormattedString, cst.ConcatenatedString, cst.BinaryOperation)
+#: What a text is made of while Dynamo traces, with no tensor in it.
+_PYTHON = frozenset({"bool", "int", "float", "str", "none", "class", "function"})
+#: What classes and functions are called.
+_NAMES = frozenset({"__name__", "__qualname__", "__module__"})
+
+
+def _is_of_python(fact: Fact) -> bool:
+    if fact.kind in ("list", "tuple", "set", "dict"):
+        return fact.items is not None and all(_is_of_python(item) for item in fact.items)
+    return fact.kind in _PYTHON
+
+
 _FORBIDDEN = (cst.Lambda, cst.Await, cst.Yield, cst.NamedExpr)
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
@@ -295,9 +309,42 @@ class _Collector:
             node.operator, cst.MatrixMultiply
         ):
             raise Refused("a matrix product inside an operator would escape autocast")
+        elif isinstance(node, _TEXTS) and not bound and not conditional:
+            self.text(node)
         else:
             for child in children(node):
                 self.visit(child, bound=bound, conditional=conditional)
+
+    def text(self, node: cst.BaseExpression) -> None:
+        """A text, made inside the operator, or else, where no tensor is in it, made and passed."""
+        before = list(self.parameters), dict(self.passed), dict(self.by_text)
+        try:
+            for child in children(node):
+                self.visit(child, bound=frozenset(), conditional=False)
+        except Refused:
+            self.parameters, self.passed, self.by_text = before
+            fact = self.fact(node)
+            if not isinstance(node, cst.BinaryOperation):
+                fact = Fact("str", "str")
+            if fact is None or fact.kind != "str" or not self.is_of_python(node):
+                raise
+            self.need(node, dedupe=False, fact=fact)
+
+    def is_of_python(self, node: cst.CSTNode) -> bool:
+        """Whether everything that is read was seen, and is no tensor, nor holds one."""
+        for part in walk(node):
+            if isinstance(part, (*_FORBIDDEN, cst.Call, *_COMPREHENSIONS)):
+                return False
+            if not isinstance(part, cst.Name | cst.Attribute | cst.Subscript):
+                continue
+            if isinstance(self.site.parent(part), cst.Attribute):
+                continue  # a part of a longer name
+            if isinstance(part, cst.Attribute) and part.attr.value in _NAMES:
+                continue
+            fact = self.fact(part)
+            if fact is None or not _is_of_python(fact):
+                return False
+        return True
 
     def comprehension(self, node: cst.BaseComp, bound: frozenset[str]) -> None:
         inside = bound
@@ -425,8 +472,10 @@ class _Collector:
             fact = self.before.get(node.value)
         return fact
 
-    def need(self, node: cst.BaseExpression, *, dedupe: bool = True) -> bool:
-        fact = self.fact(node)
+    def need(
+        self, node: cst.BaseExpression, *, dedupe: bool = True, fact: Fact | None = None
+    ) -> bool:
+        fact = fact or self.fact(node)
         # What a caller or an object holds is a plain Python number; a local may come from a tensor.
         outside = isinstance(node, cst.Attribute) or (
             isinstance(node, cst.Name) and (node.value in self.own or node.value not in self.locals)
@@ -458,6 +507,10 @@ class _Collector:
     def name_for(self, node: cst.BaseExpression) -> str:
         if isinstance(node, cst.Name):
             return node.value
+        if isinstance(node, _TEXTS):
+            name = fresh("text", self.taken)
+            self.taken.add(name)
+            return name
         last = node.func if isinstance(node, cst.Call) else node
         while isinstance(last, cst.Subscript):
             last = last.value
