@@ -368,9 +368,10 @@ class Camera:
         known: Mapping[str, torch.Tensor],
         fatal: Callable[[BaseException], bool],
     ) -> None:
+        # One tensor in two places of the result counts twice, as two that are equal do.
         outputs = {
             path: value
-            for path, value in tensors_in(result, "out", modules=False)
+            for path, value in tensors_in(result, "out", modules=False, repeated=True)
             if value.requires_grad and (value.is_floating_point() or value.is_complex())
         }
         if not outputs:

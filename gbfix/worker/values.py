@@ -220,8 +220,12 @@ class FactMaker:
 _CLOSED = frozenset({"torch", "builtins", "numpy", "threading", "logging", "io", "triton"})
 
 
-def tensors_in(root: object, name: str = "", *, modules: bool = True) -> Iterator[tuple[str, Any]]:
+def tensors_in(
+    root: object, name: str = "", *, modules: bool = True, repeated: bool = False
+) -> Iterator[tuple[str, Any]]:
     """Every tensor reachable from a value, with a stable path; each tensor once.
+
+    Where they may be ``repeated``, one that stands in several places comes with the path of each.
 
     Walks lists, tuples, dicts, dataclasses, ``nn.Module`` (parameters, buffers and attributes)
     and plain objects' ``__dict__``; nothing is called.
@@ -232,7 +236,8 @@ def tensors_in(root: object, name: str = "", *, modules: bool = True) -> Iterato
         path, value, depth = queue.popleft()
         if isinstance(value, _SCALARS) or id(value) in seen or depth > _MAX_DEPTH + 4:
             continue
-        seen.add(id(value))
+        if not (repeated and isinstance(value, torch.Tensor)):
+            seen.add(id(value))
         if isinstance(value, torch.Tensor):
             yield path, value
             continue
