@@ -12,6 +12,7 @@ import types
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+from gbfix.analysis.trees import tree_of
 from gbfix.evidence import Kind
 from gbfix.schema import Span
 from gbfix.worker.protocol import Compared, Failed, Outcome
@@ -118,7 +119,7 @@ def without_sizes_that_clash(forced: Outcome, plain: Outcome) -> Outcome:
 def rewritten_tests(source: str, spans: Sequence[Span]) -> list[Span]:
     """Tests of ``if``, ``while`` and ternaries, ``and``/``or`` aside, inside the spans."""
     result: list[Span] = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.If | ast.While | ast.IfExp):
             span = ast_span(source, node.test)
             if any(outer.contains(span) for outer in spans):
@@ -175,7 +176,7 @@ def deciding_parts(old: str, tests: Sequence[Span], tensors: Set[Span]) -> dict[
     Forced as a whole, ``mask is not None and mask.any()`` would be true where there is no mask.
     """
     result: dict[Span, Span] = {}
-    for node in ast.walk(ast.parse(old)):
+    for node in ast.walk(tree_of(old)):
         if isinstance(node, ast.BoolOp) and (span := ast_span(old, node)) in tests:
             found = [place for part in node.values if (place := ast_span(old, part)) in tensors]
             if len(found) == 1:
@@ -201,7 +202,7 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     moved.sort(key=lambda test: (test.lineno, test.col_offset))
     before = {
         ast_span(old, node.test): node.test
-        for node in ast.walk(ast.parse(old))
+        for node in ast.walk(tree_of(old))
         if isinstance(node, ast.If | ast.IfExp)
     }
     if not all(span in before for span in tests):
@@ -223,7 +224,7 @@ def _the_same_test(test: ast.expr, old: str, new: str) -> ast.expr | None:
     found = [
         [
             node.test
-            for node in ast.walk(ast.parse(text))
+            for node in ast.walk(tree_of(text))
             if isinstance(node, ast.If | ast.IfExp) and ast.unparse(node.test) == written
         ]
         for text in (old, new)
@@ -232,7 +233,7 @@ def _the_same_test(test: ast.expr, old: str, new: str) -> ast.expr | None:
 
 
 def _functions(source: str) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return [node for node in ast.walk(tree_of(source)) if isinstance(node, ast.FunctionDef)]
 
 
 def _same_part(old: str, one: ast.expr, other: ast.expr, part: Span) -> ast.expr:
@@ -258,7 +259,7 @@ def _same_part(old: str, one: ast.expr, other: ast.expr, part: Span) -> ast.expr
 def _conditionals(source: str) -> list[tuple[ast.Call, str]]:
     calls = [
         node
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if isinstance(node, ast.Call)
         and node.args
         and (
@@ -376,7 +377,7 @@ def _as_written(
 def _is_set_between(source: str, test: ast.expr, first: int, last: int) -> bool:
     """Whether a name or attribute of the test is bound, or changed in place, on these lines."""
     asked = {_name(node) for node in ast.walk(test)} - {""}
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if not first <= getattr(node, "lineno", 0) <= last:
             continue
         match node:
@@ -424,7 +425,7 @@ def _asked(new: str, calls: Sequence[Span]) -> list[ast.expr]:
 def _expressions(source: str) -> list[tuple[Span, ast.expr]]:
     return [
         (ast_span(source, node), node)
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if isinstance(node, ast.expr)
     ]
 
@@ -435,13 +436,13 @@ def _alone(
     """The deciding parts whose neighbours the patch did not join with them in one call."""
     asked = {
         ast.unparse(part)
-        for node in ast.walk(ast.parse(new))
+        for node in ast.walk(tree_of(new))
         if isinstance(node, ast.Call) and node.args and ast_span(new, node) in calls
         for part in ast.walk(node.args[0])
         if isinstance(part, ast.expr)
     }
     found: dict[Span, Span] = {}
-    for node in ast.walk(ast.parse(old)):
+    for node in ast.walk(tree_of(old)):
         if not isinstance(node, ast.BoolOp) or (span := ast_span(old, node)) not in deciding:
             continue
         others = {
@@ -457,7 +458,7 @@ def _upright(old: str, new: str, forced: Forced) -> Forced:
     inner = next(
         (
             node.operand
-            for node in ast.walk(ast.parse(old))
+            for node in ast.walk(tree_of(old))
             if isinstance(node, ast.UnaryOp)
             and isinstance(node.op, ast.Not)
             and ast_span(old, node) == forced.test
@@ -466,7 +467,7 @@ def _upright(old: str, new: str, forced: Forced) -> Forced:
     )
     if inner is None:
         return forced
-    for node in ast.walk(ast.parse(new)):
+    for node in ast.walk(tree_of(new)):
         if isinstance(node, ast.expr) and ast_span(new, node) == forced.call:
             first = node.args[0] if isinstance(node, ast.Call) and not forced.moved else node
             if not re.search(r"~|\bnot\b|logical_not", ast.unparse(first)):
@@ -481,7 +482,7 @@ def _named_tests(new: str, calls: Sequence[Span]) -> list[tuple[Span, bool]]:
     Of a test with a name it is the expression that the name is given (``moved``), else the call.
     Empty where that cannot be told.
     """
-    tree = ast.parse(new)
+    tree = tree_of(new)
     found: dict[Span, bool] = {}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         given = _given_once(function)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 
+from gbfix.analysis.trees import tree_of
 from gbfix.schema import Span
 
 #: Where a part stands: the node and field that hold it, the part, and what it is.
@@ -41,7 +42,7 @@ def place_on(text: str, line: int) -> Span | None:
     Columns are counted in bytes, as `ast` does.
     """
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError):
         return None
     found = []

@@ -150,11 +150,17 @@ def new_lines(old: str, new: str) -> set[int]:
 
 def moved_line(old: str, new: str, line: int) -> int | None:
     """Where an unchanged line of ``old`` stands in ``new``; None if the patch changed it."""
-    matcher = difflib.SequenceMatcher(None, _lines(old), _lines(new), autojunk=False)
-    for block in matcher.get_matching_blocks():
-        if block.a < line <= block.a + block.size:
-            return block.b + line - block.a
+    for first, second, size in _same_blocks(old, new):
+        if first < line <= first + size:
+            return second + line - first
     return None
+
+
+@functools.lru_cache(maxsize=16)
+def _same_blocks(old: str, new: str) -> tuple[tuple[int, int, int], ...]:
+    """Where lines stand in both texts: from which on in each, and how many."""
+    matcher = difflib.SequenceMatcher(None, _lines(old), _lines(new), autojunk=False)
+    return tuple((block.a, block.b, block.size) for block in matcher.get_matching_blocks())
 
 
 def _lines(text: str) -> list[str]:

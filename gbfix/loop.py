@@ -572,9 +572,7 @@ class Loop:
         for rewrite in preparing:
             if self._is_late():
                 return False
-            judgement = self._trials.attempt(
-                rewrite, site, observed, self._overlay, may_break=True
-            )
+            judgement = self._trials.attempt(rewrite, site, observed, self._overlay, may_break=True)
             verdict = judgement.verdict
             safety = _safety(rewrite, verdict)
             if not verdict.passed or (safety is Safety.UNSAFE and not self._options.unsafe_fixes):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gbfix import branches, forced_sizes, ladder, payoff, unrun, unseen
 from gbfix.analysis.lost_reads import frozen_reads, lost_reads, reads_environment
+from gbfix.analysis.trees import tree_of
 from gbfix.bench import Ahead, Bench
 from gbfix.clock import Clock
 from gbfix.codemod import Rewrite, Site
@@ -877,13 +878,13 @@ def _compiles(source: str, name: str) -> bool:
             ast.unparse(node.args[0]) == name
             or (isinstance(node.args[0], ast.Attribute) and node.args[0].attr == method)
         )
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
     )
 
 
 def _decorators(source: str, qualname: str) -> str:
     """The decorators of a function, as text; empty when it has none or is not there."""
-    body: Sequence[ast.AST] = ast.parse(source).body
+    body: Sequence[ast.AST] = tree_of(source).body
     found: ast.AST | None = None
     for part in qualname.split("."):
         kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -11,6 +11,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
+from gbfix.analysis.trees import tree_of
 from gbfix.branches import Forced, ast_span
 from gbfix.schema import Span
 
@@ -31,7 +32,7 @@ class Arm:
     nodes: tuple[ast.AST, ...]
 
 
-_LACKS = re.compile(r"AttributeError\(.?'(\w+)' object has no attribute '(\w+)'")
+_LACKS = re.compile(r"AttributeError(?:\(.?|: )'(\w+)' object has no attribute '(\w+)'")
 
 
 def contradicts(problem: str, sources: Mapping[str, str]) -> bool:
@@ -47,7 +48,7 @@ def contradicts(problem: str, sources: Mapping[str, str]) -> bool:
         if f"class {owner}" not in text or attribute not in text:
             continue
         try:
-            tree = ast.parse(text)
+            tree = tree_of(text)
         except SyntaxError:
             continue
         for found in ast.walk(tree):
@@ -62,13 +63,24 @@ def _choices_of_init(owner: ast.ClassDef) -> Iterator[ast.If]:
             yield from (node for node in ast.walk(line) if isinstance(node, ast.If))
 
 
+#: Methods of a module that bind the attribute that they are given the name of.
+_REGISTERS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module"})
+
+
 def _binds(node: ast.AST, attribute: str) -> bool:
-    return any(
-        isinstance(part, ast.Attribute)
-        and isinstance(part.ctx, ast.Store)
-        and part.attr == attribute
-        for part in ast.walk(node)
-    )
+    for part in ast.walk(node):
+        match part:
+            case ast.Attribute(ctx=ast.Store(), attr=name) if name == attribute:
+                return True
+            case ast.Call(func=ast.Attribute(attr=method), args=[ast.Constant(value=name), *_]) if (
+                method in _REGISTERS and name == attribute
+            ):
+                return True
+            case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=name), *_]) if (
+                name == attribute
+            ):
+                return True
+    return False
 
 
 def to_force(
@@ -108,7 +120,7 @@ def to_force(
 def _function_at(text: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     around = [
         node
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree_of(text))
         if isinstance(node, _FUNCTIONS) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(around, key=lambda node: node.lineno, default=None)
@@ -174,7 +186,7 @@ def _in_new(function: ast.AST, arm: Arm, new: str) -> Span | None:
     name = getattr(function, "name", "")
     homes = [
         node
-        for node in ast.walk(ast.parse(new))
+        for node in ast.walk(tree_of(new))
         if isinstance(node, _FUNCTIONS) and node.name == name
     ]
     before = _alike(function, arm.text)

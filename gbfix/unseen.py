@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gbfix import branches
+from gbfix.analysis.trees import tree_of
 from gbfix.schema import Span
 
 _HOOKS = re.compile(r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_pre)?_hook\(")
@@ -32,7 +33,7 @@ def loaded_twice(
     """Why operators that a patch adds may work on the names of another copy of their module."""
     bound = {
         target.id
-        for line in ast.parse(new).body
+        for line in tree_of(new).body
         if isinstance(line, ast.Assign | ast.AnnAssign | ast.AugAssign)
         for target in ast.walk(line)
         if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store)
@@ -51,7 +52,7 @@ def loaded_twice(
 
 def _operators(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """Functions that are operators, with the names that they read."""
-    for node in ast.parse(text).body:
+    for node in tree_of(text).body:
         if not isinstance(node, ast.FunctionDef):
             continue
         by = [ast.unparse(item).partition("(")[0] for item in node.decorator_list]
@@ -108,24 +109,22 @@ def _tests_in(text: str) -> int:
     fewer of these.
     """
     kinds = ast.If | ast.IfExp | ast.While
-    return sum(isinstance(node, kinds) for node in ast.walk(ast.parse(text)))
+    return sum(isinstance(node, kinds) for node in ast.walk(tree_of(text)))
 
 
 def lost_dispatch(old: str, new: str, project: Mapping[str, str]) -> tuple[str, ...]:
     """Why methods of subclasses may not be called any more: a patch names the class, or has the
     method's body in place of the call.
     """
-    before, after = ast.parse(old), ast.parse(new)
+    before, after = _Methods(old), _Methods(new)
     found: dict[str, None] = {}
-    for owner in ast.walk(before):
-        if not isinstance(owner, ast.ClassDef):
-            continue
+    for owner in before.classes:
         for method in owner.body:
             if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            was, bound = _calls_of(before, owner.name, method.name)
-            now, bound_now = _calls_of(after, owner.name, method.name)
-            if _is_static(after, method.name) and not _is_static(before, method.name):
+            was, bound = before.calls_of(owner.name, method.name)
+            now, bound_now = after.calls_of(owner.name, method.name)
+            if method.name in after.static and method.name not in before.static:
                 given = re.compile(rf"\b{owner.name}\.{method.name}\b")
                 for path, text in project.items():
                     if given.search(text):
@@ -143,26 +142,28 @@ def lost_dispatch(old: str, new: str, project: Mapping[str, str]) -> tuple[str, 
     return tuple(found)
 
 
-def _is_static(tree: ast.Module, name: str) -> bool:
-    return any(
-        isinstance(node, ast.FunctionDef)
-        and node.name == name
-        and "staticmethod" in map(ast.unparse, node.decorator_list)
-        for node in ast.walk(tree)
-    )
+class _Methods:
+    """What a text says of methods, read once: a file may have hundreds of them."""
 
+    def __init__(self, text: str) -> None:
+        self.classes: list[ast.ClassDef] = []
+        self.static: set[str] = set()
+        #: By the method's name, what it is called on.
+        self._called: dict[str, list[str]] = {}
+        for node in ast.walk(tree_of(text)):
+            match node:
+                case ast.ClassDef():
+                    self.classes.append(node)
+                case ast.FunctionDef() if "staticmethod" in map(ast.unparse, node.decorator_list):
+                    self.static.add(node.name)
+                case ast.Call(func=ast.Attribute(attr=name, value=value)):
+                    self._called.setdefault(name, []).append(ast.unparse(value))
 
-def _calls_of(tree: ast.Module, owner: str, name: str) -> tuple[int, int]:
-    """How often a method is called on an object, and how often on its class."""
-    called = [
-        ast.unparse(node.func.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == name
-    ]
-    on_class = called.count(owner)
-    return len(called) - on_class - called.count("super()"), on_class
+    def calls_of(self, owner: str, name: str) -> tuple[int, int]:
+        """How often a method is called on an object, and how often on its class."""
+        called = self._called.get(name, [])
+        on_class = called.count(owner)
+        return len(called) - on_class - called.count("super()"), on_class
 
 
 def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
@@ -171,7 +172,7 @@ def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
         if owner not in text:
             continue
         try:
-            tree = ast.parse(text)
+            tree = tree_of(text)
         except (SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
@@ -210,7 +211,7 @@ def taken_names(path: str, old: str, new: str, project: Mapping[str, str]) -> tu
 def _exported(text: str) -> set[str]:
     """The names that ``import *`` takes from a file."""
     found: set[str] = set()
-    for node in ast.parse(text).body:
+    for node in tree_of(text).body:
         match node:
             case ast.Import() | ast.ImportFrom():
                 found |= {item.asname or item.name.partition(".")[0] for item in node.names}
@@ -223,7 +224,7 @@ def _exported(text: str) -> set[str]:
 
 def _takes_all(text: str, module: str) -> bool:
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError):
         return False
     return any(
@@ -239,7 +240,7 @@ def _called_in_arms(old: str, spans: Sequence[Span]) -> Iterator[tuple[str, str,
 
     The last part tells methods from other attributes (modules, mostly).
     """
-    tree = ast.parse(old)
+    tree = tree_of(old)
     tests = branches.rewritten_tests(old, spans)
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     for owner in classes:
@@ -268,7 +269,7 @@ def _overriding(owner: str, name: str, project: Mapping[str, str]) -> Iterator[t
     for path, text in project.items():
         if owner in text or name in text:
             try:
-                trees[path] = ast.parse(text)
+                trees[path] = tree_of(text)
             except (SyntaxError, ValueError):
                 continue
     classes = [

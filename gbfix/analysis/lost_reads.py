@@ -11,6 +11,8 @@ import ast
 import collections
 from collections.abc import Iterable, Iterator, Mapping
 
+from gbfix.analysis.trees import tree_of
+
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 #: Decorators under which a function's Python runs while a graph is made, and then no more.
 _ONCE_A_GRAPH = "nonstrict_trace"
@@ -34,11 +36,11 @@ def lost_reads(
     """
     lost: collections.Counter[str] = collections.Counter()
     for path, text in after.items():
-        lost += _reads(ast.parse(before.get(path, ""))) - _reads(ast.parse(text))
+        lost += _reads(tree_of(before.get(path, ""))) - _reads(tree_of(text))
     frozen = frozen_reads(before, after)
     if not lost and not frozen:
         return ()
-    trees = [ast.parse(text) for text in _parsable(sources)]
+    trees = [tree_of(text) for text in _parsable(sources)]
     functions = _functions(trees)
     stored = _stored(trees)
     found = {name: None for name in _led_to(lost, functions) if name in stored}
@@ -60,8 +62,8 @@ def frozen_reads(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[s
     """
     found: dict[str, None] = {}
     for path, text in after.items():
-        known = {function.name for function in _once_a_graph(ast.parse(before.get(path, "")))}
-        for function in _once_a_graph(ast.parse(text)):
+        known = {function.name for function in _once_a_graph(tree_of(before.get(path, "")))}
+        for function in _once_a_graph(tree_of(text)):
             if function.name in known:
                 continue
             inner = [n for n in ast.walk(function) if isinstance(n, _FUNCTIONS | ast.Lambda)]
@@ -76,7 +78,7 @@ def reads_environment(
     frozen = frozen_reads(before, after)
     if not frozen:
         return False
-    functions = _functions([ast.parse(text) for text in _parsable(sources)])
+    functions = _functions([tree_of(text) for text in _parsable(sources)])
     return any(name in ("environ", "getenv", "environb") for name in _led_to(frozen, functions))
 
 
@@ -118,7 +120,7 @@ def _led_to(names: Iterable[str], functions: Mapping[str, list[_FUNCTIONS]]) -> 
 def _parsable(sources: Mapping[str, str]) -> Iterator[str]:
     for text in sources.values():
         try:
-            ast.parse(text)
+            tree_of(text)
         except SyntaxError:
             continue
         yield text
