@@ -492,7 +492,7 @@ class Edit:
     ) -> Rewrite:
         """The rewrite of these changes; ``also`` merges rewrites of *other* files into it."""
         path = self._site.path
-        edits = {path: self.apply().code}
+        edits = {path: _code_of(self.apply(), self._site.module)}
         touched = {path: tuple(self._touched)}
         for other in also:
             overlap = edits.keys() & other.edits.keys()
@@ -569,6 +569,23 @@ def _name_of(line: cst.CSTNode) -> str:
         case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Name(name))]):
             return name
     return ""
+
+
+@functools.lru_cache(maxsize=16)
+def _texts_of(module: cst.Module) -> Mapping[int, str]:
+    """The text of each statement of the module's own block, by the statement's identity."""
+    return {id(statement): module.code_for_node(statement) for statement in module.body}
+
+
+def _code_of(module: cst.Module, original: cst.Module) -> str:
+    """The text of a changed module: of what did not change, it is made once for all rewrites."""
+    if not module.body or not module.has_trailing_newline:
+        return module.code
+    known = _texts_of(original)
+    parts = [module.code_for_node(line) for line in module.header]
+    parts += [known.get(id(node)) or module.code_for_node(node) for node in module.body]
+    parts += [module.code_for_node(line) for line in module.footer]
+    return "".join(parts)
 
 
 class _Apply(cst.CSTTransformer):

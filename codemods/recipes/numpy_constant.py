@@ -196,6 +196,11 @@ def _is_float(node: cst.BaseExpression) -> bool:
 
 
 def _is_number(site: Site, call: cst.Call) -> bool:
+    match call.func:  # most calls are none, and are dear to look up
+        case cst.Attribute(attr=cst.Name(value=name)) if name not in _FLOATS:
+            return False
+        case cst.Name(value=name) if name not in import_map(site.module):
+            return False
     home, _, last = (resolve(site.module, call.func) or "").rpartition(".")
     plain = all(not arg.star and arg.keyword is None for arg in call.args)
     return home == "numpy" and last in _FLOATS and plain and bool(call.args)

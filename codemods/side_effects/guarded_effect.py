@@ -136,7 +136,7 @@ class GuardedEffectToOp(Codemod):
         _near_miss(f"if {_NAN}: raise ValueError", "an exception"),
         _near_miss(f"if {_NAN}: pass", "no effect"),
         _near_miss(f"if {_NAN}: x.add_(1)", "a change in place"),
-        _near_miss(f"if {_NAN}: warnings.warn('a', stacklevel=2)", "about the caller's line"),
+        _near_miss(f"if {_NAN}: warnings.warn('a', source=x)", "with another source"),
         _near_miss("if torch.rand(1) > n: print(1)", "random numbers", "torch.rand(1) > n"),
         _near_miss("if (y := x.sum()) > 0: print(1)", "binds a name", "(y := x.sum()) > 0"),
         _near_miss(f"while {_NAN}: print(1)", "a loop"),

@@ -38,7 +38,7 @@ def f(x, n):
 
 
 def _example(title: str, before: str, after: str, signature: str) -> Example:
-    after, signature, body = with_anchor(after, signature, before)
+    after, signature, body = with_anchor(after, signature, before.replace("=2", "=1"))
     lines = "\n    ".join(body.split("\n"))
     names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
     operator = f"""
