@@ -632,7 +632,10 @@ class Loop:
         unique: dict[tuple[tuple[str, str], ...], Rewrite] = {}
         # What compiles less is no fix while something keeps one graph.
         for rewrite in sorted(rewrites, key=lambda item: (self._trials.cuts(item), item.rank)):
-            unique.setdefault(tuple(sorted(rewrite.edits.items())), rewrite)
+            texts = tuple(sorted(rewrite.edits.items()))
+            known = unique.setdefault(texts, rewrite)
+            if known.safety is Safety.UNSAFE and rewrite.safety is Safety.SAFE:
+                unique[texts] = rewrite  # one of two has proved what the other could not
         return list(unique.values())
 
     def _observe(self, found: GraphBreak) -> Observed:

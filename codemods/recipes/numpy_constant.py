@@ -155,6 +155,12 @@ def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
     ran = {site.span(view.function) for view in views if view.function is not None}
     found: list[cst.BaseExpression] = []
     for node in walk(site.module):
+        match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Attribute() as target)],
+                value=cst.Name() as name,
+            ) if _is_made_in_init(site, node) and _was_numpy(views, dotted(target) or ""):
+                yield name  # another function made it
         if not isinstance(node, cst.Call) or not _is_number(site, node):
             continue
         function = site.function_of(node)
@@ -173,6 +179,11 @@ def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
                     body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
                 ) if not _is_float(value) and _was_numpy(views, dotted(target) or ""):
                     yield value
+
+
+def _is_made_in_init(site: Site, node: cst.CSTNode) -> bool:
+    function = site.function_of(node)
+    return function is not None and function.name.value == "__init__"
 
 
 def _outermost(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:

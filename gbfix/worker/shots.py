@@ -330,7 +330,7 @@ class Camera:
                 seen.add(id(part))
                 held = getattr(part, "__dict__", None)
                 if type(held) is dict:
-                    found += [(held, k, v) for k, v in held.items() if type(v) is float]
+                    found += [(held, k, v) for k, v in held.items() if _is_float(v)]
         return found
 
     def _bindings(self) -> list[tuple[dict[str, Any], str, torch.Tensor]]:
@@ -487,6 +487,15 @@ class Camera:
 
 
 _PRECISIONS = {"double": torch.float64, "half": torch.bfloat16}
+
+
+def _is_float(value: object) -> bool:
+    """Whether it is a number with a fraction, of Python's or numpy's: one may replace the other."""
+    kind = type(value)
+    return kind is float or (kind.__module__ == "numpy" and kind.__name__ in _NUMPY_FLOATS)
+
+
+_NUMPY_FLOATS = frozenset({"float16", "float32", "float64"})
 
 
 def _cotangent(path: str, value: torch.Tensor) -> torch.Tensor:
