@@ -157,9 +157,9 @@ def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
     for node in walk(site.module):
         match node:
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Attribute() as target)],
+                targets=[cst.AssignTarget(target=cst.Attribute() as kept)],
                 value=cst.Name() as name,
-            ) if _is_made_in_init(site, node) and _was_numpy(views, dotted(target) or ""):
+            ) if _is_made_in_init(site, node) and _was_numpy(views, dotted(kept) or ""):
                 yield name  # another function made it
         if not isinstance(node, cst.Call) or not _is_number(site, node):
             continue

@@ -24,7 +24,12 @@ class Encoder(nn.Module):
         for layer in self.layers:
             chance = draw_forward(torch.empty(0))
             if self.training:
-                x = torch.cond(chance < self.layerdrop, lambda: x.clone(), lambda: layer(x).relu())
+                chance_below_layerdrop = chance < self.layerdrop
+                x = torch.where(
+                    chance_below_layerdrop,
+                    x,
+                    layer(torch.where(chance_below_layerdrop, 1, x)).relu(),
+                )
             else:
                 x = layer(x).relu()
         return x

@@ -5,7 +5,7 @@ import torch.nn as nn
 
 
 class Encoder(nn.Module):
-    def __init__(self, layers=1, layerdrop=0.5):
+    def __init__(self, layers=2, layerdrop=0.5):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(layers))
         self.layerdrop = layerdrop
