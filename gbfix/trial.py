@@ -37,9 +37,6 @@ _GIVE_UP = 2
 #: Arms of Python's own conditions that are run by force for one rewrite.
 _UNRUN = 3
 
-#: What makes forced conditions needless: they have one value, or are only moved.
-_TEXTUAL = frozenset({"one-sided", "same-questions"})
-
 #: What a rewrite says it has proved of state that it reads earlier than the original did.
 _PROVED = frozenset({"state-is-constant", "reads-once"})
 
@@ -552,7 +549,7 @@ class Trials:
 
         ``plain`` is the outcome of the candidate as it is, nothing forced.
         """
-        if _TEXTUAL & set(rewrite.assumes):
+        if "one-sided" in rewrite.assumes:
             return
         path = site.path
         new = overlay.get(path, site.source)
@@ -580,7 +577,9 @@ class Trials:
             elif problem:
                 failures.append(problem)
         caveats: tuple[str, ...] = ()
-        if seen < total and not failures:
+        # What is only moved does what it did, also where it never ran.
+        moved = "same-questions" in rewrite.assumes
+        if seen < total and not failures and not moved:
             caveats = (f"{total - seen} of {total} sides of the rewritten conditions never ran",)
         detail = failures[0] if failures else f"{seen} of {total} ran"
         rung = Rung("branches", not failures, detail, caveats, tuple(limits))

@@ -404,3 +404,69 @@ def test_an_option_that_passes_and_is_unsafe_is_tried_once(tmp_path: Path, runne
     options = [attempt for attempt in tried if attempt.codemod == "region-option"]
     assert len(options) == 2
     assert all(attempt.passed and attempt.safety is Safety.UNSAFE for attempt in options)
+
+
+DIVERGED = """
+import torch
+
+
+@torch.compile(backend="aot_eager")
+def f(x, training):
+    ok = torch.isfinite(x)
+    if not ok.all():
+        if training:
+            {error}
+        x = x[ok]
+    return x * 2
+
+
+f(torch.ones(3), {training})
+"""
+
+
+def test_a_rewrite_that_leaves_its_break_counts_with_the_one_that_removes_it(
+    gbfix_run: Gbfix,
+) -> None:
+    source = DIVERGED.format(error='raise ValueError("not finite")', training=True)
+    report = gbfix_run(source, select=("GB0170", "python-test-first", "raise-to-op"))
+    (patch,) = report.patches
+    assert patch.codemods == ("python-test-first", "raise-to-op")
+    assert "elif not ok.all():" in patch.after
+    assert [step.codemod for step in report.steps] == list(patch.codemods)
+    assert all(step.verdict.passed for step in report.steps)
+
+
+def test_a_rewrite_that_leaves_its_break_is_dropped_where_nothing_removes_it(
+    gbfix_run: Gbfix,
+) -> None:
+    """Neither the patch nor a step is left of it, and the break has its advice."""
+    source = DIVERGED.format(error="return x.tolist()", training=True)
+    report = gbfix_run(source, select=("GB0170", "python-test-first", "raise-to-op"))
+    tried = {attempt.codemod for shown in report.breaks for attempt in shown.attempts}
+    assert "python-test-first" in tried
+    used = {name for patch in report.patches for name in patch.codemods}
+    assert "python-test-first" not in used
+    assert "python-test-first" not in {step.codemod for step in report.steps}
+
+
+class Twice(Codemod):
+    """The same text, with a doubt and without one."""
+
+    name = "twice"
+    codes = ("GB0025",)
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        for rank, safety in ((1, Safety.UNSAFE), (2, Safety.SAFE)):
+            edit = site.edit()
+            edit.replace(site.statement, *_parsed("z = 2"))
+            yield edit.rewrite(f"{safety}", rank=rank, safety=safety, notes=[f"{safety}"])
+
+
+def test_of_two_rewrites_with_one_text_the_proved_one_counts(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "discover", lambda: [Twice()])
+    report = gbfix_run(ONE + "\n\nf(torch.ones(2))\n")
+    (patch,) = report.patches
+    assert patch.safety is Safety.SAFE
+    assert len(report.breaks[0].attempts) == 1

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import definitely_bound_before
+from gbfix.analysis.purity import effects_of
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
@@ -167,6 +167,12 @@ class PythonTestFirst(Codemod):
             "        x = x * 2",
         ),
         _near_miss(
+            "the data's question may change the setting",
+            "if self.update(ok.all()):",
+            "    if self.training:",
+            "        x = x * 2",
+        ),
+        _near_miss(
             "bound by the question",
             "if (strict := not ok.all()):",
             "    if strict:",
@@ -213,8 +219,9 @@ def _may_come_first(site: Site, outer: cst.If, test: cst.BaseExpression) -> bool
     """Whether a question can be asked before the data: it does nothing, and cannot fail."""
     if comments_in(test) or not all(isinstance(part, _PARTS) for part in walk(test)):
         return False
-    asked = activity(cst.SimpleStatementLine([cst.Expr(test)]))
-    if asked.reads & activity(cst.SimpleStatementLine([cst.Expr(outer.test)])).binds:
+    # The question about the data must not change what Python's is about.
+    binds = any(isinstance(part, cst.NamedExpr) for part in walk(outer.test))
+    if binds or not effects_of(outer.test, site.fact).pure:
         return False
     return all(
         _is_known(site, outer, part)

@@ -24,6 +24,8 @@ class Loss:
         if x:
             self.kept = 1
 """
+_REGISTERED = _MADE.replace("self.kept = 0", 'self.register_buffer("kept", None)')
+_SET = _MADE.replace("self.kept = 0", 'setattr(self, "kept", 0)')
 _SAID = "forced True: outputs: raises AttributeError('Loss' object has no attribute 'kept')"
 
 
@@ -31,13 +33,26 @@ _SAID = "forced True: outputs: raises AttributeError('Loss' object has no attrib
     ("source", "problem", "expected"),
     [
         (_MADE, _SAID, True),
+        (_MADE, _SAID.replace("('Loss'", ": 'Loss'").replace("')", "'"), True),
+        (_REGISTERED, _SAID, True),
+        (_SET, _SAID, True),
         (_ALWAYS, _SAID, False),
         (_MADE, _SAID.replace("kept", "other"), False),
         (_MADE, "forced True: output: values differ", False),
         (_MADE.replace("Loss", "Other"), _SAID, False),
         ("class Loss:\n    kept = (\n", _SAID, False),
     ],
-    ids=["some cases", "all cases", "another attribute", "values", "another class", "no text"],
+    ids=[
+        "some cases",
+        "as a program ends",
+        "registered",
+        "by its name",
+        "all cases",
+        "another attribute",
+        "values",
+        "another class",
+        "no text",
+    ],
 )
 def test_only_what_init_binds_in_some_cases_counts(
     source: str, problem: str, expected: bool
