@@ -608,7 +608,10 @@ class Trials:
         limits: dict[str, None] = {}
         for text, forced in plan[:_UNRUN]:
             problem = self._force(forced, path, accepted, overlay, Outcome([]), {}, in_python=True)
-            if problem and unrun.contradicts(problem, {**site.sources, **accepted}):
+            if problem and (
+                unrun.contradicts(problem, {**site.sources, **accepted})
+                or unrun.is_made_otherwise(text, problem)
+            ):
                 limits[
                     f"`{text}` was not made {forced.value}: this object was made for the other"
                 ] = None

@@ -57,6 +57,27 @@ def contradicts(problem: str, sources: Mapping[str, str]) -> bool:
     return False
 
 
+def is_made_otherwise(question: str, problem: str) -> bool:
+    """Whether the original fails, too, where a question about the object alone is forced.
+
+    What the object holds belongs to its own answer: a call that comes there has another object.
+    """
+    try:
+        tree = ast.parse(question, mode="eval")
+    except SyntaxError:
+        return False
+    parts = list(ast.walk(tree))
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    asks = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    plain = names == {"self"} and bool(asks) and "training" not in asks
+    called = any(isinstance(part, ast.Call) for part in parts)
+    return plain and not called and problem.endswith(_BOTH_FAIL)
+
+
+#: How a finding ends that says what the original raised, and the patched program did not.
+_BOTH_FAIL = ("as the original does", "as the original does (inputs: base)")
+
+
 def _choices_of_init(owner: ast.ClassDef) -> Iterator[ast.If]:
     for line in owner.body:
         if isinstance(line, ast.FunctionDef) and line.name == "__init__":

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from gbfix.unrun import contradicts
+from gbfix.unrun import contradicts, is_made_otherwise
 
 _MADE = """
 class Loss:
@@ -58,3 +58,23 @@ def test_only_what_init_binds_in_some_cases_counts(
     source: str, problem: str, expected: bool
 ) -> None:
     assert contradicts(problem, {"a.py": textwrap.dedent(source)}) is expected
+
+
+_FAILS = "forced True: outputs: does not raise RuntimeError('sizes') as the original does"
+
+
+@pytest.mark.parametrize(
+    ("question", "problem", "expected"),
+    [
+        ("self.width is not None", _FAILS, True),
+        ("self.kept and self.width > 2", _FAILS + " (inputs: base)", True),
+        ("self.training", _FAILS, False),
+        ("self.width is not None", "forced True: outputs: values differ", False),
+        ("width is not None", _FAILS, False),
+        ("self.is_ready()", _FAILS, False),
+        ("True", _FAILS, False),
+        ("self.width is", _FAILS, False),
+    ],
+)
+def test_an_object_answers_for_itself(question: str, problem: str, expected: bool) -> None:
+    assert is_made_otherwise(question, problem) is expected
