@@ -344,6 +344,8 @@ class _Collector:
             fact = self.fact(part)
             if fact is None or not _is_of_python(fact):
                 return False
+            if fact.kind in ("int", "float") and not fact.constant:
+                return False  # a text for each number would be a graph for each
         return True
 
     def comprehension(self, node: cst.BaseComp, bound: frozenset[str]) -> None:
