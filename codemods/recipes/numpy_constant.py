@@ -153,13 +153,14 @@ class NumpyConstant(Codemod):
 def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
     """Numbers of numpy's that are made at import, in ``__init__``, or of a literal."""
     ran = {site.span(view.function) for view in views if view.function is not None}
+    numpy = _were_numpy(views)
     found: list[cst.BaseExpression] = []
     for node in walk(site.module):
         match node:
             case cst.Assign(
                 targets=[cst.AssignTarget(target=cst.Attribute() as kept)],
                 value=cst.Name() as name,
-            ) if _is_made_in_init(site, node) and _was_numpy(views, dotted(kept) or ""):
+            ) if dotted(kept) in numpy and _is_made_in_init(site, node):
                 yield name  # another function made it
         if not isinstance(node, cst.Call) or not _is_number(site, node):
             continue
@@ -177,7 +178,7 @@ def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:
             match site.statement_of(node):
                 case cst.SimpleStatementLine(
                     body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
-                ) if not _is_float(value) and _was_numpy(views, dotted(target) or ""):
+                ) if not _is_float(value) and dotted(target) in numpy:
                     yield value
 
 
@@ -243,14 +244,16 @@ def _takes_math(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _was_numpy(views: list[Site], text: str) -> bool:
-    for view in views:
-        for node in walk(view.module):
-            if isinstance(node, cst.Attribute) and dotted(node) == text:
-                fact = view.fact(node)
-                if fact is not None and fact.type == _NUMPY:
-                    return True
-    return False
+def _were_numpy(views: list[Site]) -> frozenset[str]:
+    """The attributes, as they are written, that were recorded as numbers of numpy's."""
+    return frozenset(
+        text
+        for number, view in enumerate(views)
+        for node in walk((number and view.function) or view.module)
+        if isinstance(node, cst.Attribute) and (text := dotted(node))
+        for fact in [view.fact(node)]
+        if fact is not None and fact.type == _NUMPY
+    )
 
 
 def _kind(views: list[Site], path: str, node: ast.expr) -> str | None:
