@@ -93,6 +93,18 @@ class NumpyConstant(Codemod):
             title="an attribute",
         ),
         Example(
+            _source("2", "\n        gain = scale(width)\n        self.gain = gain", "self.gain"),
+            _source(
+                "2",
+                "\n        gain = scale(width)\n"
+                "        self.gain = float(gain) if isinstance(gain, np.float64) else gain",
+                "self.gain",
+            ),
+            at="gain != 1",
+            facts=_FACTS,
+            title="an attribute that another function made",
+        ),
+        Example(
             _source("2", use="np.sqrt(0.5)"),
             _source("2", use="math.sqrt(0.5)").replace(
                 "import torch\n", "import torch\nimport math\n"
@@ -135,6 +147,8 @@ class NumpyConstant(Codemod):
                 assert isinstance(node, cst.Call)
                 edit.add_import("math")
                 edit.replace(node, node.with_changes(func=cst.parse_expression("math.sqrt")))
+            elif isinstance(node, cst.Name):
+                edit.replace(node, cst.parse_expression(_where_numpy(site, node.value)))
             else:
                 edit.replace(node, call_of("float", node.with_changes(lpar=(), rpar=())))
             changed.append(node)
@@ -148,6 +162,12 @@ class NumpyConstant(Codemod):
             notes=notes or ("the number loses NumPy's type and methods",),
             rank=16,
         )
+
+
+def _where_numpy(site: Site, name: str) -> str:
+    """Python's number where it is numpy's: another object may hold None, or a whole number."""
+    numpy = next(word for word, home in import_map(site.module).items() if home == "numpy")
+    return f"float({name}) if isinstance({name}, {numpy}.float64) else {name}"
 
 
 def _origins(site: Site, views: list[Site]) -> Iterator[cst.BaseExpression]:

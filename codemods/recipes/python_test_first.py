@@ -42,14 +42,9 @@ _PARTS = (
     | cst.ComparisonTarget
     | cst.BooleanOperation
     | cst.UnaryOperation
-    | cst.BaseCompOp
-    | cst.BaseBooleanOp
-    | cst.BaseUnaryOp
-    | cst.BaseParenthesizableWhitespace
-    | cst.LeftParen
-    | cst.RightParen
-    | cst.Dot
 )
+#: What no value refuses: None, which another caller may give, has no order and no sign.
+_OPERATORS = cst.Is | cst.IsNot | cst.Equal | cst.NotEqual | cst.Not
 _PLAIN = ("bool", "int", "float", "str", "none")
 
 
@@ -95,13 +90,13 @@ class PythonTestFirst(Codemod):
             _SOURCE.format(
                 "    if not ok.all():\n"
                 "        # Too late.\n"
-                "        if strict and limit > 2:\n"
+                "        if strict and limit != 2:\n"
                 "            raise ValueError('late')\n"
                 "        x = x[ok]  # the rest"
             ),
             _SOURCE.format(
                 "    # Too late.\n"
-                "    if strict and limit > 2:\n"
+                "    if strict and limit != 2:\n"
                 "        if not ok.all():\n"
                 "            raise ValueError('late')\n"
                 "    elif not ok.all():\n"
@@ -159,6 +154,12 @@ class PythonTestFirst(Codemod):
             "    x = x + 1",
         ),
         _near_miss("a call", "if not ok.all():", "    if limit.ready():", "        x = x * 2"),
+        _near_miss(
+            "an order, which another caller's None would not have",
+            "if not ok.all():",
+            "    if limit > 2:",
+            "        x = x * 2",
+        ),
         _near_miss("about the data", "if not ok.all():", "    if x > 2:", "        x = x * 2"),
         _near_miss(
             "a setting that may be missing",
@@ -204,8 +205,15 @@ class PythonTestFirst(Codemod):
             return
         edit = site.edit()
         edit.replace(outer, _swapped(outer, inner, rest))
-        title = f"ask about `{code(inner.test)}` first"
-        yield edit.rewrite(title, rank=30, assumes=("same-questions",), prepares=True)
+        first, second = code(inner.test), code(outer.test)
+        one = not rest and inner.orelse is None
+        yield edit.rewrite(
+            f"ask about `{first}` first",
+            rank=30,
+            assumes=("same-questions",),
+            notes=(f"where `{first}` does not hold, `{second}` is not computed",) if one else (),
+            prepares=True,
+        )
 
 
 def _has_comment(outer: cst.If) -> bool:
@@ -217,7 +225,7 @@ def _has_comment(outer: cst.If) -> bool:
 
 def _may_come_first(site: Site, outer: cst.If, test: cst.BaseExpression) -> bool:
     """Whether a question can be asked before the data: it does nothing, and cannot fail."""
-    if comments_in(test) or not all(isinstance(part, _PARTS) for part in walk(test)):
+    if comments_in(test) or not all(_only_asks(part) for part in walk(test)):
         return False
     # The question about the data must not change what Python's is about.
     binds = any(isinstance(part, cst.NamedExpr) for part in walk(outer.test))
@@ -228,6 +236,15 @@ def _may_come_first(site: Site, outer: cst.If, test: cst.BaseExpression) -> bool
         for part in walk(test)
         if isinstance(part, cst.Name | cst.Attribute) and not _is_inside(site, part)
     )
+
+
+def _only_asks(part: cst.CSTNode) -> bool:
+    match part:
+        case cst.ComparisonTarget(operator=operator) | cst.UnaryOperation(operator=operator):
+            return isinstance(operator, _OPERATORS)
+        case cst.BaseExpression():
+            return isinstance(part, _PARTS)
+    return True
 
 
 def _is_inside(site: Site, part: cst.CSTNode) -> bool:

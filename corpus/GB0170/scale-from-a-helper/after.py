@@ -12,7 +12,7 @@ class Dense(torch.nn.Module):
         super().__init__()
         weight, gain = scale_of([width, width], 1)
         self.weight = weight
-        self.gain = float(gain)
+        self.gain = float(gain) if isinstance(gain, np.float64) else gain
 
     def forward(self, x):
         weight = self.weight
