@@ -707,7 +707,6 @@ class SplitFunction(Codemod):
                 f"split `{function.name.value}` around what cannot be compiled",
                 safety=safety,
                 notes=(note, *notes),
-                assumes=("same-questions",),
                 # A setting that keeps one graph is better than parts that something else compiles.
                 rank=60 if whole.decorator is not None else 85,
             ),
