@@ -22,6 +22,7 @@ from ..wrap.operator_text import (
     torch_alias,
 )
 from .draws import Cast, Draw, anchor_for, chosen_by, draw_of, fits
+from .effect_operator import operator_notes
 
 _DRAW = "np.random.uniform(0, 1)"
 _SKIPS = "skip = self.training and (chance < self.rate)"
@@ -247,7 +248,7 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
     return edit.rewrite(
         f"draw {what} in a custom operator",
         rank=40,
-        notes=("CUDA graphs skip a graph that holds a CPU tensor",),
+        notes=("CUDA graphs skip a graph that holds a CPU tensor", *operator_notes(site)[1:]),
         prepares=True,
     )
 
