@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def _is_light(case: Path) -> bool:
 
 
 LIGHT = [case for case in CASES if _is_light(case)]
-SAMPLE = set(LIGHT[::_EVERY])
+#: By name, so that a new case moves none of the others in or out.
+SAMPLE = {case for case in LIGHT if zlib.crc32(_name(case).encode()) % _EVERY == 0}
 
 
 def _marked(case: Path) -> Any:
