@@ -38,6 +38,8 @@ class Context:
         self.origins: dict[cst.CSTNode, cst.CSTNode] = {}
         #: Whether None on one side may become the tensor of the other.
         self.tensor_for_none = False
+        #: Calls (their text up to the parenthesis) of modules with finite derivatives.
+        self.tame: set[str] = set()
         self._reading = False
         self.torch_missing = False
         #: Dtypes were widened, numbers became tensors, ...: sentences for the patch.

@@ -16,7 +16,7 @@ from .context import Context
 from .tests import Test
 
 #: Linear in the tensor, or with a derivative that masks instead of multiplying.
-_HARMLESS = words(
+HARMLESS = words(
     """sum mean reshape view flatten unflatten squeeze unsqueeze transpose permute t movedim
         expand expand_as broadcast_to repeat tile clone contiguous to type_as cat stack concat
         hstack vstack roll flip narrow select chunk split unbind neg clamp clip clamp_min clamp_max
@@ -25,7 +25,7 @@ _HARMLESS = words(
         dict isinstance sorted reversed"""
 ) | frozenset(CASTS)
 #: With a finite derivative wherever the tensor is finite.
-_TAME = words(
+TAME = words(
     """mul multiply matmul mm bmm einsum tanh sigmoid softplus softmax log_softmax abs gelu silu
     elu selu leaky_relu sin cos erf hardtanh logsigmoid linear conv1d conv2d cross_entropy
     mse_loss l1_loss smooth_l1_loss huber_loss square median logsumexp layer_norm dot outer
@@ -33,7 +33,7 @@ _TAME = words(
     atan"""
 )
 #: Nothing flows back through these.
-_CUT = (
+CUT = (
     words(
         """detach item argmax argmin argsort size dim numel zeros_like ones_like full_like
         new_zeros new_ones new_full new_tensor empty_like isnan isinf isfinite sign round floor
@@ -64,7 +64,7 @@ def carries(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> bool:
                 return fact.is_tensor and fact.dtype not in _WHOLE_DTYPES
             return carries(node.value, ctx, local)
         case cst.Call(func=func):
-            if called(node) in _CUT:
+            if called(node) in CUT:
                 return False
             inside: list[cst.CSTNode] = [arg.value for arg in node.args]
             if isinstance(func, cst.Attribute):
@@ -102,7 +102,7 @@ class _Gates(cst.CSTTransformer):
         return node.attr.value not in _PYTHON
 
     def visit_Call(self, node: cst.Call) -> bool:
-        return called(node) not in _CUT
+        return called(node) not in CUT
 
     def _carries(self, node: cst.CSTNode) -> bool:
         return carries(node, self.ctx, self.local)
@@ -146,9 +146,11 @@ class _Gates(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         name = called(original_node)
-        if name in _CUT or name in _HARMLESS or (name in _TAME and not self.strict):
+        if name in CUT or name in HARMLESS or (name in TAME and not self.strict):
             return updated_node
         if isinstance(original_node.func, cst.Name) and self._plain(name):
+            return updated_node
+        if code(original_node.func) in self.ctx.tame:
             return updated_node
         args = [
             new.with_changes(value=self._gate(new.value)) if self._carries(old.value) else new
@@ -177,7 +179,7 @@ def _singular(node: cst.CSTNode, strict: bool) -> bool:
             return strict
         case cst.Call():
             name = called(node)
-            return not (name in _CUT or name in _HARMLESS or (name in _TAME and not strict))
+            return not (name in CUT or name in HARMLESS or (name in TAME and not strict))
     return False
 
 

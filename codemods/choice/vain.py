@@ -18,6 +18,7 @@ from gbfix.analysis.torch_names import (
 )
 from gbfix.analysis.tree import code, dotted, walk, words
 
+from .computing import class_computes, made_by
 from .context import Context, Declined
 from .tests import decided_by_tensor
 
@@ -137,7 +138,7 @@ class Vain:
             raise Declined("a branch draws random numbers")
         fact = self.ctx.kind_of(func)
         if fact is not None and fact.kind == "module":
-            self._module(code(func), fact.type)
+            self._module(func, fact.type)
             return
         if isinstance(func, cst.Name):
             self._name(func.value, called)
@@ -158,14 +159,72 @@ class Vain:
         if own and (fact is None or fact.kind != "module"):
             self._method(func)
 
-    def _module(self, text: str, kind: str) -> None:
-        name = kind.rpartition(".")[2]
+    def _module(self, func: cst.BaseExpression, kind: str) -> None:
+        text, name = code(func), kind.rpartition(".")[2]
         if name in _ACTIVATIONS or name == "Identity":
             return
         if self.modules and kind.startswith("torch.nn.") and name in PURE_MODULES | {"Sequential"}:
             self.cost += 8
             return
+        if self.modules and not kind.startswith("torch."):
+            self._of_project(text, func, name)
+            return
         raise Declined(f"`{text}` is a module that may do more than compute")
+
+    def _of_project(self, text: str, func: cst.BaseExpression, name: str) -> None:
+        """A module of a class of the project: of what it is made, and what its methods do."""
+        found = class_computes(self.ctx.site, name)
+        if found.why_not:
+            raise Declined(f"`{text}` is a module that may do more than compute: {found.why_not}")
+        classes = self._held(func)
+        if classes is None:
+            self.ctx.doubts.append(
+                f"Wrong where `{text}` is a module that does more than compute in another object."
+            )
+        for other in (classes or set()) - {name}:
+            if class_computes(self.ctx.site, other).why_not:
+                raise Declined(f"`{text}` may be a module that does more than compute")
+        self.cost += 8
+        if found.tame:
+            self.ctx.tame.add(text)
+
+    def _held(self, func: cst.BaseExpression) -> set[str] | None:
+        """The classes of the modules that the expression may be, by what objects are given."""
+        owner = self.ctx.site.class_of(self.ctx.scope)
+        held = self._attribute_of(func)
+        return made_by(self.ctx.site, owner.name.value, held) if owner and held else None
+
+    def _attribute_of(self, func: cst.BaseExpression) -> str:
+        """The attribute of ``self`` that holds the module, or the list of modules."""
+        match func:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(attribute)):
+                return attribute
+            case cst.Subscript(value=cst.Attribute() as held):
+                return self._attribute_of(held)
+            case cst.Name(name):
+                loops = [
+                    (node.target, node.iter)
+                    for node in walk(self.ctx.scope)
+                    if isinstance(node, cst.For) and name in _mentioned(node.target)
+                ]
+                if name in self._made_of or len(loops) != 1:
+                    return ""
+                return self._looped(name, *loops[0])
+        return ""
+
+    def _looped(self, name: str, target: cst.CSTNode, over: cst.BaseExpression) -> str:
+        match target, over:
+            case cst.Name(), _:
+                return self._attribute_of(over)
+            case cst.Tuple(elements=[_, cst.Element(value=cst.Name(second))]), cst.Call(
+                func=cst.Name("enumerate"), args=[cst.Arg(value=inner), *_]
+            ) if second == name:
+                return self._attribute_of(inner)
+            case cst.Tuple(elements=targets), cst.Call(func=cst.Name("zip"), args=args):
+                for item, arg in zip(targets, args, strict=False):
+                    if isinstance(item.value, cst.Name) and item.value.value == name:
+                        return self._attribute_of(arg.value)
+        return ""
 
     def _name(self, name: str, called: str) -> None:
         if name in _EFFECTS:

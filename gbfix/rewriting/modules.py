@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -67,6 +67,17 @@ def _above(name: str, bases: dict[str, set[str]]) -> set[str]:
     return found
 
 
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[int, ast.expr]]:
+    """Each target of an assignment, by its identity, with what it gets."""
+    match target, value:
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            if not any(isinstance(it, ast.Starred) for it in (*targets, *values)):
+                for one, other in zip(targets, values, strict=True):
+                    yield from _pairs(one, other)
+        case _:
+            yield id(target), value
+
+
 @functools.lru_cache(maxsize=256)
 def _classes_and_stores(
     text: str,
@@ -86,7 +97,7 @@ def _classes_and_stores(
                 classes.append((name, frozenset(bases)))
                 holder = name
             case ast.Assign(targets=targets, value=value):
-                stored = {id(target): value for target in targets}
+                stored = dict(pair for target in targets for pair in _pairs(target, value))
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 stored = {id(target): value}
             case ast.Attribute(value=value, attr=attribute, ctx=ast.Store() | ast.Del()):

@@ -1,0 +1,328 @@
+"""Whether a module of the project only computes: an arm that is not taken may call it in vain.
+
+Read from the text of its class: what it is made of, and what its methods do.  Whatever is not known
+counts as more than that.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+from gbfix.analysis.torch_names import (
+    IO_FUNCTIONS,
+    IO_NAMESPACES,
+    PURE_FUNCTIONAL,
+    PURE_METHODS,
+    PURE_MODULES,
+    PURE_NAMESPACES,
+    PURE_TORCH,
+    RNG_FUNCTIONS,
+)
+from gbfix.analysis.tree import words
+from gbfix.analysis.trees import tree_of
+from gbfix.codemod import Site
+from gbfix.rewriting.modules import stores
+from gbfix.rewriting.project import mentions
+
+from .gates import CUT, HARMLESS, TAME
+
+#: Modules whose call is one function of their input, given that they are not ``inplace``.
+_LAYERS = PURE_MODULES | words(
+    """Sequential ModuleList ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardsigmoid
+    Hardswish LogSigmoid Softsign Tanhshrink Softshrink Hardshrink PReLU GLU Threshold"""
+)
+#: Those whose derivative may be infinite, or divides by what may be zero.
+_WILD_LAYERS = words("CosineSimilarity KLDivLoss BCELoss NLLLoss")
+_BUILTINS = words(
+    """len isinstance range zip enumerate tuple list dict int float bool str max min sum abs reversed
+    getattr hasattr any all sorted type super"""
+)
+#: Give a tensor that shares memory with no other.
+_FRESH = words("zeros ones empty full zeros_like ones_like empty_like full_like arange eye clone")
+
+
+@dataclasses.dataclass(frozen=True)
+class Computes:
+    """What the text of a class tells: why it may do more (or ""), and whether gradients are tame.
+
+    ``tame``: its derivatives are finite wherever its input is.
+    """
+
+    why_not: str = ""
+    tame: bool = True
+
+
+def class_computes(site: Site, name: str) -> Computes:
+    """Whether calls of modules of the class with this name only compute."""
+    texts = tuple(sorted({site.source, *site.sources.values()}))
+    if mentions(site, r"\bregister_\w*hook\b"):
+        return Computes("hooks may see its calls")
+    reader = _Reader(site, texts)
+    try:
+        reader.read_class(name)
+    except _More as more:
+        return Computes(str(more))
+    return Computes(tame=reader.tame)
+
+
+def made_by(site: Site, owner: str, attribute: str) -> set[str] | None:
+    """The classes that make what ``self.attribute`` holds, its items too; None where not known."""
+    found: set[str] = set()
+    values = [value for _, value in stores(site, owner, attribute)]
+    if not values:
+        return None
+    texts = {site.source, *site.sources.values()}
+    for value in (*values, *_appended(texts, attribute)):
+        classes = _classes(value)
+        if classes is None:
+            return None
+        found |= classes
+    return found
+
+
+def _classes(value: ast.expr | None) -> set[str] | None:
+    """The classes of what an expression makes: of the module, or of those in a list of modules."""
+    match value:
+        case ast.Call(func=func, args=args, keywords=keywords):
+            name = ast.unparse(func).rpartition(".")[2]
+            if not name[:1].isupper():
+                return None
+            if name not in ("ModuleList", "Sequential"):
+                inplace = any(k.arg == "inplace" or k.arg is None for k in keywords)
+                return None if inplace else {name}
+            found: set[str] = set()
+            for arg in args:
+                inner = _classes(arg.value if isinstance(arg, ast.Starred) else arg)
+                if inner is None:
+                    return None
+                found |= inner
+            return found
+        case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt):
+            return _classes(elt)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            parts = [_classes(item) for item in items]
+            known = [part for part in parts if part is not None]
+            return set().union(*known) if len(known) == len(parts) else None
+        case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
+            return _classes(items)
+    return None
+
+
+def _appended(texts: set[str], attribute: str) -> Iterator[ast.expr | None]:
+    """What is added to a list of modules of that name."""
+    for text in texts:
+        for node in ast.walk(tree_of(text)):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Attribute(attr=attr), attr=method), args=args
+                ) if attr == attribute and method in ("append", "extend", "insert", "add_module"):
+                    yield args[-1] if args else None
+
+
+class _More(Exception):
+    """The class does more than to compute, or may."""
+
+
+class _Reader:
+    """Reads classes and functions, and all that they call."""
+
+    def __init__(self, site: Site, texts: tuple[str, ...]) -> None:
+        self.site = site
+        self.texts = texts
+        self.tame = True
+        self._read: set[tuple[str, str]] = set()
+
+    def read_class(self, name: str) -> None:
+        """Read the ``forward`` of a class of torch or of the project."""
+        if name in _LAYERS:
+            self.tame &= name not in _WILD_LAYERS
+            return
+        if ("class", name) in self._read:
+            return
+        self._read.add(("class", name))
+        self._method(name, "forward")
+
+    def _method(self, owner: str, method: str) -> None:
+        if (owner, method) in self._read:
+            return
+        self._read.add((owner, method))
+        text, node = self._class(owner)
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == method:
+                if statement.decorator_list:
+                    raise _More(f"`{owner}.{method}` has a decorator")
+                self._body(text, statement, owner)
+                return
+        bases = [ast.unparse(base) for base in node.bases]
+        if len(bases) != 1 or bases[0] in ("nn.Module", "torch.nn.Module", "Module"):
+            raise _More(f"`{owner}.{method}` is not known")
+        self._method(bases[0].rpartition(".")[2], method)
+
+    def _class(self, name: str) -> tuple[str, ast.ClassDef]:
+        found = [
+            (text, node)
+            for text in self.texts
+            for node in ast.walk(_tree(text))
+            if isinstance(node, ast.ClassDef) and node.name == name
+        ]
+        if len(found) != 1:
+            raise _More(f"the class `{name}` is not known")
+        return found[0]
+
+    # -- bodies ------------------------------------------------------------------------------
+
+    def _body(self, text: str, function: ast.FunctionDef, owner: str) -> None:
+        own = _own(function)
+        for node in ast.walk(function):
+            match node:
+                case ast.Global() | ast.Nonlocal() | ast.Yield() | ast.YieldFrom() | ast.Await():
+                    raise _More(f"`{function.name}` is no plain function")
+                case ast.Delete() | ast.Import() | ast.ImportFrom() | ast.Try() | ast.TryStar():
+                    raise _More(f"`{function.name}` does more than compute")
+                case ast.Attribute(ctx=ast.Store()):
+                    raise _More(f"`{function.name}` changes an object")
+                case ast.Subscript(ctx=ast.Store(), value=value):
+                    if not (isinstance(value, ast.Name) and value.id in own):
+                        raise _More(f"`{function.name}` changes an object")
+                case ast.AugAssign(target=ast.Name(id=name), value=value):
+                    if name not in own and not isinstance(value, ast.Tuple | ast.Constant):
+                        raise _More(f"`{function.name}` changes `{name}` in place")
+                case ast.BinOp(op=op, right=right):
+                    plain = isinstance(right, ast.Constant)
+                    wild = isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow)
+                    self.tame &= plain or not wild
+                case ast.Call():
+                    self._call(text, node, owner, own)
+
+    def _call(self, text: str, node: ast.Call, owner: str, own: frozenset[str]) -> None:
+        called = ast.unparse(node.func)
+        home = _home(text, called)
+        if any(keyword.arg in ("inplace", "out") for keyword in node.keywords):
+            raise _More(f"`{called}` writes to its input")
+        name = called.rpartition(".")[2]
+        if home.startswith("torch.") or home.startswith(PURE_NAMESPACES):
+            self._of_torch(home, name)
+            return
+        match node.func:
+            case ast.Name(id=name):
+                self._function(text, name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+                self._of_self(owner, attribute)
+            case ast.Attribute(value=ast.Name(id=local), attr="append" | "extend") if local in own:
+                return
+            case ast.Attribute(attr=method):
+                self._of_tensor(method, called)
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=attribute)):
+                self._of_self(owner, attribute)
+            case _:
+                raise _More(f"what `{called}` does is not known")
+
+    def _of_torch(self, home: str, name: str) -> None:
+        if home.startswith(IO_NAMESPACES):
+            raise _More(f"`{home}` does more than compute")
+        if name in RNG_FUNCTIONS:
+            raise _More(f"`{home}` draws random numbers")
+        known = PURE_FUNCTIONAL if home.startswith("torch.nn.functional.") else PURE_TORCH
+        if name not in known and not home.startswith(PURE_NAMESPACES):
+            if name != "scaled_dot_product_attention":
+                raise _More(f"what `{home}` does is not known")
+        self.tame &= name in HARMLESS | TAME | CUT
+
+    def _of_tensor(self, method: str, called: str) -> None:
+        if method not in PURE_METHODS:
+            raise _More(f"what `{called}` does is not known")
+        self.tame &= method in HARMLESS | TAME | CUT
+
+    def _of_self(self, owner: str, attribute: str) -> None:
+        _, node = self._class(owner)
+        inherits = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        if any(isinstance(it, ast.FunctionDef) and it.name == attribute for it in node.body):
+            self._method(owner, attribute)
+            return
+        classes = made_by(self.site, owner, attribute)
+        if classes is None:
+            if inherits and inherits[0] not in ("Module", "object"):
+                self._of_self(inherits[0], attribute)
+                return
+            raise _More(f"what `self.{attribute}` of `{owner}` does is not known")
+        for name in classes:
+            self.read_class(name)
+
+    def _function(self, text: str, name: str) -> None:
+        if name in _BUILTINS:
+            return
+        if name in IO_FUNCTIONS or ("function", name) in self._read:
+            if name in IO_FUNCTIONS:
+                raise _More(f"it calls `{name}`")
+            return
+        self._read.add(("function", name))
+        for statement in _tree(text).body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == name:
+                if statement.decorator_list:
+                    raise _More(f"`{name}` has a decorator")
+                self._body(text, statement, "")
+                return
+        raise _More(f"what `{name}` does is not known")
+
+
+def _tree(text: str) -> ast.Module:
+    try:
+        return tree_of(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _own(function: ast.FunctionDef) -> frozenset[str]:
+    """Names that only hold lists, tuples and tensors which the function made itself."""
+    fresh: set[str] = set()
+    other = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                (fresh if _is_fresh(value) else other).add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                pass
+    for node in ast.walk(function):
+        # What a loop, a tuple or a `with` binds is not followed.
+        if isinstance(node, ast.For | ast.comprehension | ast.NamedExpr | ast.withitem):
+            target = getattr(node, "target", None) or getattr(node, "optional_vars", None)
+            other |= {it.id for it in ast.walk(target) if isinstance(it, ast.Name)} if target else set()
+        if isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name):
+            for target in node.targets:
+                other |= {it.id for it in ast.walk(target) if isinstance(it, ast.Name)}
+    return frozenset(fresh - other)
+
+
+def _is_fresh(value: ast.expr) -> bool:
+    match value:
+        case ast.BinOp() | ast.List() | ast.ListComp() | ast.Dict() | ast.Constant():
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _FRESH
+    return False
+
+
+@functools.lru_cache(maxsize=256)
+def _imports(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in ast.walk(_tree(text)):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    found[alias.asname or alias.name] = alias.name
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                for alias in names:
+                    found[alias.asname or alias.name] = f"{module}.{alias.name}"
+    return found
+
+
+def _home(text: str, called: str) -> str:
+    """The dotted home of what is called, as far as imports tell; else "" """
+    known = _imports(text)
+    head, _, rest = called.partition(".")
+    if head in known:
+        return f"{known[head]}.{rest}" if rest else known[head]
+    return ""
