@@ -37,8 +37,8 @@ _LAYERS = PURE_MODULES | words(
 #: Those whose derivative may be infinite, or divides by what may be zero.
 _WILD_LAYERS = words("CosineSimilarity KLDivLoss BCELoss NLLLoss")
 _BUILTINS = words(
-    """len isinstance range zip enumerate tuple list dict int float bool str max min sum abs reversed
-    getattr hasattr any all sorted type super"""
+    """len isinstance range zip enumerate tuple list dict int float bool str max min sum abs
+    reversed getattr hasattr any all sorted type super"""
 )
 #: Give a tensor that shares memory with no other.
 _FRESH = words("zeros ones empty full zeros_like ones_like empty_like full_like arange eye clone")
@@ -203,7 +203,7 @@ class _Reader:
         if any(keyword.arg in ("inplace", "out") for keyword in node.keywords):
             raise _More(f"`{called}` writes to its input")
         name = called.rpartition(".")[2]
-        if home.startswith("torch.") or home.startswith(PURE_NAMESPACES):
+        if home.startswith(("torch.", *PURE_NAMESPACES)):
             self._of_torch(home, name)
             return
         match node.func:
@@ -226,9 +226,9 @@ class _Reader:
         if name in RNG_FUNCTIONS:
             raise _More(f"`{home}` draws random numbers")
         known = PURE_FUNCTIONAL if home.startswith("torch.nn.functional.") else PURE_TORCH
-        if name not in known and not home.startswith(PURE_NAMESPACES):
-            if name != "scaled_dot_product_attention":
-                raise _More(f"what `{home}` does is not known")
+        pure = name in known or home.startswith(PURE_NAMESPACES)
+        if not pure:
+            raise _More(f"what `{home}` does is not known")
         self.tame &= name in HARMLESS | TAME | CUT
 
     def _of_tensor(self, method: str, called: str) -> None:
@@ -283,17 +283,22 @@ def _own(function: ast.FunctionDef) -> frozenset[str]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 (fresh if _is_fresh(value) else other).add(name)
-            case ast.Name(id=name, ctx=ast.Store()):
-                pass
     for node in ast.walk(function):
         # What a loop, a tuple or a `with` binds is not followed.
         if isinstance(node, ast.For | ast.comprehension | ast.NamedExpr | ast.withitem):
             target = getattr(node, "target", None) or getattr(node, "optional_vars", None)
-            other |= {it.id for it in ast.walk(target) if isinstance(it, ast.Name)} if target else set()
+            other |= (
+                {it.id for it in ast.walk(target) if isinstance(it, ast.Name)} if target else set()
+            )
         if isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name):
             for target in node.targets:
                 other |= {it.id for it in ast.walk(target) if isinstance(it, ast.Name)}
     return frozenset(fresh - other)
+
+
+def _bound(target: ast.AST | None) -> set[str]:
+    inner = ast.walk(target) if target is not None else ()
+    return {node.id for node in inner if isinstance(node, ast.Name)}
 
 
 def _is_fresh(value: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
 from gbfix.schema import Safety
 
+from . import module_cases
 from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined
 from .convert import Converter
@@ -39,7 +40,9 @@ class LowerChoice(Codemod):
     A ``match`` of plain values counts as the chain of ``if`` that it stands for.
     Branches that compute: assignments, returns, ``continue``, changes of attributes, buffers and
     elements in place, and blocks of Python's.  What Python decides (``is None``,
-    ``self.training``, sizes) stays with Python.
+    ``self.training``, sizes) stays with Python.  A branch may call modules of the project's own
+    classes where their text only computes: a layer that is left out at random is evaluated and not
+    used.
 
     **Fix safety**
 
@@ -64,8 +67,8 @@ class LowerChoice(Codemod):
         "data-dependent-specialization",
     )
 
-    examples = EXAMPLES
-    near_misses = NEAR_MISSES
+    examples = (*EXAMPLES, *module_cases.EXAMPLES)
+    near_misses = (*NEAR_MISSES, *module_cases.NEAR_MISSES)
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         seen: set[str] = set()

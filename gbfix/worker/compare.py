@@ -435,7 +435,9 @@ def _close_for_their_size(old: torch.Tensor, new: torch.Tensor) -> bool:
     a, b = old[finite].double(), new[finite].double()
     if not a.numel():
         return True
-    return bool((a - b).abs().max() <= 1e-2 * torch.maximum(a.abs().max(), b.abs().max()))
+    # One hundredth is little more than one step of bfloat16, which has eight bits.
+    part = max(1e-2, 4 * torch.finfo(old.dtype).eps)
+    return bool((a - b).abs().max() <= part * torch.maximum(a.abs().max(), b.abs().max()))
 
 
 def _arrays_close(old: Any, new: Any) -> bool:
