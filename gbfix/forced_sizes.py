@@ -17,14 +17,17 @@ Part = tuple[ast.AST, str, ast.expr, str]
 
 
 def deciding_part(node: ast.expr) -> Part | None:
-    """The tensor in the expression whose data decides on a number (``int(x)``, ``x.item()``) or on
-    how many elements are picked (``x[mask]``, ``mask.nonzero()``, ``torch.where(mask)``).
+    """The tensor in the expression whose data decides on a number (``int(x)``, ``x.item()``), on
+    several (``x.tolist()``), or on how many elements are picked (``x[mask]``, ``mask.nonzero()``,
+    ``torch.where(mask)``).
     """
     match node:
         case ast.Call(func=ast.Name(id="int" | "float" | "bool"), args=[part], keywords=[]):
             return node, "args", part, "number"
         case ast.Call(func=ast.Attribute(value=part, attr="item") as func, args=[]):
             return func, "value", part, "number"
+        case ast.Call(func=ast.Attribute(value=part, attr="tolist") as func, args=[]):
+            return func, "value", part, "numbers"
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[part]):
             return (
                 (node, "args", part, "mask") if name in ("nonzero", "argwhere", "where") else None
@@ -36,28 +39,77 @@ def deciding_part(node: ast.expr) -> Part | None:
     return None
 
 
-def place_on(text: str, line: int) -> Span | None:
-    """The one expression on the line that decides on a size; None where there are more, or none.
+def places_on(text: str, line: int) -> tuple[tuple[str, Span], ...]:
+    """The expression on the line that decides on a size, as text and place; none where there are
+    several that differ.
 
-    Columns are counted in bytes, as `ast` does.
+    What picks by the same mask elsewhere in the function follows: their sizes have to fit.  Columns
+    are counted in bytes, as `ast` does.
     """
     try:
         tree = tree_of(text)
     except (SyntaxError, ValueError):
-        return None
-    found = []
+        return ()
+    around: ast.AST = tree
     for node in ast.walk(tree):
-        if not isinstance(node, ast.expr) or node.lineno != line:
-            continue
-        if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
-            continue
-        part = deciding_part(node)
-        if part is None or isinstance(part[2], ast.Constant):
-            continue
-        inner = deciding_part(part[2])
-        if inner is None or inner[3] != "number":  # `int(x.max().item())` is one
-            found.append(node)
-    if len(found) != 1:
-        return None
-    (node,) = found
-    return Span(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+        match node:
+            case ast.FunctionDef(lineno=first, end_lineno=last):
+                # What is inside comes later.
+                around = node if first <= line <= (last or 0) else around
+    found = [node for node in ast.walk(around) if isinstance(node, ast.expr) and _decides(node)]
+    here = [node for node in found if node.lineno == line]
+    read = [node for node in here if not _is_written(node)]
+    groups = {_group(node) for node in read}
+    if len(groups) != 1 or (len(read) > 1 and not _is_mask(read[0])):
+        return ()
+    first = read[0]
+    others = [
+        node for node in found if node is not first and _is_mask(node) and _group(node) in groups
+    ]
+    return tuple(
+        (
+            ast.unparse(node),
+            Span(node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0),
+        )
+        for node in (first, *others)
+    )
+
+
+def in_both(
+    old: tuple[tuple[str, Span], ...], new: tuple[tuple[str, Span], ...]
+) -> tuple[list[Span], list[Span]]:
+    """The places of what stands in both texts, the first of each first."""
+    if not old or not new:
+        return [], []
+    kept: tuple[list[Span], list[Span]] = ([old[0][1]], [new[0][1]])
+    rest = list(new[1:])
+    for text, span in old[1:]:
+        match = next((item for item in rest if item[0] == text), None)
+        if match is not None:
+            rest.remove(match)
+            kept[0].append(span)
+            kept[1].append(match[1])
+    return kept
+
+
+def _decides(node: ast.expr) -> bool:
+    part = deciding_part(node)
+    if part is None or isinstance(part[2], ast.Constant):
+        return False
+    inner = deciding_part(part[2])
+    return inner is None or inner[3] != "number"  # `int(x.max().item())` is one
+
+
+def _group(node: ast.expr) -> str:
+    """What decides: its kind and its text."""
+    part = deciding_part(node)
+    assert part is not None
+    return f"{part[3]} {ast.unparse(part[2])}"
+
+
+def _is_mask(node: ast.expr) -> bool:
+    return _group(node).startswith("mask ")
+
+
+def _is_written(node: ast.expr) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)

@@ -639,9 +639,9 @@ class Trials:
             new = overlay.get(path, self._text(path))
             old = accepted.get(path, self._text(path))
             before = ladder.moved_line(new, old, int(line))
-            places = (
-                forced_sizes.place_on(old, before) if before else None,
-                forced_sizes.place_on(new, int(line)),
+            places = forced_sizes.in_both(
+                forced_sizes.places_on(old, before) if before else (),
+                forced_sizes.places_on(new, int(line)),
             )
             for value in (False, True) if all(places) else ():
                 found = self._with_size(path, places, value, accepted, overlay, limits)
@@ -657,7 +657,7 @@ class Trials:
     def _with_size(
         self,
         path: str,
-        places: tuple[Span | None, Span | None],
+        places: tuple[list[Span], list[Span]],
         value: bool,
         accepted: Mapping[str, str],
         overlay: dict[str, str],
@@ -666,14 +666,12 @@ class Trials:
         """What the patched program does with a number, or a selection, of 0 or of 1: as a text
         where that is something else than the original, None where the two cannot be compared.
         """
-        old, new = places
-        assert old is not None and new is not None
+        old, new = ([_instrument(path, "size", it, value) for it in each] for each in places)
         self._progress(f"letting the data decide on {int(value)} where no input does")
-        looks = [_instrument(path, "size", old, value)]
-        golden = self._bench.job("golden", accepted, looks, values_only=True)
+        golden = self._bench.job("golden", accepted, old, values_only=True)
         if branches.ends_with(self._bench.once(golden)) is None:
             return None
-        looks = [*self._observers(overlay), _instrument(path, "size", new, value)]
+        looks = [*self._observers(overlay), *new]
         found: Outcome | None = None
         for backends, brief in ((self._options.backends[:2], False), (("inductor",), True)):
             if brief and not self._is_for_inductor():

@@ -111,11 +111,19 @@ def force(value: Any, wanted: bool) -> Any:
 def size(value: Any, kind: str, one: bool) -> Any:
     """A value of the same shape and dtype of which the data makes 1, or 0; traced like user code.
 
-    Of a ``number`` that is the value itself; of a ``mask`` (or what is asked where it is not zero),
-    how many it picks.
+    Of a ``number`` that is the value itself, of several ``numbers`` the first, and the last makes
+    up for it: they may be the sizes of parts.  Of a ``mask`` (or what is asked where it is not
+    zero) it is how many it picks.
     """
     if not isinstance(value, torch.Tensor):
         return value
+    if kind == "numbers":
+        if value.numel() < 2:
+            return torch.full_like(value, 1 if one else 0)
+        numbers = value.reshape(-1)
+        first = torch.full_like(numbers[:1], 1 if one else 0)
+        last = numbers[-1:] + numbers[:1] - first
+        return torch.cat([first, numbers[1:-1], last]).reshape(value.shape)
     if kind == "number":
         return torch.full_like(value, 1 if one else 0)
     if not one or not value.numel():

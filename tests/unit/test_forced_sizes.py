@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gbfix.forced_sizes import place_on
+from gbfix.forced_sizes import in_both, places_on
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,10 @@ from gbfix.forced_sizes import place_on
         ("rows, columns = torch.where(x > 0)", "torch.where(x > 0)"),
         ("y = torch.where(x > 0, x, y)", ""),  # no size
         ("y = x[mask] + z[other]", ""),  # which of the two?
+        ("y = x[mask] + z[mask]", "x[mask]"),
+        ("n = x.sum(1).tolist()", "x.sum(1).tolist()"),
+        ("n = x.max().item() + y.max().item()", ""),
+        ("n = int(x) + int(x)", ""),  # nothing tells that they are the same
         ("x[mask] = 0", ""),  # written to
         ("y = x[0]", ""),
         ("y = x[1:]", ""),
@@ -27,5 +31,44 @@ from gbfix.forced_sizes import place_on
     ],
 )
 def test_the_one_place_on_a_line(line: str, found: str) -> None:
-    place = place_on(f"import torch\n{line}\n", 2)
-    assert (line[place.column : place.end_column] if place else "") == found
+    places = places_on(f"import torch\n{line}\n", 2)
+    assert (places[0][0] if places else "") == found
+    assert not places or line[places[0][1].column : places[0][1].end_column] == found
+
+
+_OLD = """
+import torch
+
+
+def f(x, y, out, mask, other):
+    a = x[mask]
+    z = out[other]
+    out[mask] = a + y[mask]
+    out[mask] = x[mask]
+    return out
+
+
+def g(x, mask):
+    return x[mask]
+"""
+
+
+def test_what_picks_by_the_same_mask_comes_along() -> None:
+    places = places_on(_OLD, 6)
+    assert places[0][0] == "x[mask]"
+    assert sorted(text for text, _ in places) == [
+        "out[mask]",
+        "out[mask]",
+        "x[mask]",
+        "x[mask]",
+        "y[mask]",
+    ]
+    assert [text for text, _ in places_on(_OLD, 14)] == ["x[mask]"]
+
+
+def test_only_what_stands_in_both_texts_is_forced() -> None:
+    new = _OLD.replace("out[mask] = a + y[mask]", "scatter(out, mask, a, y)")
+    old_places, new_places = in_both(places_on(_OLD, 6), places_on(new, 6))
+    assert [span.line for span in old_places] == [6, 8, 9]
+    assert len(new_places) == 3
+    assert in_both(places_on(_OLD, 6), ()) == ([], [])
