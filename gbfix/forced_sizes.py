@@ -53,9 +53,9 @@ def places_on(text: str, line: int) -> tuple[tuple[str, Span], ...]:
     around: ast.AST = tree
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(lineno=first, end_lineno=last):
+            case ast.FunctionDef(lineno=begins, end_lineno=last):
                 # What is inside comes later.
-                around = node if first <= line <= (last or 0) else around
+                around = node if begins <= line <= (last or 0) else around
     found = [node for node in ast.walk(around) if isinstance(node, ast.expr) and _decides(node)]
     here = [node for node in found if node.lineno == line]
     read = [node for node in here if not _is_written(node)]
