@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from gbfix.analysis.build import comments_in, grouped
 from gbfix.analysis.kinds import infer
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact, Safety
+from gbfix.schema import Fact
 
 from .splice import Splice
 
@@ -27,23 +28,30 @@ _NOTE = (
 _X = dataclasses.replace(tensor(2, 3), strides=(3, 1))
 
 
+def _of(kind: str, *storages: int) -> Fact:
+    items = tuple(dataclasses.replace(_X, storage=storage) for storage in storages)
+    return Fact(kind, kind, items=items)
+
+
 def _source(body: str) -> str:
     return f"from copy import deepcopy\nimport copy\n\n\ndef f(x, memo):\n    {body}\n"
 
 
 class CloneTensor(Codemod):
-    """*What it does.*  Replaces ``copy.deepcopy(x)`` of a tensor by ``x.detach().clone()``.
+    """*What it does.*  Replaces ``copy.deepcopy(x)`` of a tensor by ``x.detach().clone()``, and of
+    a list, tuple or dictionary of tensors by one of such clones.
 
     *When it applies.*  The argument was recorded as a plain tensor that requires no gradient and
-    fills its memory in order.
+    fills its memory in order, or as a plain list, tuple or dictionary of such, each with memory of
+    its own.
 
-    *Fix safety.*  Safe for tensors of the object itself (``self.state``): both make a new tensor
-    of the same values, dtype, device and strides, without history.  Unsafe for what a caller
-    passes in: a tensor that requires gradients, or a view with gaps, is copied differently.
+    *Fix safety.*  Both make new tensors of the same values, dtypes, devices and strides, without
+    history.  What a caller passes in may be a tensor that requires gradients, or a view with gaps,
+    which is copied differently: the runs show whether the program can tell, and a note says so.
 
     *Refuses.*  Tensors that require a gradient (the copy of a leaf is a new leaf, and others cannot
     be copied), parameters and subclasses, views with gaps, whose strides a clone does not keep,
-    lists and modules, and copies that share a ``memo``.
+    modules, lists that hold something else or one memory twice, and copies that share a ``memo``.
     """
 
     name = "clone-tensor"
@@ -65,6 +73,27 @@ class CloneTensor(Codemod):
                 "y = (x * 2).detach().clone()",
                 "deepcopy(x * 2)",
                 {"x * 2": _X},
+            ),
+            (
+                "a list",
+                "y = deepcopy(x)",
+                "y = [each.detach().clone() for each in x]",
+                "deepcopy(x)",
+                {"x": _of("list", 1, 2)},
+            ),
+            (
+                "a tuple, while a name is taken",
+                "each = deepcopy(x)",
+                "each = tuple(each_1.detach().clone() for each_1 in x)",
+                "deepcopy(x)",
+                {"x": _of("tuple", 1, 2)},
+            ),
+            (
+                "a dictionary",
+                "y = copy.deepcopy(self.state)",
+                "y = {key: each.detach().clone() for key, each in self.state.items()}",
+                "copy.deepcopy(self.state)",
+                {"self.state": dataclasses.replace(_of("dict", 1, 2), keys=("'a'", "'b'"))},
             ),
         )
     )
@@ -90,6 +119,25 @@ class CloneTensor(Codemod):
                 "a subclass",
                 {"x": dataclasses.replace(_X, type="mine.Masked")},
             ),
+            ("return deepcopy(x)", "deepcopy(x)", "one memory twice", {"x": _of("list", 1, 1)}),
+            (
+                "return deepcopy(x)",
+                "deepcopy(x)",
+                "whose memory is not known",
+                {"x": _of("list", 0)},
+            ),
+            (
+                "return deepcopy(x)",
+                "deepcopy(x)",
+                "a list of the project's own",
+                {"x": dataclasses.replace(_of("list", 1, 2), type="mine.Cache")},
+            ),
+            (
+                "return deepcopy(x)",
+                "deepcopy(x)",
+                "more than tensors",
+                {"x": Fact("list", "list", items=(_X, scalar(1)))},
+            ),
             ("return deepcopy(x, memo)", "deepcopy(x, memo)", "a memo", {"x": _X}),
             ("return deepcopy(x)", "deepcopy(x)", "no tensor", {"x": scalar(1)}),
             ("return copy.copy(x)", "copy.copy(x)", "shares the memory", {"x": _X}),
@@ -100,28 +148,52 @@ class CloneTensor(Codemod):
         yield Advice(_ADVICE)
         if isinstance(site.node, cst.BaseCompoundStatement):
             return
-        for call in walk(site.node):
+        splice = Splice(site)
+        made: list[cst.BaseExpression] = []
+        # Dynamo stops at the first of several; where one cannot go, none needs to.
+        for call in walk(site.statement):
             if not isinstance(call, cst.Call) or len(call.args) != 1 or call.args[0].star:
                 continue
             if resolve(site.module, call.func) != "copy.deepcopy":
                 continue
             value = call.args[0].value
             fact = infer(value, site.fact)
-            if fact is None or not _is_plain(fact) or comments_in(call):
-                continue
-            splice = Splice(site)
             text = splice.source_of(value)
             if grouped(value) is not value or "\n" in text:
                 text = f"({text})"
-            splice.replace_span(site.span(call), f"{text}.detach().clone()")
-            own = text.startswith("self.")
+            new = None if fact is None else _cloned(text, fact, names_in(site.module))
+            if new is None or comments_in(call):
+                return
+            splice.replace_span(site.span(call), new)
+            made.append(value)
+        if made:
+            own = all(code(value).startswith("self.") for value in made)
+            tensors = [fact for fact in map(site.fact, made) if fact is not None and fact.is_tensor]
+            what = "the tensor" if len(made) == len(tensors) == 1 else "tensors"
             yield splice.rewrite(
-                "clone the tensor instead of `deepcopy`",
-                safety=Safety.SAFE if own else Safety.UNSAFE,
-                notes=() if own else (_NOTE,),
-                rank=10,
+                f"clone {what} instead of `deepcopy`", notes=() if own else (_NOTE,), rank=10
             )
-            return
+
+
+def _cloned(text: str, fact: Fact, taken: Collection[str]) -> str | None:
+    """The expression of the copy; None where clones are not the same."""
+    if fact.is_tensor:
+        return f"{text}.detach().clone()" if _is_plain(fact) else None
+    items = fact.items or ()
+    storages = {item.storage for item in items}
+    alone = len(storages) == len(items) and 0 not in storages
+    if not items or not all(map(_is_plain, items)) or not alone:
+        return None
+    each, key = fresh("each", taken), fresh("key", taken)
+    clone = f"{each}.detach().clone()"
+    match fact.type:
+        case "list" | "builtins.list":
+            return f"[{clone} for {each} in {text}]"
+        case "tuple" | "builtins.tuple":
+            return f"tuple({clone} for {each} in {text})"
+        case "dict" | "builtins.dict" if fact.keys is not None and len(fact.keys) == len(items):
+            return f"{{{key}: {clone} for {key}, {each} in {text}.items()}}"
+    return None
 
 
 def _is_plain(fact: Fact) -> bool:

@@ -627,12 +627,11 @@ class Worker:
             if self._is_left_out(variation, late, before):
                 # Python state must have seen the same calls as in the original's sequence, but for
                 # those that left it alone.
-                counts = bool(before[variation.label].changed) and not is_same_state(
-                    started_with, camera.state()
-                )
-                wanted = self.job.also & before.keys() - done
-                if late or not counts or not any(it.label in wanted for it in each[number:]):
-                    stopped = stopped or counts
+                changes = bool(before[variation.label].changed)
+                counts = changes and not is_same_state(started_with, camera.state())
+                wanted = {it.label for it in each[number:]} & self.job.also & before.keys() - done
+                stopped |= counts and (late or not wanted)
+                if stopped or not counts:
                     continue
             if variation.label in ("grad", "grown", "aliased", "settled"):
                 # These compile anew in any case; from scratch, they stay apart from the rest.
