@@ -617,9 +617,8 @@ class Worker:
         started_with = camera.state()
         each = (*self._variations(f"fullgraph-{backend}", index), *self._asked_for())
         for number, variation in enumerate(each):
-            if variation.label not in before or variation.label in done:
-                continue
-            if stopped and variation.kind != "none":
+            left = stopped and variation.kind != "none"
+            if variation.label not in before or variation.label in done or left:
                 continue
             # A region that compiles anew for every input would take minutes: then fewer do.
             spent = time.monotonic() - begun if begun else 0.0
