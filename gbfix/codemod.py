@@ -133,6 +133,10 @@ class Rewrite:
     - ``one-sided``: where the rewrite acts, its condition has one truth value whatever the data;
     - ``same-questions``: conditions are asked in another order, and neither what they ask nor what
       follows from the answers changes;
+    - ``flags-unasked``: nothing in the project asks an argument whether it requires a gradient, or
+      for its gradient;
+    - ``keeps-graph``: what a backward pass uses up in the original is still there, so that a second
+      one works;
     - ``inner-tests-idle``: the first condition that the rewrite changes is the only one that
       decides about its values; removing those below it changes nothing;
     - ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than before)

@@ -28,10 +28,24 @@ class Assumption(enum.StrEnum):
     ONE_SIDED = "one-sided"
     #: Conditions are asked in another order; what each asks, and what follows from it, is the same.
     SAME_QUESTIONS = "same-questions"
+    #: Nothing in the project asks whether an argument requires a gradient, or for its gradient.
+    FLAGS_UNASKED = "flags-unasked"
+    #: A graph of gradients that the original uses up is still there.
+    KEEPS_GRAPH = "keeps-graph"
 
 
 _ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)'")
 _TEXTS = frozenset({"stdout", "logs", "warnings", "order", "later stdout", "later logs"})
+
+
+def _is_used_up(finding: Finding) -> bool:
+    """Whether the original's backward alone raises an error, as its graph was used up before."""
+    return (
+        finding.part is Part.GRADIENT
+        and finding.place == "backward"
+        and finding.detail == "original"
+        and "backward through the graph a second time" in finding.after
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +70,10 @@ def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: 
         )
         if places:
             left = [finding for finding in left if not finding.place.startswith(places)]
+    if Assumption.FLAGS_UNASKED in assumes:
+        left = [f for f in left if f.part is not Part.INPUT or f.kind is not Kind.DIFFERENTIABLE]
+    if Assumption.KEEPS_GRAPH in assumes:
+        left = [finding for finding in left if not _is_used_up(finding)]
     if Assumption.EXCEPTION_TYPE_CHANGES in assumes:
         caveats += [finding for finding in left if finding.kind is Kind.OTHER_ERROR]
         left = [finding for finding in left if finding.kind is not Kind.OTHER_ERROR]

@@ -1,0 +1,544 @@
+"""``torch.autograd.grad`` with respect to an input: the derivative of a function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.exits import exits
+from gbfix.analysis.liveness import live_after, live_before
+from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, dotted, walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.project import mentions
+
+from ..choice.blocks import ends_control, leading_lines, size_of, statements_in, unspaced
+from ..data_dependent.flow import torch_name
+
+_MOST = 8  # statements that may stand twice
+_SOURCE = """
+import torch
+
+
+def f(self, model, x, weight, train):
+{}
+"""
+_FACTS = {
+    "x": tensor(4, 3),
+    "x.detach()": tensor(4, 3),
+    "weight": tensor(4, 3),
+    "y": tensor(4, requires_grad=True),
+    "h": tensor(4, 3, requires_grad=True),
+    "out": tensor(4, requires_grad=True),
+    "n": scalar(3),
+    "train": scalar(True),
+}
+_AT = "torch.autograd.grad"
+_AGAIN = "The result can be differentiated again, where the original has used up its graph."
+_LIMIT = "A caller's `{}` does not require a gradient afterwards, where the original marks it so."
+#: Who asks for a flag that is set on an argument, or for what it brings.
+_ASKS = r"\.requires_grad\b(?!\s*=[^=])|(?<!autograd)\.grad\b|\bis_leaf\b|\bretain_grad\b"
+
+
+def _body(*lines: str) -> str:
+    return _SOURCE.format("\n".join(f"    {line}" if line else "" for line in lines))
+
+
+def _example(title: str, before: Sequence[str], after: Sequence[str]) -> Example:
+    return Example(_body(*before), _body(*after), at=_AT, facts=_FACTS, title=title)
+
+
+def _near_miss(why: str, *lines: str) -> NearMiss:
+    return NearMiss(_body(*lines), at=_AT, why=why, facts=_FACTS)
+
+
+class GradientToVjp(Codemod):
+    """*What it does.*  Takes a derivative with respect to an input by `torch.func.vjp`, which
+    Dynamo traces, where the original sets a flag and calls `torch.autograd.grad`:
+
+    ```python
+    x = x.detach().requires_grad_(True)
+    y = model(x)
+    g = torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)[0]
+    ```
+    becomes
+    ```python
+    x = x.detach()
+
+    def y_of_x(x):
+        y = model(x)
+        return y
+
+    y, pull = torch.func.vjp(y_of_x, x)
+    g = pull(torch.ones_like(y))[0]
+    ```
+
+    *When it applies.*  One name gets the flag, and one derivative is taken with respect to it; what
+    stands between becomes the function.  An ``if`` on a plain setting may stand around both.
+
+    *Fix safety.*  The numbers are the same.  Without ``create_graph`` the derivative is detached.
+    A tensor of the caller does not keep the flag, which is said; the runs show whether the program
+    can tell.
+
+    *Refuses.*  Several inputs or outputs, blocks that return or jump, values between that are
+    used later and are no tensors, inputs that are bound anew in between.
+    """
+
+    name = "gradient-to-vjp"
+    codes = ("GB9186", "GB0125", "GB0206", "GB8985", "GB7324", "GB4927")
+    examples = (
+        _example(
+            "a penalty",
+            [
+                "x = x.detach().requires_grad_(True)",
+                "# What the model makes of it.",
+                "y = model(x)",
+                "g = torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)[0]",
+                "return (g.norm(2, dim=1) - 1).pow(2).mean()",
+            ],
+            [
+                "x = x.detach()",
+                "",
+                "def y_of_x(x):",
+                "    # What the model makes of it.",
+                "    y = model(x)",
+                "    return y",
+                "",
+                "y, pull = torch.func.vjp(y_of_x, x)",
+                "g = pull(torch.ones_like(y))[0]",
+                "return (g.norm(2, dim=1) - 1).pow(2).mean()",
+            ],
+        ),
+        _example(
+            "what is in between is used afterwards",
+            [
+                "x.requires_grad = True",
+                "h = model(x)",
+                "weight = weight * 2",
+                "y = (h * weight).sum()",
+                "n = h.shape[0]",
+                "(g,) = torch.autograd.grad([y], [x], [weight], create_graph=train)",
+                "return g, h",
+            ],
+            [
+                "",
+                "def y_of_x(x, weight=weight):",
+                "    h = model(x)",
+                "    weight = weight * 2",
+                "    y = (h * weight).sum()",
+                "    return y, (h, weight)",
+                "",
+                "y, pull, (h, weight) = torch.func.vjp(y_of_x, x, has_aux=True)",
+                "n = h.shape[0]",
+                "(g,) = tuple(each if train else each.detach() for each in pull(weight))",
+                "return g, h",
+            ],
+        ),
+        _example(
+            "where a setting asks for it",
+            [
+                "if self.forces:",
+                "    x.requires_grad_(True)",
+                "y = model(x)",
+                "if self.forces:",
+                "    g = torch.autograd.grad(y.sum(), x)[0]",
+                "    return y, -g",
+                "return y",
+            ],
+            [
+                "if self.forces:",
+                "    def sum_of_x(x):",
+                "        y = model(x)",
+                "        return y.sum(), (y,)",
+                "",
+                "    y_sum, pull, (y,) = torch.func.vjp(sum_of_x, x, has_aux=True)",
+                "    g = pull(torch.ones_like(y_sum))[0].detach()",
+                "    return y, -g",
+                "y = model(x)",
+                "return y",
+            ],
+        ),
+    )
+    near_misses = (
+        _near_miss(
+            "two inputs",
+            "x.requires_grad_(True)",
+            "y = model(x)",
+            "g = torch.autograd.grad(y, [x, weight], torch.ones_like(y))",
+        ),
+        _near_miss(
+            "the name stands for something else by then",
+            "x.requires_grad_(True)",
+            "x = x * 2",
+            "y = model(x)",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
+        ),
+        _near_miss(
+            "it may end in between",
+            "x.requires_grad_(True)",
+            "y = model(x)",
+            "if train:",
+            "    return y",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
+        ),
+        _near_miss(
+            "a number in between is used afterwards",
+            "x.requires_grad_(True)",
+            "n = 3",
+            "y = model(x)",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
+            "return g * n",
+        ),
+        _near_miss(
+            "the flag may be off",
+            "x.requires_grad_(train)",
+            "y = model(x)",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
+        ),
+        _near_miss(
+            "another setting",
+            "if self.forces:",
+            "    x.requires_grad_(True)",
+            "y = model(x)",
+            "if self.training:",
+            "    g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        if site.function is None or not isinstance(site.function.body, cst.IndentedBlock):
+            return
+        for call in walk(site.function.body):
+            if isinstance(call, cst.Call) and resolve(site.module, call.func) in _GRAD:
+                try:
+                    yield _rewritten(site, call)
+                except _No:
+                    continue
+                return
+
+
+_GRAD = ("torch.autograd.grad",)
+
+
+class _No(Exception):
+    """Not this one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Derivative:
+    """A call of `torch.autograd.grad`: of what, by which name, with which weights."""
+
+    call: cst.Call
+    of: cst.BaseExpression
+    by: str
+    weights: str
+    keeps: str  # "True", "False", or the expression that decides
+
+
+def _derivative(site: Site, call: cst.Call) -> _Derivative:
+    given: dict[str, cst.BaseExpression] = {}
+    order = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph")
+    for at, arg in enumerate(call.args):
+        if arg.star or (at >= len(order) and arg.keyword is None):
+            raise _No
+        given[arg.keyword.value if arg.keyword is not None else order[at]] = arg.value
+    allowed = {*order, "only_inputs", "allow_unused", "materialize_grads"}
+    if not given.keys() <= allowed or not {"outputs", "inputs"} <= given.keys():
+        raise _No
+    by = _single(given["inputs"])
+    if not isinstance(by, cst.Name):
+        raise _No
+    weights = given.get("grad_outputs")
+    text = ""
+    if weights is not None and code(weights) != "None":
+        text = code(_single(weights))
+        fact = site.fact(weights)
+        if isinstance(weights, cst.Name) and fact is not None and fact.kind in ("list", "tuple"):
+            text = f"{text}[0]"
+    keeps = given.get("create_graph")
+    return _Derivative(
+        call, _single(given["outputs"]), by.value, text, "False" if keeps is None else code(keeps)
+    )
+
+
+def _single(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The one item of a list or tuple that is written out; what is none, as it is."""
+    if isinstance(node, cst.List | cst.Tuple):
+        if len(node.elements) != 1 or not isinstance(node.elements[0], cst.Element):
+            raise _No
+        return node.elements[0].value
+    return node
+
+
+# -- where the flag is set ---------------------------------------------------------------------
+
+
+def _without_flag(site: Site, node: cst.BaseStatement, name: str) -> list[cst.BaseStatement] | None:
+    """The statement without the flag that it sets on the name; None where it sets none."""
+    match node:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(
+                    value=cst.Call(
+                        func=cst.Attribute(
+                            value=cst.Name(value=found), attr=cst.Name("requires_grad_")
+                        ),
+                        args=args,
+                    )
+                )
+            ]
+        ) if found == name and _is_true(args):
+            return []
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[
+                        cst.AssignTarget(
+                            target=cst.Attribute(
+                                value=cst.Name(value=found), attr=cst.Name("requires_grad")
+                            )
+                        )
+                    ],
+                    value=cst.Name("True"),
+                )
+            ]
+        ) if found == name:
+            return []
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=found))], value=value
+                ) as small
+            ]
+        ) if found == name:
+            plain = _plain(site, value)
+            if plain is not None:
+                return [node.with_changes(body=[small.with_changes(value=plain)])]
+    return None
+
+
+def _plain(site: Site, value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """``e`` of ``e.requires_grad_()``, ``e.detach()`` of ``Variable(e, requires_grad=True)``."""
+    match value:
+        case cst.Call(
+            func=cst.Attribute(value=inner, attr=cst.Name("requires_grad_")), args=args
+        ) if _is_true(args):
+            return inner.with_changes(lpar=(), rpar=())
+        case cst.Call(
+            func=func,
+            args=[
+                cst.Arg(value=inner, keyword=None),
+                cst.Arg(keyword=cst.Name("requires_grad"), value=cst.Name("True")),
+            ],
+        ) if (resolve(site.module, func) or "") in _VARIABLE:
+            text = code(inner)
+            simple = isinstance(inner, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+            return cst.parse_expression(f"{text if simple else f'({text})'}.detach()")
+    return None
+
+
+_VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
+
+
+def _is_true(args: Sequence[cst.Arg]) -> bool:
+    return not args or (len(args) == 1 and code(args[0].value) == "True")
+
+
+# -- the rewrite -------------------------------------------------------------------------------
+
+
+def _rewritten(site: Site, call: cst.Call) -> Rewrite:
+    found = _derivative(site, call)
+    taking = site.statement_of(call)
+    if not isinstance(taking, cst.SimpleStatementLine):
+        raise _No
+    block = [it for it in site.block_of(taking) if isinstance(it, cst.BaseStatement)]
+    end = block.index(taking)
+    for start in range(end - 1, -1, -1):
+        first = _without_flag(site, block[start], found.by)
+        if first is not None:
+            between = block[start + 1 : end]
+            new = [*first, *_outlined(site, found, between, taking)]
+            return _edited(site, found, block[start : end + 1], new, [])
+    return _behind_a_setting(site, found, taking, block)
+
+
+def _behind_a_setting(
+    site: Site, found: _Derivative, taking: cst.SimpleStatementLine, inner: list[cst.BaseStatement]
+) -> Rewrite:
+    """``if P: flag`` ... ``if P: derivative``: both in one, and what is between in both arms."""
+    holder = site.parent(site.parent(taking) or taking)
+    if not isinstance(holder, cst.If) or holder.orelse is not None or dotted(holder.test) is None:
+        raise _No
+    block = [it for it in site.block_of(holder) if isinstance(it, cst.BaseStatement)]
+    end = block.index(holder)
+    for start in range(end - 1, -1, -1):
+        flag = block[start]
+        if not isinstance(flag, cst.If) or code(flag.test) != code(holder.test):
+            continue
+        lines = statements_in(flag.body)
+        first = _without_flag(site, lines[-1], found.by)
+        between = block[start + 1 : end]
+        does = activity(between)
+        asked = {code(part) for part in walk(holder.test)}
+        if first is None or flag.orelse is not None or size_of(between) > _MOST:
+            raise _No
+        if asked & {*does.bound, *does.attribute_writes, *does.mutates}:
+            raise _No
+        at = inner.index(taking)
+        made = [
+            *lines[:-1],
+            *first,
+            *_outlined(site, found, between, taking, inner[:at]),
+            *inner[at + 1 :],
+        ]
+        body = cst.IndentedBlock(unspaced(made))
+        ends = ends_control(made)
+        orelse = None if ends else cst.Else(cst.IndentedBlock(unspaced(between)))
+        whole = holder.with_changes(body=body, orelse=orelse, leading_lines=leading_lines(flag))
+        rest = between if ends else []
+        return _edited(site, found, block[start : end + 1], [whole], rest)
+    raise _No
+
+
+def _outlined(
+    site: Site,
+    found: _Derivative,
+    between: list[cst.BaseStatement],
+    taking: cst.SimpleStatementLine,
+    before: Sequence[cst.BaseStatement] = (),
+) -> list[cst.BaseStatement]:
+    """The function, its derivative, and the statement that takes it."""
+    assert site.function is not None
+    left = exits(between)
+    does = activity(between)
+    if not between or left.any or does.globals or does.nonlocals or does.deletes or does.dynamic:
+        raise _No
+    if found.by in does.bound or found.by in activity(list(before)).bound:
+        raise _No
+    result = found.of.value if isinstance(found.of, cst.Name) else ""
+    if result and result not in does.bound:
+        raise _No
+    between, behind = _until_made(found.of, between)
+    does = activity(between)
+    torch = torch_name(site)
+    taken = names_in(site.module)
+    function = fresh(f"{_last_word(found.of)}_of_{found.by}", taken)
+    result = result or fresh(_telling(found.of), {*taken, function})
+    pull = fresh("pull", {*taken, function, result})
+    weights = found.weights or f"{torch}.ones_like({result})"
+    last = _taken(site, found, taking, f"{pull}({weights})")
+    later = live_after(site.function, taking) | activity([*behind, *before, last]).reads
+    others = sorted((does.bound & later) - {result})
+    for name in others:
+        fact = site.locals_before(taking).get(name)
+        if fact is None or not fact.is_tensor:
+            raise _No
+    given = sorted((live_before(site.function, between[0]) & does.bound) - {found.by})
+    parameters = ", ".join([found.by, *(f"{name}={name}" for name in given)])
+    aux = f"({', '.join(others)}{',' if len(others) == 1 else ''})"
+    back = f"return {code(found.of)}" + (f", {aux}" if others else "")
+    template = cst.parse_statement(f"def {function}({parameters}):\n    {back}\n")
+    assert isinstance(template, cst.FunctionDef) and isinstance(template.body, cst.IndentedBlock)
+    inside = [*unspaced(between), *template.body.body]
+    blank = [cst.EmptyLine(indent=False)]
+    outlined = template.with_changes(
+        body=template.body.with_changes(body=inside), leading_lines=blank
+    )
+    head = f"{result}, {pull}" + (f", {aux}" if others else "")
+    tail = ", has_aux=True" if others else ""
+    line = f"{head} = {torch}.func.vjp({function}, {found.by}{tail})"
+    derived = cst.parse_statement(line).with_changes(leading_lines=blank)
+    return [outlined, derived, *behind, *before, last]
+
+
+def _until_made(
+    of: cst.BaseExpression, between: list[cst.BaseStatement]
+) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+    """What the derivative is taken of is made in the first; the others only come before it."""
+    reads = activity(of).reads
+    last = 0
+    for at, statement in enumerate(between):
+        does = activity(statement)
+        if does.bound & reads or does.mutates or does.mutates_unknown or does.attribute_writes:
+            last = at
+    return between[: last + 1], between[last + 1 :]
+
+
+def _last_word(node: cst.BaseExpression) -> str:
+    match node:
+        case cst.Name(value=name):
+            return name
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))):
+            return name
+    return "value"
+
+
+def _telling(node: cst.BaseExpression) -> str:
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=method))):
+            return f"{name}_{method}"
+    return "value"
+
+
+def _taken(
+    site: Site, found: _Derivative, taking: cst.SimpleStatementLine, pulled: str
+) -> cst.BaseStatement:
+    """The statement with what the function's derivative gives."""
+    parent = site.parent(found.call)
+    target: cst.CSTNode = found.call
+    text = pulled
+    if isinstance(parent, cst.Subscript) and code(parent).endswith("[0]"):
+        target = parent
+        text = f"{pulled}[0]"
+        if found.keeps == "False":
+            text = f"{text}.detach()"
+        elif found.keeps != "True":
+            text = f"({text} if {found.keeps} else {text}.detach())"
+    elif found.keeps == "False":
+        text = f"tuple(each.detach() for each in {pulled})"
+    elif found.keeps != "True":
+        each = f"each if {found.keeps} else each.detach()"
+        text = f"tuple({each} for each in {pulled})"
+    new = taking.visit(_Put(target, cst.parse_expression(text)))
+    assert isinstance(new, cst.BaseStatement)
+    return new
+
+
+class _Put(cst.CSTTransformer):
+    def __init__(self, node: cst.CSTNode, new: cst.BaseExpression) -> None:
+        super().__init__()
+        self._node, self._new = node, new
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        return self._new if original_node is self._node else updated_node
+
+
+def _edited(
+    site: Site,
+    found: _Derivative,
+    old: Sequence[cst.BaseStatement],
+    new: Sequence[cst.BaseStatement],
+    rest: Sequence[cst.BaseStatement],
+) -> Rewrite:
+    edit = site.edit()
+    edit.replace(old[0], *new, *rest)
+    for statement in old[1:]:
+        edit.moved(statement)
+    assert site.function is not None
+    title = f"take the derivative by `{found.by}` of a function"
+    theirs = found.by in parameters_of(site.function.params) and found.by not in (
+        activity(site.function.body).bound
+    )
+    notes = [_LIMIT.format(found.by)] if theirs else []
+    assumes = ["flags-unasked"] if theirs and not mentions(site, _ASKS) else []
+    if found.keeps != "True":
+        notes.append(_AGAIN)
+        assumes.append("keeps-graph")
+    return edit.rewrite(title, notes=notes, rank=12, assumes=assumes)
