@@ -15,6 +15,7 @@ from gbfix.analysis.trees import tree_of
 from gbfix.bench import Ahead, Bench
 from gbfix.clock import Clock
 from gbfix.codemod import Rewrite, Site
+from gbfix.evidence import Assumption
 from gbfix.schema import FrameFacts, Options, Payoff, Region, Rung, Safety, Span, Verdict
 from gbfix.source import SourceError
 from gbfix.worker.protocol import Compared, Failed, Instrument, Job, Outcome, RegionCalled
@@ -48,6 +49,8 @@ _SOURCES = 3
 
 #: What rewrites ask for by the names of inputs.
 _BY_LABEL = frozenset({"twins"})
+#: What holds of a rewrite whatever a condition or a number is made to be.
+_LASTING = (Assumption.FLAGS_UNASKED, Assumption.KEEPS_GRAPH)
 _SIZES_NOT_TRIED = "sizes of 0 and of 1 that the data decides were not all tried under inductor"
 
 _DISABLE = "compiler.disable"
@@ -115,6 +118,7 @@ class Trials:
         self._given_up = 0
         #: Inputs that show sizes of 0 and 1: backends that see few inputs see these, too.
         self._also: frozenset[str] = frozenset()
+        self._lasting: tuple[str, ...] = ()
 
     def keep(self, rewrite: Rewrite, region: str, judgement: ladder.Judgement) -> None:
         """Note what an accepted rewrite changes for all later ones."""
@@ -150,6 +154,7 @@ class Trials:
         machine with that of ``following``, the rewrite that is to be tried if this one fails.
         """
         self._progress(f"trying {rewrite.codemod}: {rewrite.title}")
+        self._lasting = tuple(item for item in rewrite.assumes if item in _LASTING)
         if may_break:
             self.drop()
             step, ahead = self._step(rewrite, site, accepted, may_break=True), None
@@ -823,6 +828,7 @@ class Trials:
             avoid=frozenset(),
             avoid_path="",
             avoid_code="",
+            assumes=self._lasting,
         ).verdict
 
 

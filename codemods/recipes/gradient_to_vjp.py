@@ -139,6 +139,27 @@ class GradientToVjp(Codemod):
             ],
         ),
         _example(
+            "a setting says whether it is differentiated again",
+            [
+                "x.requires_grad_(True)",
+                "y = model(x)",
+                "g = torch.autograd.grad(y, x, weight, create_graph=self.training)[0]",
+                "return g",
+            ],
+            [
+                "",
+                "def y_of_x(x):",
+                "    y = model(x)",
+                "    return y",
+                "",
+                "y, pull = torch.func.vjp(y_of_x, x)",
+                "g = pull(weight)[0]",
+                "if not self.training:",
+                "    g = g.detach()",
+                "return g",
+            ],
+        ),
+        _example(
             "where a setting asks for it",
             [
                 "if self.forces:",
@@ -431,8 +452,8 @@ def _outlined(
     result = result or fresh(_telling(found.of), {*taken, function})
     pull = fresh("pull", {*taken, function, result})
     weights = found.weights or f"{torch}.ones_like({result})"
-    last = _taken(site, found, taking, f"{pull}({weights})")
-    later = live_after(site.function, taking) | activity([*behind, *before, last]).reads
+    last = [*_taken(site, found, taking, f"{pull}({weights})")]
+    later = live_after(site.function, taking) | activity([*behind, *before, *last]).reads
     others = sorted((does.bound & later) - {result})
     for name in others:
         fact = site.locals_before(taking).get(name)
@@ -453,7 +474,7 @@ def _outlined(
     tail = ", has_aux=True" if others else ""
     line = f"{head} = {torch}.func.vjp({function}, {found.by}{tail})"
     derived = cst.parse_statement(line).with_changes(leading_lines=blank)
-    return [outlined, derived, *behind, *before, last]
+    return [outlined, derived, *behind, *before, *last]
 
 
 def _until_made(
@@ -487,7 +508,7 @@ def _telling(node: cst.BaseExpression) -> str:
 
 def _taken(
     site: Site, found: _Derivative, taking: cst.SimpleStatementLine, pulled: str
-) -> cst.BaseStatement:
+) -> Iterator[cst.BaseStatement]:
     """The statement with what the function's derivative gives."""
     parent = site.parent(found.call)
     target: cst.CSTNode = found.call
@@ -495,6 +516,17 @@ def _taken(
     if isinstance(parent, cst.Subscript) and code(parent).endswith("[0]"):
         target = parent
         text = f"{pulled}[0]"
+        match taking.body:
+            case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value)] if (
+                value is parent and found.keeps not in ("True", "False")
+            ):
+                made = cst.parse_expression(text)
+                yield cst.ensure_type(taking.visit(_Put(target, made)), cst.SimpleStatementLine)
+                asked = cst.parse_expression(found.keeps)
+                plain = isinstance(asked, cst.Name | cst.Attribute | cst.Call)
+                test = found.keeps if plain else f"({found.keeps})"
+                yield cst.parse_statement(f"if not {test}:\n    {name} = {name}.detach()\n")
+                return
         if found.keeps == "False":
             text = f"{text}.detach()"
         elif found.keeps != "True":
@@ -506,7 +538,7 @@ def _taken(
         text = f"tuple({each} for each in {pulled})"
     new = taking.visit(_Put(target, cst.parse_expression(text)))
     assert isinstance(new, cst.BaseStatement)
-    return new
+    yield new
 
 
 class _Put(cst.CSTTransformer):
@@ -537,7 +569,9 @@ def _edited(
         activity(site.function.body).bound
     )
     notes = [_LIMIT.format(found.by)] if theirs else []
-    assumes = ["flags-unasked"] if theirs and not mentions(site, _ASKS) else []
+    fact = site.locals_before(old[0]).get(found.by)
+    unasked = fact is not None and fact.requires_grad is False and not mentions(site, _ASKS)
+    assumes = ["flags-unasked"] if theirs and unasked else []
     if found.keeps != "True":
         notes.append(_AGAIN)
         assumes.append("keeps-graph")

@@ -38,6 +38,14 @@ _ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reverse
 _TEXTS = frozenset({"stdout", "logs", "warnings", "order", "later stdout", "later logs"})
 
 
+def _is_of_a_flag(finding: Finding) -> bool:
+    """Whether an argument came in without asking for a gradient, and would have been marked so."""
+    if finding.part is Part.INPUT:
+        return finding.kind is Kind.DIFFERENTIABLE and finding.after == "False"
+    of_argument = finding.part is Part.GRADIENT and finding.place.startswith("in.")
+    return of_argument and finding.kind is Kind.LOST and finding.variation != "grad"
+
+
 def _is_used_up(finding: Finding) -> bool:
     """Whether the original's backward alone raises an error, as its graph was used up before."""
     return (
@@ -71,7 +79,7 @@ def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: 
         if places:
             left = [finding for finding in left if not finding.place.startswith(places)]
     if Assumption.FLAGS_UNASKED in assumes:
-        left = [f for f in left if f.part is not Part.INPUT or f.kind is not Kind.DIFFERENTIABLE]
+        left = [finding for finding in left if not _is_of_a_flag(finding)]
     if Assumption.KEEPS_GRAPH in assumes:
         left = [finding for finding in left if not _is_used_up(finding)]
     if Assumption.EXCEPTION_TYPE_CHANGES in assumes:

@@ -190,6 +190,34 @@ def test_texts_that_only_eager_code_says_are_one_caveat() -> None:
     assert forgive(texts, ("texts-only-in-eager",), compiled=False).left == tuple(texts)
 
 
+def test_a_flag_that_nobody_asks_for_is_forgiven_on_arguments_alone() -> None:
+    def of(part: Part, kind: Kind, place: str, variation: str = "values") -> Finding:
+        return Finding(kind, part, place, variation, variation, "True", "False")
+
+    flag = of(Part.INPUT, Kind.DIFFERENTIABLE, "input after the call[0]")
+    lost = of(Part.GRADIENT, Kind.LOST, "in.0.1", "mode")
+    kept = [
+        of(Part.OUTPUT, Kind.DIFFERENTIABLE, "output"),
+        of(Part.GRADIENT, Kind.LOST, "self.weight"),
+        of(Part.GRADIENT, Kind.LOST, "in.0.1", "grad"),
+        of(Part.INPUT, Kind.VALUE, "input after the call[0]"),
+    ]
+    found = forgive([flag, lost, *kept], ("flags-unasked",), compiled=False)
+    assert found.left == tuple(kept)
+    assert forgive([flag, lost], (), compiled=False).left == (flag, lost)
+
+
+def test_a_graph_that_is_still_there_is_forgiven() -> None:
+    again = "RuntimeError(Trying to backward through the graph a second time)"
+    used_up = Finding(Kind.DIFFERS, Part.GRADIENT, "backward", after=again, detail="original")
+    others = [
+        Finding(Kind.DIFFERS, Part.GRADIENT, "backward", after=again, detail="patched"),
+        Finding(Kind.DIFFERS, Part.GRADIENT, "backward", after="ValueError()", detail="original"),
+    ]
+    found = forgive([used_up, *others], ("keeps-graph",), compiled=True)
+    assert found.left == tuple(others)
+
+
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
