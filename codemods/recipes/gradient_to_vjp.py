@@ -9,7 +9,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.exits import exits
-from gbfix.analysis.liveness import live_after, live_before
+from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk
@@ -213,6 +213,22 @@ class GradientToVjp(Codemod):
             "y = model(x)",
             "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
             "return g * n",
+        ),
+        _near_miss(
+            "something in between may not be there",
+            "x.requires_grad_(True)",
+            "y = model(x)",
+            "if train:",
+            "    h = y * 2",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
+            "return g + h if train else g",
+        ),
+        _near_miss(
+            "something in between is kept",
+            "x.requires_grad_(True)",
+            "y = model(x)",
+            "self.last = y",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
         ),
         _near_miss(
             "the flag may be off",
@@ -441,6 +457,8 @@ def _outlined(
         raise _No
     if found.by in does.bound or found.by in activity(list(before)).bound:
         raise _No
+    if does.attribute_writes or does.mutates_unknown or does.mutates - does.bound:
+        raise _No  # what is kept elsewhere is dead once the derivative is taken
     result = found.of.value if isinstance(found.of, cst.Name) else ""
     if result and result not in does.bound:
         raise _No
@@ -455,6 +473,8 @@ def _outlined(
     last = [*_taken(site, found, taking, f"{pull}({weights})")]
     later = live_after(site.function, taking) | activity([*behind, *before, *last]).reads
     others = sorted((does.bound & later) - {result})
+    if not {*others} <= definitely_bound_before(site.function, taking):
+        raise _No
     for name in others:
         fact = site.locals_before(taking).get(name)
         if fact is None or not fact.is_tensor:

@@ -178,6 +178,14 @@ class TensorWindow(Codemod):
             at="place:end",
         ),
         _near_miss(
+            "what the start was taken of is changed in between",
+            "start = other[0]",
+            "end = start + n",
+            "other.add_(1)",
+            "cache[:, start:end] = rows",
+            at="start:end",
+        ),
+        _near_miss(
             "the end is another one by then",
             "end = place + n",
             "end = end + 1",
@@ -367,6 +375,8 @@ def _is_bound_once(site: Site, node: cst.BaseExpression) -> bool:
         bound = part.value in activity(site.function.body).bound
         if bound and (part.value in given or _line_of(site, part.value) is None):
             return False
+        if _is_changed(site, part.value):
+            return False
     if isinstance(node, cst.Name | cst.BaseNumber):
         return True
     # An attribute may be bound anew between the end and the window.
@@ -378,6 +388,30 @@ def _is_bound_once(site: Site, node: cst.BaseExpression) -> bool:
 
 def _last(texts: frozenset[str]) -> set[str]:
     return {text.rpartition(".")[2] for text in texts}
+
+
+def _is_changed(site: Site, name: str) -> bool:
+    """Whether what a name holds, or what it was taken of, is changed in place."""
+    assert site.function is not None
+    line = _line_of(site, name)
+    parts = [] if line is None else list(walk(line))
+    texts = {name} | {code(it) for it in parts if isinstance(it, cst.Name | cst.Attribute)}
+    return any(code(held) in texts for held in _changed(site.function.body))
+
+
+def _changed(body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What ``x += ...``, ``x[...] = ...`` and ``x.add_(...)`` change in place."""
+    for node in walk(body):
+        match node:
+            case cst.AugAssign(target=cst.Subscript(value=held) | (cst.Name() as held)):
+                yield held
+            case cst.AugAssign(target=cst.Attribute() as held):
+                yield held
+            case cst.AssignTarget(target=cst.Subscript(value=held)):
+                yield held
+            case cst.Call(func=cst.Attribute(value=held, attr=cst.Name(method))):
+                if method.endswith("_") and not method.endswith("__"):
+                    yield held
 
 
 def _is_here(site: Site, window: _Window) -> bool:
