@@ -217,9 +217,9 @@ class GradientToVjp(Codemod):
         _near_miss(
             "something in between may not be there",
             "x.requires_grad_(True)",
-            "y = model(x)",
             "if train:",
-            "    h = y * 2",
+            "    h = x * 2",
+            "y = model(x)",
             "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
             "return g + h if train else g",
         ),
