@@ -97,7 +97,9 @@ class Runner:
         # Residents end when this end of the pipe is closed, be it by our death.
         self._alive = os.open(os.path.join(self.directory, resident_names.ALIVE), os.O_RDWR)
         self._socket = ours
-        environment = dict(os.environ)
+        # What no program has written to is the same in every run then (glibc): tensors of
+        # `torch.empty` that nobody fills would differ from process to process.
+        environment = {"MALLOC_PERTURB_": "85", **os.environ}
         # The server's own log of torch must not depend on the user's debugging variables.
         with theirs:
             self._log = Path(self.directory, "server.log")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
-from gbfix.analysis.tree import children, dotted, statements_of, walk
+from gbfix.analysis.tree import children, dotted, statements_of, walk, words
 
 __all__ = [
     "Scope",
@@ -255,7 +255,7 @@ def _resolve_name(module: cst.Module, name: str, path: Sequence[cst.CSTNode]) ->
     bound = module_bindings(module)
     if name in bound:
         return _one_import(name, bound[name])
-    if hasattr(builtins, name) and not _has_star_import(module):
+    if hasattr(builtins, name) and not _is_shadowed(module, name):
         return f"builtins.{name}"
     return None
 
@@ -269,6 +269,34 @@ def _comprehension_targets(node: cst.BaseComp) -> frozenset[str]:
     return names
 
 
+#: Modules that people import whole, and what of Python's own they put other things in the place of
+#: (checked against the installed torch and Python by ``tests/analysis/test_star_imports.py``).
+STAR_IMPORTS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        words(
+            """collections itertools functools random typing queue copy dataclasses abc
+            torch.nn torch.nn.functional torch.nn.init torch.nn.modules torch.nn.modules.loss
+            torch.nn.parameter torch.nn.utils torch.nn.utils.rnn torch.optim
+            torch.optim.lr_scheduler torch.autograd torch.autograd.gradcheck torch.utils.data
+            torch.distributions torch.distributions.transforms torch.distributions.constraints"""
+        ),
+        frozenset[str](),
+    ),
+    "math": frozenset({"pow"}),
+    "enum": frozenset({"property"}),
+}
+
+
 @functools.lru_cache(maxsize=16)
-def _has_star_import(module: cst.Module) -> bool:
-    return any(isinstance(node, cst.ImportStar) for node in walk(module))
+def _star_imports(module: cst.Module) -> frozenset[str]:
+    """The modules that are imported whole; "" for one that is not known by its full name."""
+    return frozenset(
+        (dotted(node.module) or "") if node.module is not None and not node.relative else ""
+        for node in walk(module)
+        if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar)
+    )
+
+
+def _is_shadowed(module: cst.Module, name: str) -> bool:
+    """Whether one of Python's own names may be another's, imported with all others of a module."""
+    return any(name in STAR_IMPORTS.get(home, {name}) for home in _star_imports(module))
