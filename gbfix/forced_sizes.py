@@ -8,6 +8,7 @@ as 0 and as 1 (`gbfix.worker.factlog.size`).
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from gbfix.analysis.trees import tree_of
 from gbfix.schema import Span
@@ -73,6 +74,49 @@ def places_on(text: str, line: int) -> tuple[tuple[str, Span], ...]:
         )
         for node in (first, *others)
     )
+
+
+def pick_alike(text: str, lines: Collection[int]) -> bool:
+    """Whether what the lines pick is picked by one mask of one function, so that it is as much."""
+    if not lines:
+        return False
+    first, last = min(lines), max(lines)
+    each = [places_on(text, line) for line in lines]
+    if not all(set(lines) <= {span.line for _, span in places} for places in each):
+        return False
+    if len({_masks_on(text, it) for it in lines}) != 1:
+        return False
+    (mask,) = _masks_on(text, first)
+    parts = list(ast.walk(ast.parse(mask)))
+    if any(isinstance(part, ast.Call | ast.Attribute) for part in parts):
+        return False  # it may be another one each time
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    for node in ast.walk(tree_of(text)):
+        if first <= getattr(node, "lineno", 0) <= last and _changes(node, names):
+            return False
+    return True
+
+
+def _masks_on(text: str, line: int) -> frozenset[str]:
+    """The masks by which something is picked on a line."""
+    return frozenset(
+        ast.unparse(part[2])
+        for node in ast.walk(tree_of(text))
+        if isinstance(node, ast.expr) and node.lineno == line and not _is_written(node)
+        if (part := deciding_part(node)) is not None and part[3] == "mask"
+    )
+
+
+def _changes(node: ast.AST, names: Collection[str]) -> bool:
+    """Whether a node binds one of the names anew, or changes what it holds in place."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return name in names
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+            return name in names
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+            return name in names and method.endswith("_")
+    return False
 
 
 def in_both(

@@ -13,7 +13,7 @@ import difflib
 import functools
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gbfix import wording
 from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
@@ -431,20 +431,25 @@ _EQUAL = (
 
 
 def decided_sizes(
-    candidate: Outcome, forced: Sequence[Outcome] = (), limits: Sequence[str] = ()
+    candidate: Outcome,
+    forced: Sequence[Outcome] = (),
+    limits: Sequence[str] = (),
+    pick_alike: Callable[[tuple[str, ...]], bool] = lambda places: False,
 ) -> tuple[Rung, frozenset[str]]:
     """Whether the sizes that data decides were compared where they are 0 and where they are 1.
 
     Torch traces them as neither.  With the rung come the labels of inputs that show these cases,
     one for each, for backends that see few inputs.  ``forced`` are runs in which what a size is
-    made of was given a value (and ``limits`` what is to be said of them).
+    made of was given a value (and ``limits`` what is to be said of them).  ``pick_alike`` says of
+    places whether the sizes that are decided there are the same in any case.
     """
     events = candidate.of(SizesSeen)
     if not events:
         return Rung("sizes", True, "", (_EQUAL,)), frozenset()
     shown = _shown_sizes(candidate)
     proved = {key for run in (candidate, *forced) for key in _shown_to_the_end(run)}
-    caveats = [_EQUAL] if any(seen.equal for seen in events) else []
+    equal = [seen.alike.get(text, ()) for seen in events for text in seen.equal]
+    caveats = [_EQUAL] if not all(pick_alike(places) for places in equal) else []
     for place, size in sorted(shown):
         if (place, size) not in proved:
             path, _, line = place.rpartition(":")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import os
 import re
 import shutil
@@ -330,7 +331,8 @@ class Trials:
     ) -> None:
         """Whether the run showed what the rewrite asks for, in the region that it is about."""
         if _SIZES in rewrite.shows:
-            rung, also = ladder.decided_sizes(outcome)
+            alike = functools.partial(self._pick_alike, overlay)
+            rung, also = ladder.decided_sizes(outcome, pick_alike=alike)
             if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
                 with self._clock.phase("sizes"):
                     rung = self._forced_sizes(rung, outcome, accepted, overlay)
@@ -657,7 +659,18 @@ class Trials:
                 forced += [found] if found is not None else []
         if not forced:
             return rung
-        return ladder.decided_sizes(plain, forced, tuple(limits))[0]
+        alike = functools.partial(self._pick_alike, overlay)
+        return ladder.decided_sizes(plain, forced, tuple(limits), alike)[0]
+
+    def _pick_alike(self, overlay: Mapping[str, str], places: tuple[str, ...]) -> bool:
+        """Whether what stands at the places picks by one mask."""
+        paths = {place.rpartition(":")[0] for place in places}
+        lines = [place.rpartition(":")[2] for place in places]
+        if len(paths) != 1 or not all(map(str.isdigit, lines)):
+            return False
+        (path,) = paths
+        text = overlay.get(path) or self._text(path)
+        return forced_sizes.pick_alike(text, [int(line) for line in lines])
 
     def _with_size(
         self,

@@ -211,7 +211,8 @@ class SizesSeen:
     ``seen`` has, by place (``path:line``) and size (0 and 1, as far as it can be that), the labels
     of the variations in which it was; ``equal`` what sizes were taken to be, in torch's words;
     ``sources`` where the numbers and selections stand that the sizes at a place are made of;
-    ``raised`` are the variations in which the graph did not come to its end.
+    ``raised`` are the variations in which the graph did not come to its end; ``alike`` has, by what
+    is in ``equal``, where the two sizes are decided, if they are two sizes that data decides.
     """
 
     key: str
@@ -220,6 +221,7 @@ class SizesSeen:
     equal: tuple[str, ...] = ()
     sources: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     raised: frozenset[str] = frozenset()
+    alike: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,6 +36,7 @@ class Sizes:
         self.label = ""
         self.seen: dict[str, dict[int, set[str]]] = {}
         self.equal: set[str] = set()
+        self.alike: dict[str, tuple[str, ...]] = {}
         self.sources: dict[str, set[str]] = {}
         self.raised: set[str] = set()
 
@@ -63,7 +64,13 @@ class Sizes:
                     for special in _possible(size, squeezes):
                         if special or size not in never_empty:
                             seen.setdefault(special, set())
-        self.equal |= set(_taken_as_equal(graph, sizes))
+        for text, symbols in _taken_as_equal(graph, sizes):
+            self.equal.add(text)
+            self.alike[text] = (
+                tuple(sorted({made[it] for it in symbols}))
+                if (symbols and symbols <= made.keys())
+                else ()
+            )
         if not places:
             return graph.forward
         return lambda *args: _Noting(graph, places, self).run(*args)
@@ -81,7 +88,7 @@ class Sizes:
         }
         sources = {place: tuple(sorted(found)) for place, found in self.sources.items()}
         equal, raised = tuple(sorted(self.equal)), frozenset(self.raised)
-        return SizesSeen(key, index, seen, equal, sources, raised)
+        return SizesSeen(key, index, seen, equal, sources, raised, dict(self.alike))
 
     def _place(self, node: torch.fx.Node) -> str:
         frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
@@ -160,10 +167,13 @@ def _is_squeeze(node: torch.fx.Node) -> bool:
     return "squeeze" in name and "unsqueeze" not in name
 
 
-def _taken_as_equal(graph: torch.fx.GraphModule, seen: Set[sympy.Expr]) -> Iterator[str]:
+def _taken_as_equal(
+    graph: torch.fx.GraphModule, seen: Set[sympy.Expr]
+) -> Iterator[tuple[str, frozenset[sympy.Expr]]]:
     """What the graph's symbols say of sizes that have to agree, in torch's words.
 
-    Of the sizes that are ``seen`` where they are 0 and 1, it may say that they are not.
+    With it come the sizes, where they are such and nothing else.  Of those that are ``seen`` where
+    they are 0 and 1, it may say that they are not.
     """
     environments = {
         id(tensor.fake_mode.shape_env): tensor.fake_mode.shape_env  # type: ignore[attr-defined]
@@ -174,7 +184,7 @@ def _taken_as_equal(graph: torch.fx.GraphModule, seen: Set[sympy.Expr]) -> Itera
     for environment in environments.values():
         for symbol, other in environment.replacements.items():
             if free_unbacked_symbols(symbol):
-                yield f"{symbol} == {other}"
+                yield f"{symbol} == {other}", _both(symbol, other)
         for assertions in environment.deferred_runtime_asserts.values():
             for assertion in assertions:
                 expr = assertion.expr
@@ -183,7 +193,16 @@ def _taken_as_equal(graph: torch.fx.GraphModule, seen: Set[sympy.Expr]) -> Itera
                 if isinstance(expr, sympy.Ne) and _is_special(expr, seen):
                     continue
                 if isinstance(expr, sympy.Eq | sympy.Ne):
-                    yield str(expr)
+                    both = _both(*expr.args) if isinstance(expr, sympy.Eq) else frozenset()
+                    yield str(expr), both
+
+
+def _both(one: sympy.Expr, other: sympy.Expr) -> frozenset[sympy.Expr]:
+    """Two sizes that data decides; nothing where either is more than that."""
+    each = (one, other)
+    if all(it.is_Symbol and free_unbacked_symbols(it) for it in each):
+        return frozenset(each)
+    return frozenset()
 
 
 #: Where torch says of an operator's sizes what the operator itself checks in eager, too: parts that

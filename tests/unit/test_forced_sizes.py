@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gbfix.forced_sizes import in_both, places_on
+from gbfix.forced_sizes import in_both, pick_alike, places_on
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,33 @@ def test_only_what_stands_in_both_texts_is_forced() -> None:
     assert [span.line for span in old_places] == [6, 8, 9]
     assert len(new_places) == 3
     assert in_both(places_on(_OLD, 6), ()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("body", "alike"),
+    [
+        ("y = y[mask]\nx = x[mask]", True),
+        ("y = y[x > 0]\nz = z[x > 0]", True),
+        ("y = y[mask]\nz = torch.where(mask)[0]", True),
+        ("y = y[mask]\nx = x[other]", False),
+        ("y = y[mask]\nmask = other\nx = x[mask]", False),
+        ("y = y[mask]\nmask[0] = True\nx = x[mask]", False),
+        ("y = y[mask]\nmask.logical_not_()\nx = x[mask]", False),
+        ("y = y[draw() > 0]\nx = x[draw() > 0]", False),
+        ("y = y[self.mask]\nx = x[self.mask]", False),
+        ("y = y[mask] + z[other]\nx = x[mask]", False),
+        ("y = y[mask]\nx = x[mask][: int(z)]", False),
+        ("y = y[mask]\nx = x[mask] * z[: other.item()]", False),
+    ],
+)
+def test_what_one_mask_picks_is_as_much(body: str, alike: bool) -> None:
+    lines = body.split("\n")
+    text = "def f(x, y, z, mask, other):\n" + "".join(f"    {line}\n" for line in lines)
+    assert pick_alike(text, {2, len(lines) + 1}) is alike
+
+
+def test_masks_of_two_functions_are_two() -> None:
+    text = "def f(x, mask):\n    return x[mask]\n\n\ndef g(x, mask):\n    return x[mask]\n"
+    assert not pick_alike(text, {2, 6})
+    assert pick_alike(text, {2})
+    assert not pick_alike(text, ())
