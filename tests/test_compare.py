@@ -115,6 +115,8 @@ def test_outputs(mode: str, old: list[float], new: list[float], alike: bool) -> 
 
 _OLD = ("UserWarning", "indexing with uint8 is deprecated (Triggered internally at a.h:3.)")
 _OWN = ("UserWarning", "the option is deprecated")
+_MARKED = ("FutureWarning", "`torch.backends.cuda.sdp_kernel()` is deprecated. See `torch.nn`.")
+_LIKE = ("FutureWarning", "`torchlike.old()` is deprecated.")
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,9 @@ _OWN = ("UserWarning", "the option is deprecated")
         ([_OLD, _OLD], [_OLD], False),
         ([], [_OLD], False),
         ([_OWN], [], False),
+        ([_MARKED, _OWN], [_OWN], True),
+        ([_LIKE], [], False),
+        ([("UserWarning", _MARKED[1])], [], False),
     ],
 )
 def test_a_deprecated_use_of_torch_may_go(

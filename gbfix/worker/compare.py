@@ -263,14 +263,14 @@ def _is_the_same_error(before: Shot, after: Shot) -> bool:
 def without_deprecations(before: Effects, after: Effects) -> Effects:
     """The effects without what torch itself said of a deprecated use that the patch has mended.
 
-    Nobody's program says that: it comes from torch's C++ code, which tells where.
+    Nobody's program says that: it comes from torch's C++ code, which tells where, or from a
+    function of torch that is marked as deprecated and names itself first.
     """
+    still = {text for _, text in after.warnings}
     gone = {
         number
-        for number, (_, text) in enumerate(before.warnings)
-        if "deprecated" in text
-        and "(Triggered internally at" in text
-        and text not in {other for _, other in after.warnings}
+        for number, (category, text) in enumerate(before.warnings)
+        if text not in still and _is_of_torch(category, text)
     }
     if not gone:
         return before
@@ -281,6 +281,14 @@ def without_deprecations(before: Effects, after: Effects) -> Effects:
         warnings=[said for number, said in enumerate(before.warnings) if number not in gone],
         order=[step for place, step in enumerate(before.order) if place not in left_out],
     )
+
+
+def _is_of_torch(category: str, text: str) -> bool:
+    """Whether torch says of a function of its own that it is deprecated."""
+    if "(Triggered internally at" in text:
+        return "deprecated" in text
+    named = re.match(r"`torch\.[\w.]+(?:\(.*?\))?` is deprecated", text)
+    return category in ("FutureWarning", "DeprecationWarning") and named is not None
 
 
 def _looked_for(name: str, shot: Shot) -> bool:
