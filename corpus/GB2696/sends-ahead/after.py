@@ -18,14 +18,14 @@ def f_before(x):
 
 
 def f_after(x, work):
-    y = f_after_before(x)
-    work.wait()
-    return y
+    work_wait = work.wait()
+    return f_after_after(x, work_wait)
 
 
 @torch.compile
-def f_after_before(x):
+def f_after_after(x, work_wait):
     y = x * 2
+    work_wait
     return y
 
 
