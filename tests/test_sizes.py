@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+import sympy
 
 from gbfix import engine, ladder
 from gbfix.runner import Runner
 from gbfix.schema import Options, Report, Safety, Target
 from gbfix.worker.protocol import Compared, Outcome, SizesSeen
+from gbfix.worker.sizes import _places_of
 
 PROGRAM = """import torch
 
@@ -49,6 +51,45 @@ def test_a_size_that_is_taken_to_be_another_one_is_unsafe(tmp_path: Path, runner
     value = "x[x > 0] * y[y > 0]"
     report = run(tmp_path, runner, value, "x, y", f"{ROW}, {ROW}", '(backend="aot_eager")')
     assert not report.patches
+
+
+def test_a_place_that_decides_twice_may_do_so_by_two_masks() -> None:
+    one, two, other = sympy.symbols("u0 u1 u2")
+    both = frozenset({one, two})
+    assert _places_of(both, {one: "p.py:3", two: "p.py:4"}) == ("p.py:3", "p.py:4")
+    assert not _places_of(both, {one: "p.py:3", two: "p.py:3"})
+    assert not _places_of(both, {one: "p.py:3", two: "p.py:4", other: "p.py:4"})  # a loop
+    assert not _places_of(both, {one: "p.py:3"})
+    assert not _places_of(frozenset(), {one: "p.py:3"})
+
+
+FIRST_CALL = """import torch
+
+
+class Keeps(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = None
+
+    def forward(self, x, n):
+        if self.rows is None:
+            self.rows = [float(x.shape[0])]
+        return torch.outer(x[n > 2], x) * self.rows[0]
+
+
+print(torch.compile(Keeps())(torch.tensor([1.0, -1.0, 2.0, 3.0]), torch.arange(4)))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
+def test_inductor_sees_sizes_behind_calls_that_keep_something(
+    tmp_path: Path, runner: Runner
+) -> None:
+    (tmp_path / "program.py").write_text(FIRST_CALL)
+    target = Target("script", "program.py", cwd=str(tmp_path))
+    chosen = Options(use_cache=False, select=("region-option",), inductor=True)
+    (patch,) = engine.run(target, chosen, runner=runner).patches
+    assert patch.safety is Safety.SAFE, patch.verdict.caveats
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ class CloneTensor(Codemod):
             return
         splice = Splice(site)
         made: list[cst.BaseExpression] = []
-        # Dynamo stops at the first of several; where one cannot go, none needs to.
+        # Dynamo stops at the first of several tensors, and copies other objects itself.
         for call in walk(site.statement):
             if not isinstance(call, cst.Call) or len(call.args) != 1 or call.args[0].star:
                 continue
@@ -163,7 +163,7 @@ class CloneTensor(Codemod):
                 text = f"({text})"
             new = None if fact is None else _cloned(text, fact, names_in(site.module))
             if new is None or comments_in(call):
-                return
+                continue
             splice.replace_span(site.span(call), new)
             made.append(value)
         if made:

@@ -36,6 +36,8 @@ _LAYERS = PURE_MODULES | words(
 )
 #: Those whose derivative may be infinite, or divides by what may be zero.
 _WILD_LAYERS = words("CosineSimilarity KLDivLoss BCELoss NLLLoss")
+#: What a class is called that can only be torch's own.
+_TORCHS = "torch.nn."
 _BUILTINS = words(
     """len isinstance range zip enumerate tuple list dict int float bool str max min sum abs
     reversed getattr hasattr any all sorted type super"""
@@ -87,12 +89,13 @@ def _classes(value: ast.expr | None) -> set[str] | None:
     """The classes of what an expression makes: of the module, or of those in a list of modules."""
     match value:
         case ast.Call(func=func, args=args, keywords=keywords):
-            name = ast.unparse(func).rpartition(".")[2]
+            home, _, name = ast.unparse(func).rpartition(".")
             if not name[:1].isupper():
                 return None
             if name not in ("ModuleList", "Sequential"):
                 inplace = any(k.arg == "inplace" or k.arg is None for k in keywords)
-                return None if inplace else {name}
+                of_torch = home in ("nn", "torch.nn")
+                return None if inplace else {f"{_TORCHS}{name}" if of_torch else name}
             found: set[str] = set()
             for arg in args:
                 inner = _classes(arg.value if isinstance(arg, ast.Starred) else arg)
@@ -137,8 +140,9 @@ class _Reader:
 
     def read_class(self, name: str) -> None:
         """Read the ``forward`` of a class of torch or of the project."""
-        if name in _LAYERS:
-            self.tame &= name not in _WILD_LAYERS
+        plain = name.removeprefix(_TORCHS)
+        if plain in _LAYERS and (plain != name or not self._classes(name)):
+            self.tame &= plain not in _WILD_LAYERS
             return
         if ("class", name) in self._read:
             return
@@ -162,15 +166,19 @@ class _Reader:
         self._method(bases[0].rpartition(".")[2], method)
 
     def _class(self, name: str) -> tuple[str, ast.ClassDef]:
-        found = [
+        found = self._classes(name)
+        if len(found) != 1:
+            raise _More(f"the class `{name}` is not known")
+        return found[0]
+
+    def _classes(self, name: str) -> list[tuple[str, ast.ClassDef]]:
+        """The project's classes of that name: it may be one of torch's layers, too."""
+        return [
             (text, node)
             for text in self.texts
             for node in ast.walk(_tree(text))
             if isinstance(node, ast.ClassDef) and node.name == name
         ]
-        if len(found) != 1:
-            raise _More(f"the class `{name}` is not known")
-        return found[0]
 
     # -- bodies ------------------------------------------------------------------------------
 
@@ -286,13 +294,9 @@ def _own(function: ast.FunctionDef) -> frozenset[str]:
     for node in ast.walk(function):
         # What a loop, a tuple or a `with` binds is not followed.
         if isinstance(node, ast.For | ast.comprehension | ast.NamedExpr | ast.withitem):
-            target = getattr(node, "target", None) or getattr(node, "optional_vars", None)
-            other |= (
-                {it.id for it in ast.walk(target) if isinstance(it, ast.Name)} if target else set()
-            )
+            other |= _bound(getattr(node, "target", None) or getattr(node, "optional_vars", None))
         if isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name):
-            for target in node.targets:
-                other |= {it.id for it in ast.walk(target) if isinstance(it, ast.Name)}
+            other |= set().union(*map(_bound, node.targets))
     return frozenset(fresh - other)
 
 

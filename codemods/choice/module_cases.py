@@ -99,4 +99,13 @@ NEAR_MISSES = (
     _near_miss("what the layer holds is not known", "return self.act(self.fc(x))"),
     _near_miss("the layer prints", "print(x.shape)\nreturn self.fc(x)"),
     _near_miss("another layer of the list is not known", "return x", "[Other(n), Block(n)]"),
+    NearMiss(
+        _text("return x + self.fc(self.norm(x))", _BLOCKS).replace("nn.LayerNorm", "LayerNorm")
+        + "\n\nclass LayerNorm(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return F.dropout(x, training=self.training)\n",
+        at=_AT,
+        why="a class of the project's own has the name of one of torch's",
+        facts=_FACTS,
+    ),
 )

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.activity import parameters_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import FULL_REDUCTIONS
 from gbfix.analysis.tree import code, walk
+from gbfix.rewriting.names import bindings
 
 from .flow_index import _catches_index_errors, _is_target
 
@@ -137,7 +138,7 @@ def _bound_to(uses: Uses, name: str, lower: cst.BaseExpression) -> cst.BaseExpre
     site, function = uses.site, uses.flow.function
     given = {*parameters_of(function.params)}
     if name in given or any(
-        _is_bound(uses, part.value) and (part.value in given or not _binding(uses, part.value))
+        bindings(uses.site, part.value) and (part.value in given or not _binding(uses, part.value))
         for part in walk(value)
         if isinstance(part, cst.Name)
     ):
@@ -154,15 +155,5 @@ def _bound_to(uses: Uses, name: str, lower: cst.BaseExpression) -> cst.BaseExpre
 
 def _binding(uses: Uses, name: str) -> cst.CSTNode | None:
     """The statement that binds the name, where only one does."""
-    found = _bindings(uses, name)
+    found = bindings(uses.site, name)
     return found[0] if len(found) == 1 else None
-
-
-def _is_bound(uses: Uses, name: str) -> bool:
-    return bool(_bindings(uses, name))
-
-
-def _bindings(uses: Uses, name: str) -> list[cst.CSTNode]:
-    site = uses.site
-    lines = [site.statement_of(it) for it in site.places_of(name, uses.flow.function.body)]
-    return list({id(line): line for line in lines if name in activity(line).bound}.values())

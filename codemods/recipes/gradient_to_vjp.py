@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -41,7 +42,10 @@ _AT = "torch.autograd.grad"
 _AGAIN = "The result can be differentiated again, where the original has used up its graph."
 _LIMIT = "A caller's `{}` does not require a gradient afterwards, where the original marks it so."
 #: Who asks for a flag that is set on an argument, or for what it brings.
-_ASKS = r"\.requires_grad\b(?!\s*=[^=])|(?<!autograd)\.grad\b|\bis_leaf\b|\bretain_grad\b"
+_ASKS = (
+    r"\.requires_grad\b(?!\s*=[^=])|(?<!autograd)\.grad\b|\bis_leaf\b|\bretain_grad\b"
+    r"|\.backward\([^)]*\binputs="
+)
 
 
 def _body(*lines: str) -> str:
@@ -237,6 +241,13 @@ class GradientToVjp(Codemod):
             "g = torch.autograd.grad(y, x, torch.ones_like(y))[0]",
         ),
         _near_miss(
+            "no derivative is told from one of zero",
+            "x.requires_grad_(True)",
+            "y = model(x)",
+            "g = torch.autograd.grad(y, x, torch.ones_like(y), allow_unused=True)[0]",
+            "return y if g is None else g",
+        ),
+        _near_miss(
             "another setting",
             "if self.forces:",
             "    x.requires_grad_(True)",
@@ -391,7 +402,7 @@ def _is_true(args: Sequence[cst.Arg]) -> bool:
 def _rewritten(site: Site, call: cst.Call) -> Rewrite:
     found = _derivative(site, call)
     taking = site.statement_of(call)
-    if not isinstance(taking, cst.SimpleStatementLine):
+    if not isinstance(taking, cst.SimpleStatementLine) or _asks_for_none(site, found, taking):
         raise _No
     block = [it for it in site.block_of(taking) if isinstance(it, cst.BaseStatement)]
     end = block.index(taking)
@@ -440,6 +451,24 @@ def _behind_a_setting(
         rest = between if ends else []
         return _edited(site, found, block[start : end + 1], [whole], rest)
     raise _No
+
+
+def _asks_for_none(site: Site, found: _Derivative, taking: cst.SimpleStatementLine) -> bool:
+    """Whether a derivative that is none (``allow_unused``) may be told from one that is zero."""
+    if not any(
+        arg.keyword is not None and arg.keyword.value == "allow_unused" for arg in found.call.args
+    ):
+        return False
+    assert site.function is not None
+    named = activity(taking).bound
+    none = cst.Is | cst.IsNot
+    asked = any(
+        isinstance(node, cst.Comparison)
+        and isinstance(node.comparisons[0].operator, none)
+        and activity(node).reads & named
+        for node in walk(site.function.body)
+    )
+    return asked or not named
 
 
 def _outlined(
@@ -572,6 +601,13 @@ class _Put(cst.CSTTransformer):
         return self._new if original_node is self._node else updated_node
 
 
+def _is_asked(site: Site) -> bool:
+    """Whether the project may ask an argument for its flag, or take another derivative by it."""
+    texts = {site.source, *site.sources.values()}
+    taken = sum(len(re.findall(r"(?<![\w.])grad\(|\bautograd\.grad\(", text)) for text in texts)
+    return taken > 1 or mentions(site, _ASKS)
+
+
 def _edited(
     site: Site,
     found: _Derivative,
@@ -590,7 +626,7 @@ def _edited(
     )
     notes = [_LIMIT.format(found.by)] if theirs else []
     fact = site.locals_before(old[0]).get(found.by)
-    unasked = fact is not None and fact.requires_grad is False and not mentions(site, _ASKS)
+    unasked = fact is not None and fact.requires_grad is False and not _is_asked(site)
     assumes = ["flags-unasked"] if theirs and unasked else []
     if found.keeps != "True":
         notes.append(_AGAIN)

@@ -121,7 +121,7 @@ class SdpaContext(Codemod):
                 listed = f"{helper}({given})"
             edit.replace(call, cst.parse_expression(f"sdpa_kernel({listed})"))
         if helper:
-            top = _top(site, statement)
+            top = site.top_level_statement(statement)
             made = cst.parse_statement(_HELPER.format(helper).lstrip("\n"))
             blank = [cst.EmptyLine(indent=False)] * 2
             edit.insert_before(top, made.with_changes(leading_lines=blank))
@@ -153,9 +153,3 @@ def _listed(args: Sequence[cst.Arg]) -> str | None:
         flags[name] = text == "True"
     chosen = [f"SDPBackend.{backend}" for flag, backend in _BACKENDS if flags[flag]]
     return f"[{', '.join(chosen)}]"
-
-
-def _top(site: Site, statement: cst.CSTNode) -> cst.BaseStatement:
-    """The statement of the module in which a statement stands."""
-    inside = {statement, *site.ancestors(statement)}
-    return next(it for it in site.module.body if it in inside)

@@ -13,6 +13,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.names import only_line
 from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
@@ -216,6 +217,13 @@ class TensorWindow(Codemod):
             at="place.item()",
         ),
         _near_miss(
+            "the tensor of the number is changed afterwards",
+            "start = place.item()",
+            "place.add_(1)",
+            "cache[:, start : start + n] = rows",
+            at="place.item()",
+        ),
+        _near_miss(
             "another index stands beside it",
             "cache[place : place + n, other > 0] = 1",
             at="place : place + n",
@@ -330,27 +338,11 @@ def _read(
 
 def _binding(site: Site, name: str) -> cst.SimpleStatementLine | None:
     """The one statement that binds the name, where it does nothing else."""
-    line = _line_of(site, name)
+    line = only_line(site, name)
     match line.body if line is not None else ():
         case [cst.Assign(targets=[cst.AssignTarget(target=cst.Name(target))])] if target == name:
             return line
     return None
-
-
-def _line_of(site: Site, name: str) -> cst.SimpleStatementLine | None:
-    """The one line that binds the name."""
-    assert site.function is not None
-    if name in parameters_of(site.function.params):
-        return None
-    bound = [
-        statement
-        for statement in walk(site.function.body)
-        if isinstance(statement, cst.BaseStatement) and name in activity(statement).bound
-    ]
-    inner = [it for it in bound if isinstance(it, cst.SimpleStatementLine)]
-    if len(inner) != 1 or not all(inner[0] in set(walk(it)) for it in bound):
-        return None
-    return inner[0]
 
 
 def _is_before(site: Site, line: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -361,7 +353,7 @@ def _is_kept(site: Site, node: cst.BaseExpression, end: cst.SimpleStatementLine)
     """Whether the names of an expression are bound once, and before the end is computed."""
     return _is_bound_once(site, node) and all(
         line is None or _is_before(site, line, end)
-        for line in (_line_of(site, it.value) for it in walk(node) if isinstance(it, cst.Name))
+        for line in (only_line(site, it.value) for it in walk(node) if isinstance(it, cst.Name))
     )
 
 
@@ -373,7 +365,7 @@ def _is_bound_once(site: Site, node: cst.BaseExpression) -> bool:
         if not isinstance(part, cst.Name):
             continue
         bound = part.value in activity(site.function.body).bound
-        if bound and (part.value in given or _line_of(site, part.value) is None):
+        if bound and (part.value in given or only_line(site, part.value) is None):
             return False
         if _is_changed(site, part.value):
             return False
@@ -393,7 +385,7 @@ def _last(texts: frozenset[str]) -> set[str]:
 def _is_changed(site: Site, name: str) -> bool:
     """Whether what a name holds, or what it was taken of, is changed in place."""
     assert site.function is not None
-    line = _line_of(site, name)
+    line = only_line(site, name)
     parts = [] if line is None else list(walk(line))
     texts = {name} | {code(it) for it in parts if isinstance(it, cst.Name | cst.Attribute)}
     return any(code(held) in texts for held in _changed(site.function.body))
@@ -487,7 +479,7 @@ def _rewritten(site: Site, windows: Sequence[_Window]) -> Rewrite | None:
         mine = [window for window in windows if window.start == start]
         read = mine[0].read
         if read is not None:
-            if not _only_for_windows(site, mine):
+            if not _only_for_windows(site, mine) or _is_changed(site, start):
                 return None
             value = cst.ensure_type(read[0].body[0], cst.Assign).value
             splice.replace(value, splice.source_of(read[1]))
@@ -599,7 +591,7 @@ def _cast(site: Site, splice: Splice, window: _Window) -> None:
     if given is None or not given.is_tensor or held is None:
         return
     owner = window.node.value
-    made_here = isinstance(owner, cst.Name) and _line_of(site, owner.value) is not None
+    made_here = isinstance(owner, cst.Name) and only_line(site, owner.value) is not None
     if given.dtype == held.dtype and not made_here:
         return
     text = splice.source_of(assign.value)

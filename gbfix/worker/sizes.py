@@ -7,9 +7,10 @@ is seen where the graph runs as written.
 
 from __future__ import annotations
 
+import collections
 import os
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -66,11 +67,7 @@ class Sizes:
                             seen.setdefault(special, set())
         for text, symbols in _taken_as_equal(graph, sizes):
             self.equal.add(text)
-            self.alike[text] = (
-                tuple(sorted({made[it] for it in symbols}))
-                if (symbols and symbols <= made.keys())
-                else ()
-            )
+            self.alike[text] = _places_of(symbols, made)
         if not places:
             return graph.forward
         return lambda *args: _Noting(graph, places, self).run(*args)
@@ -195,6 +192,17 @@ def _taken_as_equal(
                 if isinstance(expr, sympy.Eq | sympy.Ne):
                     both = _both(*expr.args) if isinstance(expr, sympy.Eq) else frozenset()
                     yield str(expr), both
+
+
+def _places_of(symbols: frozenset[sympy.Expr], made: Mapping[sympy.Expr, str]) -> tuple[str, ...]:
+    """Where each of the sizes is decided; nothing where that is not one place for one size.
+
+    What decides on two sizes of a graph has run twice, in a loop or in two calls of a helper: its
+    mask may have been another one each time.
+    """
+    places = tuple(sorted(made.get(symbol, "") for symbol in symbols))
+    often = collections.Counter(made.values())
+    return places if places and all(often[place] == 1 for place in places) else ()
 
 
 def _both(one: sympy.Expr, other: sympy.Expr) -> frozenset[sympy.Expr]:
