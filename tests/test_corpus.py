@@ -46,6 +46,7 @@ def _name(case: Path) -> str:
 _UNTOLD = {
     "GB0007/stochastic-depth",
     "GB0124/penalty-for-each-time",
+    "GB0170/return-through-finally",
     "GB0170/returns-in-a-round-else-computes",
     "GB0170/while-up-to-a-limit",
     "GB7324/gradient-penalty",
