@@ -120,15 +120,14 @@ def _update(site: Site, line: cst.CSTNode) -> _Update | None:
         case _:
             return None
     mask = mask_of(site, target)
-    if (
-        mask is None
-        or not is_plain_mask(mask)
-        or not isinstance(target.value, cst.Name | cst.Attribute)
-    ):
+    if mask is None or not isinstance(target.value, cst.Name | cst.Attribute):
         return None
     held, chosen = tensor_fact(site, target.value), tensor_fact(site, mask)
     what = elementwise(site, assign.value, mask)
-    if what is None or held is None or chosen is None or not (what.selections or sign):
+    # ``x[x > 3] += 1`` asks once, and so does what takes its place.
+    if what is None or (what.selections and not is_plain_mask(mask)):
+        return None
+    if held is None or chosen is None or not (what.selections or sign):
         return None
     if sign == "/" and (what.selections or held.dtype not in FLOATS):
         return None

@@ -127,6 +127,9 @@ def places_written(nodes: Sequence[cst.CSTNode]) -> frozenset[str] | None:
                 place = place.value
             else:
                 place = place.func.value if isinstance(place.func, cst.Attribute) else None
+        # ``self.embed.data`` and ``.detach()`` share their memory with what they are of.
+        if isinstance(place, cst.Attribute) and place.attr.value == "data":
+            place = place.value
         if isinstance(place, cst.Attribute):
             if dotted(place) is None:
                 return None
