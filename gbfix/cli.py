@@ -100,7 +100,10 @@ Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2
     "--inductor-timeout", type=_SECONDS, metavar="S", help="Seconds for a brief check there (120)."
 )
 @click.option(
-    "--budget", type=click.FloatRange(0), metavar="S", help="Try nothing new after S seconds (300; 0: no end)."
+    "--budget",
+    type=click.FloatRange(0),
+    metavar="S",
+    help="Try nothing new after S seconds (300; 0: no end).",
 )
 @click.option("--memory-limit", metavar="SIZE", help="Of one worker, such as 8G.")
 @click.option("--no-cache", is_flag=True, help="Neither read nor write cached results.")

@@ -27,11 +27,18 @@ class Compiling:
     statement: cst.SimpleStatementLine | None
 
     def set_option(
-        self, splice: Splice, option: str, value: str, *, at_import: bool = False
+        self,
+        splice: Splice,
+        option: str,
+        value: str,
+        *,
+        at_import: bool = False,
+        around_calls: bool = False,
     ) -> None:
         """Set an option of Dynamo's: for the calls of the function, or from the statement on.
 
         ``at_import``: where the statement stands in a function, from the file's import on.
+        ``around_calls``: for calls of what the statement compiles, if it is only called.
         """
         setting = f"{self.torch}._dynamo.config.{option} = {value}"
         if self.function is not None:
@@ -43,6 +50,14 @@ class Compiling:
                 return
             decorator = f"@{patch}({option}={value})"
             splice.insert_line_before(self.function, decorator, above_comments=False)
+        elif (compiled := self.only_called()) is not None and around_calls:
+            patch = f"{self.torch}._dynamo.config.patch"
+            known = compiled.func
+            if isinstance(known, cst.Call) and known.args and code(known.func) == patch:
+                end = self.view.span(known)
+                splice.insert(end.end_line, end.end_column - 1, f", {option}={value}")
+            else:
+                splice.replace(compiled, f"{patch}({option}={value})({self.view.text(compiled)})")
         elif self.statement is not None:
             line = self._last_import() if at_import else None
             if line is None:
@@ -50,6 +65,44 @@ class Compiling:
             else:
                 newline = self.view.module.default_newline
                 splice.insert(line + 1, 0, f"{newline}{setting}{newline}")
+
+    def only_called(self) -> cst.Call | None:
+        """What the statement gives to ``g`` (``g = torch.compile(f)``), where the started script
+        does no more with ``g`` than to call it: nobody sees what else stands for it.
+        """
+        match self.statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name(name) as target)],
+                        value=cst.Call() as value,
+                    )
+                ]
+            ) if self.view.path == self.view.entry:
+                pass
+            case _:
+                return None
+        patched = isinstance(value.func, cst.Call) and len(value.args) == 1
+        inner = value.args[0].value if patched else value
+        if not isinstance(inner, cst.Call) or not is_compile(self.view, inner.func):
+            return None
+        attributes = {
+            node.attr for node in walk(self.view.module) if isinstance(node, cst.Attribute)
+        }
+        for node in walk(self.view.module):
+            match node:
+                case cst.Name(value=other) if (
+                    other == name and node is not target and node not in attributes
+                ):
+                    holder = self.view.parent(node)
+                    called = isinstance(holder, cst.Call) and holder.func is node
+                    if not called and not (isinstance(holder, cst.Arg) and holder.keyword is node):
+                        return None
+                case cst.Name("globals" | "locals" | "vars" | "eval" | "exec" | "__import__") if (
+                    node not in attributes
+                ):
+                    return None
+        return value
 
     def _last_import(self) -> int | None:
         """The line of the last import above everything else, if the statement is in a function."""

@@ -83,8 +83,9 @@ class RegionOption(Codemod):
     to be another one, and where inputs were found on which it is 0 and on which it is 1, and
     compiled and uncompiled code agreed there; or where what has such a size is only joined with
     others, summed up or returned.  A region that is
-    compiled by a call, not by a decorator, needs the option for the whole process, and that is
-    unsafe, too, unless it is all that the script and its project compile.
+    compiled by a call, not by a decorator, has the option around its calls where the script does
+    no more than to call it.  Else it needs the option for the whole process, and that is unsafe,
+    unless it is all that the script and its project compile.
 
     *Refuses.*  Programs that mention the option already, regions whose place of compilation is not
     found, and a backward pass where the program registers hooks: traced, it passes over them.
@@ -127,8 +128,30 @@ class RegionOption(Codemod):
             code="GB0124",
         ),
         Example(
+            title="around the calls",
+            before=_source(
+                "def f(x, n):", "    return x[: n.item()]", "", "", "g = torch.compile(f)"
+            ),
+            after=_source(
+                "def f(x, n):",
+                "    return x[: n.item()]",
+                "",
+                "",
+                "g = torch._dynamo.config.patch(capture_scalar_outputs=True)(torch.compile(f))",
+            ),
+            at="n.item()",
+            code="GB0124",
+        ),
+        Example(
             title="for the whole process",
-            before=_source("def f(x):", "    return x.nonzero()", "", "", "g = torch.compile(f)"),
+            before=_source(
+                "def f(x):",
+                "    return x.nonzero()",
+                "",
+                "",
+                "g = torch.compile(f)",
+                "gs = [g]",
+            ),
             after=_source(
                 "def f(x):",
                 "    return x.nonzero()",
@@ -136,6 +159,7 @@ class RegionOption(Codemod):
                 "",
                 "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
                 "g = torch.compile(f)",
+                "gs = [g]",
             ),
             at="x.nonzero()",
             code="GB0036",
@@ -194,8 +218,9 @@ class RegionOption(Codemod):
         if option is _BACKWARD and any(_HOOKS.search(text) for text in site.sources.values()):
             return
         splice = Splice(place.view)
-        place.set_option(splice, option.name, option.value)
-        local = place.function is not None or is_only_region(site)
+        alone = place.function is not None or is_only_region(site)
+        place.set_option(splice, option.name, option.value, around_calls=not alone)
+        local = alone or place.only_called() is not None
         notes = []
         if not local:
             notes.append("the option holds for every region of the process from there on")
