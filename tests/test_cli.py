@@ -198,6 +198,11 @@ def test_a_notebook_is_refused_with_a_way_out(
 # -- options -------------------------------------------------------------------------------------
 
 
+def test_a_budget_of_nothing_has_no_end(fake: Engine) -> None:
+    assert main(["--budget", "0", "model.py"]) == 0
+    assert fake.options is not None and fake.options.budget == 0.0
+
+
 def test_options_reach_the_engine(fake: Engine) -> None:
     words = "--calls 3 --backend inductor --jobs 4 --timeout 9.5 --memory-limit 1.5GiB --no-cache"
     words += " --unsafe-fixes --select gb170,25 --select internal-error --ignore GB0007 --check -vv"

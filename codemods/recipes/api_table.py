@@ -489,6 +489,49 @@ def is_tracing(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     return Form(f"{torch}.jit.is_tracing()") if torch is not None else None
 
 
+_LISTS = ("list", "builtins.list", "typing.List")
+
+
+def refined_type(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``torch.jit.isinstance(v, T)`` is ``isinstance(v, T)``, which TorchScript knows, too; of
+    ``List[T]`` it asks for a list of instances of ``T``.
+    """
+    if resolve(site.module, call.func) != "torch.jit.isinstance" or len(call.args) != 2:
+        return None
+    if any(arg.star or arg.keyword for arg in call.args):
+        return None
+    for name in ("isinstance", "list", "all"):
+        if resolve(site.module, cst.Name(name), at=call) != f"builtins.{name}":
+            return None
+    what, kind = call.args[0].value, call.args[1].value
+    match kind:
+        case cst.Name() | cst.Attribute():
+            if not _is_class(site, kind):
+                return None
+            text = f"isinstance({splice.source_of(what)}, {splice.source_of(kind)})"
+            return Form(text, answers=True)
+        case cst.Subscript(
+            value=held, slice=[cst.SubscriptElement(slice=cst.Index(value=inner))]
+        ) if isinstance(what, cst.Name) and resolve(site.module, held) in _LISTS:
+            if mentions(site, r"jit\.script"):
+                return None  # in TorchScript, nothing else tells what a list holds
+            if not isinstance(inner, cst.Name | cst.Attribute) or not _is_class(site, inner):
+                return None
+            item = fresh("item", {what.value, *(names_in(site.function) if site.function else ())})
+            each = f"isinstance({item}, {splice.source_of(inner)}) for {item} in {what.value}"
+            around = cst.If | cst.While | cst.Assert | cst.Assign | cst.Return
+            alone = isinstance(site.parent(call), around)
+            text = f"isinstance({what.value}, list) and all({each})"
+            return Form(text if alone else f"({text})", quiet=True, answers=True)
+    return None
+
+
+def _is_class(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether it names a class of which an object can be an instance."""
+    plain = {f"builtins.{name}" for name in ("int", "float", "bool", "str")}
+    return resolve(site.module, node) in {"torch.Tensor", *plain}
+
+
 def size_as_text(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     """``str(x.size())`` is ``f"{x.size()}"``, which Dynamo also takes where sizes are symbols."""
     match call:
@@ -569,7 +612,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "GB0193": (best_by_key,),
     "GB0208": (reduction, is_tracing),
     "GB0225": (leaf,),
-    "GB0007": (reduction,),
+    "GB0007": (reduction, refined_type),
     "GB0107": (random_ints,),
     "GB0155": (grouped,),
     "GB0241": (copied_pair,),

@@ -53,6 +53,9 @@ class CallForm(Codemod):
     - ``torch.add(x, 1, out=y)`` becomes ``y.copy_(torch.add(x, 1))``, and so does a pair;
     - ``torch.clamp(x, 0, hi)`` with one tensor among the bounds, whose number torch reads, becomes
       ``torch.clamp(torch.clamp(x, min=0), max=hi.detach())``;
+    - ``torch.jit.isinstance(x, torch.Tensor)`` becomes ``isinstance(x, torch.Tensor)``, and
+      ``torch.jit.isinstance(xs, List[str])``, in projects that script nothing, ``isinstance(xs,
+      list) and all(isinstance(item, str) for item in xs)``;
     - ``str(x.size())`` becomes ``f"{x.size()}"``, which is traced where sizes are symbols, too;
     - ``groupby(iterable=xs)`` becomes ``groupby(xs)``, and a jagged ``nested_tensor`` of one tensor
       ``as_nested_tensor`` of its copy.
@@ -91,6 +94,18 @@ class CallForm(Codemod):
                 "GB0208",
                 "torch._C._is_tracing()",
                 "torch.jit.is_tracing()",
+            ),
+            (
+                "the type of an element",
+                "GB0007",
+                "torch.jit.isinstance(a, torch.Tensor)",
+                "isinstance(a, torch.Tensor)",
+            ),
+            (
+                "the types of a list",
+                "GB0007",
+                "if torch.jit.isinstance(xs, list[str]): pass",
+                "if isinstance(xs, list) and all(isinstance(item, str) for item in xs): pass",
             ),
             (
                 "a loss",
@@ -216,6 +231,8 @@ class CallForm(Codemod):
             ("sorted = x.sort; min(xs, key=len)", "GB0193", "another `sorted`"),
             ("a.add_(k.rate(), m.noise())", "GB0117", "calls that would change places"),
             ("a.add_(m.rate, m.noise())", "GB0117", "what a call may change"),
+            ("torch.jit.isinstance(xs, dict[str, int])", "GB0007", "keys and values"),
+            ("torch.jit.isinstance(xs, m.kind)", "GB0007", "a type that is not known"),
             ("[1 / axis for axis in np.unique(axes)]", "GB0059", "numbers that divide"),
             ("str(a.size(0))", "GB0059", "a number"),
             ("torch.clamp(a, 0, m)", "GB0033", "a bound for each element"),
@@ -254,6 +271,8 @@ class CallForm(Codemod):
             rank=10,
             notes=tuple(dict.fromkeys(notes)),
             safety=Safety.UNSAFE if any(form.unsafe for form in forms.values()) else Safety.SAFE,
+            # The form gives the very answer that the call gave, whichever branch that takes.
+            assumes=["same-questions"] if all(form.answers for form in forms.values()) else [],
         )
 
 

@@ -17,14 +17,16 @@ from ..api.splice import Splice
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What a call becomes; ``notes`` say what else changes, ``quiet`` that a warning goes, and
-    ``unsafe`` that there are values for which the two differ.
+    """What a call becomes; ``notes`` say what else changes, ``quiet`` that a warning goes,
+    ``unsafe`` that there are values for which the two differ, and ``answers`` that the call asks
+    what Python knows (a type), whatever the data.
     """
 
     text: str
     notes: tuple[str, ...] = ()
     quiet: bool = False
     unsafe: bool = False
+    answers: bool = False
 
 
 Row = Callable[[Site, cst.Call, Splice], Form | None]

@@ -67,6 +67,12 @@ def _same(value: object) -> object:
     return value
 
 
+def _wrapped(space: Mapping[str, Any], name: str) -> object:
+    """The module that a function of this name stands for now."""
+    value = space[name]
+    return getattr(value, "__wrapped__", value)
+
+
 class _Walk:
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -95,6 +101,11 @@ class _Walk:
         self._own = getattr(function, "__globals__", {})
         for name, value in list(self._own.items()):
             if not name.startswith("__") and not isinstance(value, types.ModuleType | type):
+                plain = isinstance(value, types.FunctionType)
+                if plain and isinstance(getattr(value, "__wrapped__", None), torch.nn.Module):
+                    # ``torch._dynamo.config.patch(...)(torch.compile(model))``
+                    self.found[f"global.{name}"] = functools.partial(_wrapped, self._own, name)
+                    continue
                 if callable(value) and not isinstance(value, torch.nn.Module | torch.Tensor):
                     continue
                 self.found[f"global.{name}"] = functools.partial(self._own.__getitem__, name)
