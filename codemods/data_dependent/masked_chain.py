@@ -21,7 +21,7 @@ from .flow import torch_name
 from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
-from .selections import averaged, selection_of, tensor_fact
+from .selections import averaged, precision_notes, selection_of, tensor_fact
 
 #: What is added up before it is divided by the count: the sum may be too large for float16.
 _AVERAGED = words("torch.bfloat16 torch.float32 torch.float64")
@@ -52,6 +52,8 @@ class MaskedChain(Codemod):
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
+    A mean adds up before it divides: in float16, a sum may be inf where the mean is not.  A note
+    says so; tensors that are float16 in the program are refused.
 
     Unsafe where a layer is given to the object, or a hook of the project may see its rows.
 
@@ -243,7 +245,7 @@ class _Chain:
             )
         return splice.rewrite(
             "compute with zeros where nothing is selected",
-            notes=notes,
+            notes=[*notes, *precision_notes(self.edits)],
             rank=13,
             safety=Safety.UNSAFE if given else Safety.SAFE,
         )

@@ -27,6 +27,7 @@ from .selections import (
     hit_tested,
     is_plain_mask,
     mask_of,
+    precision_notes,
     same_mask,
     tensor_fact,
     whole,
@@ -62,6 +63,8 @@ class MaskedSelection(Codemod):
 
     *Fix safety.*  Safe: what is not selected is replaced before anything that may be nan or inf, or
     may have such a gradient; the mean of nothing is nan as before.
+    A mean adds up before it divides: in float16, a sum may be inf where the mean is not.  A note
+    says so; tensors that are float16 in the program are refused.
 
     *Refuses.*  Selections that are used as such, other reductions (an empty maximum is an error),
     products of matrices and normalisations among what is selected, and divisions whose divisor may
@@ -343,7 +346,9 @@ def _reduced(site: Site) -> Rewrite | None:
     nested, splice = Nested(site, edits), Splice(site)
     for node in nested.outermost(site.statement):
         splice.replace(node, nested.render(node))
-    return splice.rewrite("reduce with zeros where nothing is selected", rank=12)
+    return splice.rewrite(
+        "reduce with zeros where nothing is selected", rank=12, notes=precision_notes(edits)
+    )
 
 
 def _named(site: Site) -> Rewrite | None:
@@ -398,6 +403,7 @@ def _named(site: Site) -> Rewrite | None:
     return splice.rewrite(
         "reduce with zeros where nothing is selected",
         rank=12,
+        notes=precision_notes(edits),
         assumes=["one-sided"] if checks else [],
     )
 

@@ -103,6 +103,17 @@ def averaged(site: Site, node: cst.CSTNode, dense: Parts, count: str, over: str 
     return whole if isinstance(site.parent(node), _LOOSE) else ("(", *whole, ")")
 
 
+def precision_notes(edits: Mapping[cst.CSTNode, Parts]) -> list[str]:
+    """What is to be said of means that are sums now (`averaged`)."""
+    texts = (part for parts in edits.values() for part in parts if isinstance(part, str))
+    if any(part.startswith(".sum(") and ") / " in part for part in texts):
+        return [
+            "a mean adds up before it divides: in float16, which the program does not use here, a"
+            " sum beyond 65504 would be inf"
+        ]
+    return []
+
+
 def whole(site: Site, node: cst.BaseExpression, what: Elementwise, mask: cst.BaseExpression) -> str:
     """The expression, which is element-wise, with whole tensors instead of selections."""
     edits: dict[cst.CSTNode, Parts] = {}
