@@ -53,7 +53,7 @@ def _example(title: str, before: tuple[str, ...], after: tuple[str, ...], at: st
 
 class CountIntoPlaces(Codemod):
     """*What it does.*  Counts into a tensor of a known length: ``torch.bincount(ids, minlength=n)``
-    becomes ``ids.new_zeros(n).scatter_add_(0, ids, torch.ones_like(ids))``.
+    becomes ``ids.new_zeros(n, dtype=torch.int64)`` and a ``scatter_add_`` of ones.
 
     *When it applies.*  ``minlength`` is given.  What is counted is a tensor of integers with one
     dimension, or made of selections by one mask (``n * true[mask] + pred[mask]``): then all is
@@ -74,15 +74,18 @@ class CountIntoPlaces(Codemod):
         _example(
             "a number that nothing exceeds",
             ("return torch.bincount(ids, minlength=n)",),
-            ("return ids.new_zeros(n).scatter_add_(0, ids, torch.ones_like(ids))",),
+            (
+                "return ids.new_zeros(n, dtype=torch.int64).scatter_add_("
+                "0, ids, torch.ones_like(ids, dtype=torch.int64))",
+            ),
             "torch.bincount(ids, minlength=n)",
         ),
         _example(
             "larger numbers are cut off",
             ("return torch.bincount(ids, minlength=n)[:n]",),
             (
-                "return ids.new_zeros(n + 1).scatter_add_("
-                "0, ids.clamp(max=n), torch.ones_like(ids))[:n]",
+                "return ids.new_zeros(n + 1, dtype=torch.int64).scatter_add_("
+                "0, ids.clamp(max=n), torch.ones_like(ids, dtype=torch.int64))[:n]",
             ),
             "torch.bincount(ids, minlength=n)",
         ),
@@ -91,7 +94,8 @@ class CountIntoPlaces(Codemod):
             ("load = torch.bincount(true.flatten(), minlength=n).float()", "return load"),
             (
                 "ids_1 = true.flatten()",
-                "load = ids_1.new_zeros(n).scatter_add_(0, ids_1, torch.ones_like(ids_1)).float()",
+                "load = ids_1.new_zeros(n, dtype=torch.int64).scatter_add_("
+                "0, ids_1, torch.ones_like(ids_1, dtype=torch.int64)).float()",
                 "return load",
             ),
             "torch.bincount(true.flatten(), minlength=n)",
@@ -101,7 +105,7 @@ class CountIntoPlaces(Codemod):
             ("return torch.bincount(n * true[m] + pred[m], minlength=n * n).reshape(n, n)",),
             (
                 "ids_1 = torch.where(m, n * true + pred, 0)",
-                "return true.new_zeros(n * n).scatter_add_("
+                "return true.new_zeros(n * n, dtype=torch.int64).scatter_add_("
                 "0, ids_1.flatten(), m.flatten().long()).reshape(n, n)",
             ),
             "true[m]",
@@ -118,7 +122,7 @@ class CountIntoPlaces(Codemod):
             ),
             (
                 "ids_1 = torch.where(m, true, 0)",
-                "found = true.new_zeros(n).scatter_add_("
+                "found = true.new_zeros(n, dtype=torch.int64).scatter_add_("
                 "0, ids_1.flatten(), m.flatten().long()).float()",
                 "return found",
             ),
@@ -516,8 +520,8 @@ def _new(site: Site, count: _Count, taken: set[str]) -> tuple[cst.BaseExpression
             for it in walk(whole)
             if isinstance(it, cst.Subscript) and mask_of(site, it) is not None
         )
-        own = tensor_fact(site, held)
-        dtype = "" if own is not None and own.dtype == "torch.int64" else f", dtype={torch}.int64"
+        # Counts are int64, whatever holds the numbers in another call.
+        dtype = f", dtype={torch}.int64"
         chosen = f"({mask})" if isinstance(count.mask, cst.UnaryOperation) else mask
         fact = tensor_fact(site, count.mask)
         flat = "" if fact is not None and len(fact.shape or ()) == 1 else ".flatten()"
@@ -545,7 +549,7 @@ def _new(site: Site, count: _Count, taken: set[str]) -> tuple[cst.BaseExpression
         weights = code(count.weights)
         new = f"{weights}.new_zeros({most}).scatter_add_(0, {places}, {weights}.detach())"
     else:
-        dtype = "" if long else f", dtype={torch}.int64"
+        dtype = f", dtype={torch}.int64"
         new = (
             f"{ids}.new_zeros({most}{dtype}).scatter_add_("
             f"0, {places}, {torch}.ones_like({ids}{dtype}))"

@@ -11,7 +11,7 @@ class Confusion(torch.nn.Module):
         pred = logits.argmax(1)
         mask = (target >= 0) & (target < self.classes)
         ids = torch.where(mask, self.classes * target + pred, 0)
-        hist = target.new_zeros(self.classes**2).scatter_add_(0, ids.flatten(), mask.flatten().long()).reshape(self.classes, self.classes)
+        hist = target.new_zeros(self.classes**2, dtype=torch.int64).scatter_add_(0, ids.flatten(), mask.flatten().long()).reshape(self.classes, self.classes)
         self.matrix += hist
         return self.matrix.diag() / (self.matrix.sum(0) + self.matrix.sum(1) - self.matrix.diag()).clamp(min=1)
 

@@ -11,7 +11,7 @@ class Balance(torch.nn.Module):
         shares = self.gate(x).softmax(-1)
         chosen = shares.topk(2, dim=-1).indices
         ids = chosen.flatten()
-        load = ids.new_zeros(self.experts).scatter_add_(0, ids, torch.ones_like(ids))
+        load = ids.new_zeros(self.experts, dtype=torch.int64).scatter_add_(0, ids, torch.ones_like(ids, dtype=torch.int64))
         load = load / chosen.numel()
         return (shares.mean(0) * load).sum() * self.experts
 
