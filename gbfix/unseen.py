@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gbfix import branches
-from gbfix.analysis.trees import tree_of
+from gbfix.analysis.trees import alternatives, tree_of
 from gbfix.schema import Span
 
 _HOOKS = re.compile(r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_pre)?_hook\(")
@@ -180,7 +180,7 @@ def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
                 continue
             if any(
                 isinstance(line, ast.Assign)
-                and isinstance(line.value, ast.Name)
+                and any(isinstance(it, ast.Name) for it in alternatives(line.value))
                 and f"self.{name}" in map(ast.unparse, line.targets)
                 for line in ast.walk(node)
             ):

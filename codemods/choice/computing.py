@@ -46,15 +46,35 @@ _BUILTINS = words(
 _FRESH = words("zeros ones empty full zeros_like ones_like empty_like full_like arange eye clone")
 
 
+#: Are put on modules, and may change their buffers in every call.
+_PUT_ON = r"\b(?:register_parametrization|spectral_norm)\b"
+#: Where ``inplace`` stands among the arguments of a layer; its function has the input before it.
+_INPLACE_AT = {
+    **dict.fromkeys(words("relu relu6 selu silu mish hardswish hardsigmoid"), 0),
+    **dict.fromkeys(words("elu celu leakyrelu"), 1),
+    **dict.fromkeys(words("hardtanh threshold"), 2),
+}
+
+
+#: Look at several rows, unless they are told the last dimension.
+_OVER_ROWS = words(
+    """sum mean std var norm vector_norm max min amax amin argmax argmin prod median logsumexp
+    softmax log_softmax softmin normalize cumsum cumprod sort argsort topk flip roll t transpose
+    permute view reshape flatten matmul bmm mm batch_norm instance_norm group_norm any all"""
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Computes:
     """What the text of a class tells: why it may do more (or ""), and whether gradients are tame.
 
-    ``tame``: its derivatives are finite wherever its input is.
+    ``tame``: its derivatives are finite wherever its input is.  ``rows_alone``: no row of its input
+    (all but the last dimension count rows) has to do with another one.
     """
 
     why_not: str = ""
     tame: bool = True
+    rows_alone: bool = True
 
 
 def class_computes(site: Site, name: str) -> Computes:
@@ -62,12 +82,16 @@ def class_computes(site: Site, name: str) -> Computes:
     texts = tuple(sorted({site.source, *site.sources.values()}))
     if mentions(site, r"\bregister_\w*hook\b"):
         return Computes("hooks may see its calls")
+    if mentions(site, _PUT_ON):
+        return Computes("the project puts parametrizations on modules")
+    if any(_sets_modules(text) for text in texts):
+        return Computes("the project puts other modules in by name")
     reader = _Reader(site, texts)
     try:
         reader.read_class(name)
     except _More as more:
         return Computes(str(more))
-    return Computes(tame=reader.tame)
+    return Computes(tame=reader.tame, rows_alone=reader.rows_alone)
 
 
 def made_by(site: Site, owner: str, attribute: str) -> set[str] | None:
@@ -94,6 +118,7 @@ def _classes(value: ast.expr | None) -> set[str] | None:
                 return None
             if name not in ("ModuleList", "Sequential"):
                 inplace = any(k.arg == "inplace" or k.arg is None for k in keywords)
+                inplace |= _is_told_inplace(name, args, 0)
                 of_torch = home in ("nn", "torch.nn")
                 return None if inplace else {f"{_TORCHS}{name}" if of_torch else name}
             found: set[str] = set()
@@ -114,6 +139,27 @@ def _classes(value: ast.expr | None) -> set[str] | None:
     return None
 
 
+def _is_told_inplace(name: str, args: list[ast.expr], before: int) -> bool:
+    """Whether an argument by position may say that an activation writes to its input."""
+    at = _INPLACE_AT.get(name.lower().replace("_", ""))
+    starred = any(isinstance(arg, ast.Starred) for arg in args)
+    return at is not None and (starred or len(args) > at + before)
+
+
+def _sets_modules(text: str) -> bool:
+    """Whether a text gives objects something that it made or was given, under any name."""
+    for node in ast.walk(_tree(text)):
+        match node:
+            case ast.Call(func=ast.Name(id="setattr"), args=[_, _, value]):
+                if isinstance(value, ast.Call | ast.Name | ast.Starred):
+                    return True
+            case ast.Subscript(ctx=ast.Store(), value=ast.Attribute(attr="_modules")):
+                return True
+            case ast.Call(func=ast.Attribute(attr="set_submodule" | "register_module")):
+                return True
+    return False
+
+
 def _appended(texts: set[str], attribute: str) -> Iterator[ast.expr | None]:
     """What is added to a list of modules of that name."""
     for text in texts:
@@ -123,6 +169,17 @@ def _appended(texts: set[str], attribute: str) -> Iterator[ast.expr | None]:
                     func=ast.Attribute(value=ast.Attribute(attr=attr), attr=method), args=args
                 ) if attr == attribute and method in ("append", "extend", "insert", "add_module"):
                     yield args[-1] if args else None
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        match target:
+                            case ast.Subscript(value=ast.Attribute(attr=attr)) if attr == attribute:
+                                yield value
+                            case ast.Subscript(value=ast.Name()) if _makes_a_class(value):
+                                yield value  # the list may have another name there
+
+
+def _makes_a_class(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2][:1].isupper()
 
 
 class _More(Exception):
@@ -136,6 +193,7 @@ class _Reader:
         self.site = site
         self.texts = texts
         self.tame = True
+        self.rows_alone = True
         self._read: set[tuple[str, str]] = set()
 
     def read_class(self, name: str) -> None:
@@ -143,6 +201,7 @@ class _Reader:
         plain = name.removeprefix(_TORCHS)
         if plain in _LAYERS and (plain != name or not self._classes(name)):
             self.tame &= plain not in _WILD_LAYERS
+            self.rows_alone &= not plain.startswith(("BatchNorm", "InstanceNorm", "Softmax2d"))
             return
         if ("class", name) in self._read:
             return
@@ -195,22 +254,29 @@ class _Reader:
                 case ast.Subscript(ctx=ast.Store(), value=value):
                     if not (isinstance(value, ast.Name) and value.id in own):
                         raise _More(f"`{function.name}` changes an object")
-                case ast.AugAssign(target=ast.Name(id=name), value=value):
-                    if name not in own and not isinstance(value, ast.Tuple | ast.Constant):
+                case ast.AugAssign(target=ast.Name(id=name)):
+                    if name not in own:
                         raise _More(f"`{function.name}` changes `{name}` in place")
+                case ast.AugAssign(target=ast.Subscript()):
+                    raise _More(f"`{function.name}` changes what an object holds")
                 case ast.BinOp(op=op, right=right):
                     plain = isinstance(right, ast.Constant)
                     wild = isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow)
                     self.tame &= plain or not wild
+                    of_layer = ast.unparse(right).startswith("self.")
+                    self.rows_alone &= not isinstance(op, ast.MatMult) or of_layer
                 case ast.Call():
                     self._call(text, node, owner, own)
 
     def _call(self, text: str, node: ast.Call, owner: str, own: frozenset[str]) -> None:
         called = ast.unparse(node.func)
         home = _home(text, called)
-        if any(keyword.arg in ("inplace", "out") for keyword in node.keywords):
-            raise _More(f"`{called}` writes to its input")
         name = called.rpartition(".")[2]
+        self.rows_alone &= name not in _OVER_ROWS or _is_of_last(node)
+        if any(keyword.arg in ("inplace", "out", None) for keyword in node.keywords):
+            raise _More(f"`{called}` may write to its input")
+        if home.startswith("torch.") and _is_told_inplace(name, node.args, 1):
+            raise _More(f"`{called}` may write to its input")
         if home.startswith(("torch.", *PURE_NAMESPACES)):
             self._of_torch(home, name)
             return
@@ -276,6 +342,12 @@ class _Reader:
         raise _More(f"what `{name}` does is not known")
 
 
+def _is_of_last(node: ast.Call) -> bool:
+    """Whether a reduction is told the last dimension, and no other."""
+    values = [*node.args, *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
+    return any(ast.unparse(value) == "-1" for value in values)
+
+
 def _tree(text: str) -> ast.Module:
     try:
         return tree_of(text)
@@ -286,16 +358,21 @@ def _tree(text: str) -> ast.Module:
 def _own(function: ast.FunctionDef) -> frozenset[str]:
     """Names that only hold lists, tuples and tensors which the function made itself."""
     fresh: set[str] = set()
-    other = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+    other = {arg.arg for arg in ast.walk(function) if isinstance(arg, ast.arg)}
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 (fresh if _is_fresh(value) else other).add(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                (fresh if _is_fresh(value) else other).add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                other.add(name)
     for node in ast.walk(function):
         # What a loop, a tuple or a `with` binds is not followed.
         if isinstance(node, ast.For | ast.comprehension | ast.NamedExpr | ast.withitem):
             other |= _bound(getattr(node, "target", None) or getattr(node, "optional_vars", None))
-        if isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name):
+        several = isinstance(node, ast.Assign) and len(node.targets) > 1
+        if isinstance(node, ast.Assign) and (several or not isinstance(node.targets[0], ast.Name)):
             other |= set().union(*map(_bound, node.targets))
     return frozenset(fresh - other)
 
@@ -307,7 +384,7 @@ def _bound(target: ast.AST | None) -> set[str]:
 
 def _is_fresh(value: ast.expr) -> bool:
     match value:
-        case ast.BinOp() | ast.List() | ast.ListComp() | ast.Dict() | ast.Constant():
+        case ast.BinOp() | ast.List() | ast.Tuple() | ast.ListComp() | ast.Dict() | ast.Constant():
             return True
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in _FRESH

@@ -17,6 +17,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, ten
 from gbfix.schema import Fact, Safety
 
 from ..control_flow.values import Values
+from .computing import class_computes, made_by
 
 _FLOATS = ("torch.float", "torch.bfloat", "torch.complex")
 _FACTS = {
@@ -82,9 +83,11 @@ class ExpertsToDense(Codemod):
     *When it applies.*  The body finds its rows with ``torch.where``, reads tensors at these rows,
     and adds to the result at these rows; nothing else reads the rows.
 
-    *Fix safety.*  Safe, if the expert treats each row alone, which the runs show; sums of a token
-    are the same up to their order.  An expert that nothing chose gets zero gradients in place of
-    none.  All experts compute all tokens: with many experts that is more work.
+    *Fix safety.*  Safe, if the expert treats each row alone, which the runs show and the text of
+    its class tells (no sum over rows, no derivative that is not finite at zeros, also behind flags
+    that are off); sums of a token are the same up to their order.  Else unsafe.  An expert that
+    nothing chose gets zero gradients in place of none.  All experts compute all tokens: with many
+    experts that is more work.
 
     *Refuses.*  Other uses of the rows, other changes in place, more than one result.
     """
@@ -271,8 +274,51 @@ class _Dense:
         if not adds_up and ".topk(" not in code(self.function):
             safety = Safety.UNSAFE
             notes.append("A token that chose one expert twice would count in another way.")
+        told = self._experts_told()
+        if told:
+            safety = Safety.UNSAFE
+            notes.append(told)
         title = "let each expert see all tokens, masked"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
+
+    def _experts_told(self) -> str:
+        """Why an expert may see other rows than its own, or spoil its gradients; else "".
+
+        Zeros stand in its input for what did not choose it.  The runs know one setting of its
+        flags; the text of its class knows all.
+        """
+        owner = self.site.class_of(self.function)
+        for node in walk(self.loop):
+            fact = self.site.fact(node.func) if isinstance(node, cst.Call) else None
+            if fact is None or fact.kind != "module" or fact.type.startswith("torch.nn."):
+                continue
+            name = fact.type.rpartition(".")[2]
+            held = self._held_by(node.func) if isinstance(node, cst.Call) else ""
+            made = made_by(self.site, owner.name.value, held) if owner and held else None
+            for each in sorted({name, *(made or ())}):
+                found = class_computes(self.site, each)
+                if found.why_not:
+                    return f"An expert may do more than compute: {found.why_not}."
+                if not found.tame:
+                    return (
+                        f"`{each}` may have no finite derivative for the zeros that it sees in"
+                        " place of tokens that did not choose it."
+                    )
+                if not found.rows_alone:
+                    return f"`{each}` may look at several rows together."
+        return ""
+
+    def _held_by(self, func: cst.BaseExpression) -> str:
+        """The attribute of ``self`` that holds the experts."""
+        match func:
+            case cst.Subscript(value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(held))):
+                return held
+            case cst.Name() if isinstance(self.loop.iter, cst.Call):
+                given = [arg.value for arg in self.loop.iter.args]
+                match given:
+                    case [cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)), *_]:
+                        return held
+        return ""
 
     def _fresh(self, wish: str) -> str:
         name = fresh(wish, self.taken)

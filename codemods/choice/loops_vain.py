@@ -4,16 +4,21 @@ derivative that is not finite.
 
 from __future__ import annotations
 
+import ast
+
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.trees import alternatives
 from gbfix.codemod import Site
+from gbfix.rewriting.modules import stores
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.texts import number_of
 from ..control_flow.values import Values
+from .computing import class_computes
 
 #: Fail, or have no finite derivative, for what a round may well come to.
 _MAY_FAIL = words(
@@ -100,7 +105,10 @@ class Vain:
             own = not fact.type.startswith("torch.nn.")
             if kind in _DRAWING | _COUNTING or (own and not self._is_plain_class(kind)):
                 raise Refusal(f"`{code(func)}` may draw random numbers or keep statistics")
-            if kind in _MAY_DRAW:
+            # What its ``forward`` calls counts, too.
+            if own and (why := class_computes(self.site, kind).why_not):
+                raise Refusal(f"`{code(func)}` may do more than compute: {why}")
+            if kind in _MAY_DRAW or self._is_given(func):
                 self.draws.append(code(func))
             return
         called = resolve(self.site.module, func) or ""
@@ -111,6 +119,16 @@ class Vain:
             return
         if not self._is_plain_function(func):
             raise Refusal(f"it is not known what `{code(func)}` does")
+
+    def _is_given(self, func: cst.BaseExpression) -> bool:
+        """Whether ``self.layer`` may be what somebody gives to the object."""
+        owner = self.site.class_of(self.site.node)
+        match func:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if owner is not None:
+                values = [value for _, value in stores(self.site, owner.name.value, name)]
+                may_be = (it for value in values if value for it in alternatives(value))
+                return any(isinstance(it, ast.Name) for it in may_be)
+        return False
 
     def _is_of_file(self, node: cst.CSTNode) -> bool:
         return self.site.parent(node) is not None

@@ -96,6 +96,33 @@ NEAR_MISSES = (
     _near_miss("the layer changes its input", "x += self.fc(x)\nreturn x"),
     _near_miss("the layer changes its input", "y = x.view(-1)\ny[0] = 1\nreturn self.fc(x)"),
     _near_miss("the layer changes its input", "return self.fc(x).add(x.clamp_(0))"),
+    _near_miss("the layer changes its input", "if scale:\n    x += 1\nreturn self.fc(x)"),
+    _near_miss("another name of its input", "y: torch.Tensor = x\ny += 1\nreturn self.fc(x)"),
+    _near_miss("another name of its input", "y = z = x\ny += 1\nreturn self.fc(z)"),
+    _near_miss("a list that holds its input", "y = [x]\ny[0] += 1\nreturn self.fc(x)"),
+    _near_miss("in place by position", "return self.fc(F.relu(x, True))"),
+    *(
+        NearMiss(
+            _text("return x + self.fc(self.norm(x))", _BLOCKS) + f"\n\n{text}\n",
+            at=_AT,
+            why=why,
+            facts=_FACTS,
+        )
+        for why, text in (
+            (
+                "another module by name",
+                "def adapt(block):\n    setattr(block, 'fc', Lora(block.fc))",
+            ),
+            (
+                "another module in the list",
+                "def watch(stack):\n    stack.blocks[0] = Watched(stack.blocks[0])",
+            ),
+            (
+                "buffers that change in every call",
+                "def bound(block):\n    nn.utils.parametrizations.spectral_norm(block.fc)",
+            ),
+        )
+    ),
     _near_miss("what the layer holds is not known", "return self.act(self.fc(x))"),
     _near_miss("the layer prints", "print(x.shape)\nreturn self.fc(x)"),
     _near_miss("another layer of the list is not known", "return x", "[Other(n), Block(n)]"),

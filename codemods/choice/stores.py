@@ -112,6 +112,7 @@ class Stores:
             filled = code(node.args[0].value) if node.args else "0"
             test = self.predicate()
             text = invert(test.text) if test.negated else test.text
+            self._tell(place)
             return cst.Expr(cst.parse_expression(f"{code(place)}.masked_fill_({text}, {filled})"))
         place, value = self._unchained(node)
         return self._copied(place, value, local)
@@ -135,7 +136,18 @@ class Stores:
         self, place: cst.BaseExpression, value: cst.BaseExpression, local: frozenset[str]
     ) -> cst.BaseSmallStatement:
         kept = self.kept(value, place, local=local)
+        self._tell(place)
         return cst.Expr(cst.parse_expression(f"{primary(code(place))}.copy_({code(kept)})"))
+
+    def _tell(self, place: cst.BaseExpression) -> None:
+        """What autograd sees of a write in every call, where the original wrote in some."""
+        note = (
+            f"`{code(place)}` is written in every call, with what it held where the test says so:"
+            " one backward through two calls raises an error where it needs the tensor as it was."
+        )
+        held = code(place).startswith("self.") and ".data" not in code(place)
+        if held and note not in self.ctx.notes:
+            self.ctx.notes.append(note)
 
     def _check(self, value: cst.BaseExpression) -> None:
         fact = self.ctx.fact(value)

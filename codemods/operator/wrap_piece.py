@@ -237,6 +237,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
     if gradients:
         notes.append("its backward runs the same code again; gradients of gradients are an error")
+    notes += _held_notes(piece, operator)
     if ordered:
         notes += operator_notes(site)[1:]
     safety = Safety.SAFE
@@ -260,6 +261,23 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         notes=notes,
         also=also[:1],
     )
+
+
+def _held_notes(piece: Piece, operator: Operator) -> list[str]:
+    """What autograd sees of a tensor of the object that the original changes in some calls only,
+    or behind autograd's back.
+    """
+    parameters = [p for p in piece.inputs.parameters if p.name in operator.changed]
+    held = [p.given for p in parameters if p.given.startswith("self.")]
+    parts = [part for node in piece.nodes for part in walk(node)]
+    seldom = any(isinstance(part, cst.If | cst.Return) for part in parts)
+    hidden = any(isinstance(p, cst.Attribute) and p.attr.value == "data" for p in parts)
+    if not held or not (seldom or hidden):
+        return []
+    return [
+        f"`{operator.name}` counts as a change of `{held[0]}` in every call: one backward through"
+        " two calls raises an error where it needs the tensor as it was"
+    ]
 
 
 def _options(

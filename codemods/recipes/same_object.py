@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
@@ -129,6 +130,13 @@ class SameObject(Codemod):
             "return q + k",
         ),
         _near_miss(
+            "a copy that is made before a write behind the choice",
+            "if q.data_ptr() == k.data_ptr():",
+            "    k = k.clone()",
+            "q.mul_(2)",
+            "return q + k",
+        ),
+        _near_miss(
             "a guard against shared memory",
             "if q.data_ptr() == k.data_ptr():",
             "    raise ValueError('shared')",
@@ -217,10 +225,12 @@ class SameObject(Codemod):
         inside = [node for node in found if node in mine or site.node in walk(node)]
         if not inside or not all(_only_decides(node, site, function) for node in found):
             return
+        names = _names(found.values())
+        if names & activity(function.body, harmless=harmless_calls(site.fact)).mutates:
+            return  # it asks for shared memory, which a view has, too: something is written to it
         edit = site.edit()
         for node, new in found.items():
             edit.replace(node, new)
-        names = _names(found.values())
         safe = not equal or (_look_alike(site, names) and _come_from_outside(site, names))
         yield edit.rewrite(
             "ask whether the tensors are one object",
