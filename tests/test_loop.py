@@ -389,12 +389,13 @@ def test_a_file_that_another_process_writes_is_no_effect_of_the_program(
 
 
 def test_an_option_that_passes_and_is_unsafe_is_tried_once(tmp_path: Path, runner: Runner) -> None:
-    # Two regions are compiled by calls: the option would hold for both.
+    # Two regions are compiled by calls, and one is handed on: the option would hold for both.
     (tmp_path / "main.py").write_text(
         "import torch\n\n\ndef f(x, y):\n    kept = x[x > 0]\n    places = y.nonzero()\n"
         "    return kept.cumsum(0), places\n\n\ndef other(x):\n    return x + 1\n\n\n"
         "g = torch.compile(f)\nh = torch.compile(other)\n"
-        "print(g(torch.tensor([1.0, -1.0, 2.0]), torch.tensor([0, 1, 1])), h(torch.ones(2)))\n"
+        "run = [g]\n"
+        "print(run[0](torch.tensor([1.0, -1.0, 2.0]), torch.tensor([0, 1, 1])), h(torch.ones(2)))\n"
     )
     said: list[str] = []
     target = Target("script", "main.py", cwd=str(tmp_path))

@@ -106,6 +106,14 @@ class Splice:
             line -= 1
         self.insert(line, 0, f"{indent}{text}{self._site.module.default_newline}")
 
+    def insert_function(self, text: str) -> None:
+        """Put a function of its own above the function or class of the module that is edited."""
+        if text:
+            top = self._site.top_level_statement(self._site.statement)
+            module = self._site.module
+            text = text.strip("\n").replace("    ", module.default_indent) + "\n\n"
+            self.insert_line_before(top, text.replace("\n", module.default_newline))
+
     def _first_line(self, node: cst.CSTNode) -> int:
         """LibCST's positions of functions and classes leave out their decorators."""
         decorators = getattr(node, "decorators", ())

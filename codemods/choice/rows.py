@@ -17,6 +17,8 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, ten
 from gbfix.schema import Fact
 
 from ..control_flow.values import Values
+from ..data_dependent.nested import Parts
+from ..data_dependent.selections import MEAN_OF_KEPT, averaged, mean_function
 
 _SOURCE = """
 import torch
@@ -25,6 +27,7 @@ import torch
 def f(x, lens):
     {}
 """
+_AVERAGED = _SOURCE.replace("def f", f"{MEAN_OF_KEPT}\n\ndef f")
 _FACTS = {
     "x": tensor(3, 5, 2),
     "lens": tensor(3, dtype="torch.int64"),
@@ -38,7 +41,7 @@ _LOOP = """rows = []
         rows.append(x[i, :n].sum(0))
     return torch.stack(rows)"""
 _FIRST = """steps = torch.arange(x.shape[1], device=x.device)
-    stops = torch.where(lens < 0, lens + x.shape[1], lens)
+    stops = torch.where(lens < 0, lens.long() + x.shape[1], lens)
 """
 _LOOP_AFTER = f"""rows = []
     {_FIRST}    for i in range(x.shape[0]):
@@ -57,8 +60,8 @@ _EACH = """lens = (x != 0).sum(1)
     return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
 _EACH_AFTER = """lens = (x != 0).sum(1)
     steps = torch.arange(x.shape[1], device=x.device)
-    return torch.stack([torch.where((steps < n)[:, None], x[i], 0).sum(dim=0)\
- / (steps < n).sum() for i, n in enumerate(lens)])"""
+    return torch.stack([mean_of_kept(torch.where((steps < n)[:, None], x[i], 0), \
+(steps < n).sum(), 0) for i, n in enumerate(lens)])"""
 
 _LIST = """lens = (x != 0).sum(1)
     rows = []
@@ -85,7 +88,7 @@ _NAMED_AFTER = f"""rows = []
         n = stops[i]
         row = torch.where((steps < n)[:, None], x[i], 0)
         if mode == "mean":
-            rows.append(row.sum(0) / (steps < n).sum())
+            rows.append(mean_of_kept(row, (steps < n).sum(), 0))
         else:
             rows.append(x[i, :int(lens[i])][-1] * row.sum(0))
     return torch.stack(rows)"""
@@ -96,8 +99,8 @@ _COUNTED_AFTER = """if lens is None:
         lens = (x != 0).sum(1)
     steps = torch.arange(x.shape[1], device=x.device)
     stops = torch.where(lens < 0, lens.long() + x.shape[1], lens)
-    return torch.stack([torch.where((steps < n)[:, None], x[i], 0).sum(dim=0)\
- / (steps < n).sum() for i, n in enumerate(stops)])"""
+    return torch.stack([mean_of_kept(torch.where((steps < n)[:, None], x[i], 0), \
+(steps < n).sum(), 0) for i, n in enumerate(stops)])"""
 
 
 class RowsToMask(Codemod):
@@ -119,13 +122,13 @@ class RowsToMask(Codemod):
 
     *Fix safety.*  Safe: the same elements, in the same order, and zeros between them.  Negative
     lengths count from the end, as Python counts them; that part is left out where the length
-    surely counts something.  Lengths of narrow types are counted from the end as int64.
+    surely counts something.  Whatever their type, lengths are counted from the end as int64.  A
+    mean adds up in float32 or better, as ``mean`` does, in a function of the patch's own.
 
     *Refuses.*  Maxima (they fail for an empty row), slices that are kept as they are, steps in
     slices, other uses of the number; numbers, rows and places that are bound a second time;
     statements that may change the lengths (or a tensor of the same type, which may be a view of
-    them); generators that are not used up on the spot; means of half precision, where a sum may
-    be too large.
+    them); generators that are not used up on the spot.
     """
 
     name = "rows-to-mask"
@@ -156,7 +159,7 @@ class RowsToMask(Codemod):
         ),
         Example(
             _SOURCE.format(_EACH),
-            _SOURCE.format(_EACH_AFTER),
+            _AVERAGED.format(_EACH_AFTER),
             at="lens.tolist()",
             facts={**_FACTS, "x != 0": tensor(3, 5, 2, dtype="torch.bool")},
             title="means in a comprehension",
@@ -170,14 +173,14 @@ class RowsToMask(Codemod):
         ),
         Example(
             _SOURCE.format(_NAMED),
-            _SOURCE.format(_NAMED_AFTER),
+            _AVERAGED.format(_NAMED_AFTER),
             at="lens[i].item()",
             facts=_FACTS,
             title="a row with a name, and a branch that did not run",
         ),
         Example(
             _SOURCE.format(_COUNTED),
-            _SOURCE.format(_COUNTED_AFTER),
+            _AVERAGED.format(_COUNTED_AFTER),
             at="lens.tolist()",
             facts={
                 **_FACTS,
@@ -229,8 +232,6 @@ class RowsToMask(Codemod):
              "what it is a part of is changed", "lens[i].item()", {}),
             (_NAMED.replace("        if mode", "        row.clamp_(0)\n        if mode"),
              "changed in place by a method", "lens[i].item()", {"row.clamp_(0)": tensor(None, 2)}),
-            (_LOOP.replace(".sum(0)", ".mean(0)"), "sums of half precision may be too large",
-             "lens[i].item()", {"x[i, :n]": tensor(None, 2, dtype="torch.float16")}),
             (_STORE, "the lengths may be a view of what is written", "lens[b]",
              {"x": tensor(3, 5, 2, dtype="torch.int64"), "x.clone()": tensor(
                  3, 5, 2, dtype="torch.int64")}),
@@ -260,9 +261,7 @@ class RowsToMask(Codemod):
 _NEUTRAL = {"sum": "0", "prod": "1", "any": "False", "all": "True", "mean": "0"}
 _COUNTS = words("count_nonzero argmax argmin bincount")
 _INTEGERS = words("torch.int64 torch.int32 torch.int16 torch.uint8 torch.int8")
-_NARROW = words("torch.int16 torch.uint8 torch.int8")
-_WIDE_FLOATS = words("torch.float32 torch.float64")
-_FLOATS = _WIDE_FLOATS | words("torch.float16 torch.bfloat16")
+_FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
 #: Calls that use up a generator before anything else happens.
 _CONSUMERS = words("list tuple set sum")
 
@@ -307,6 +306,8 @@ class _Rows:
         self.steps = self._fresh("steps")
         #: Lengths that may be negative, and the name of what they are from the front.
         self.counted: dict[str, str] = {}
+        #: The means that became sums.
+        self.averages: list[Parts] = []
 
     def _fresh(self, wish: str) -> str:
         name = fresh(wish, self.taken)
@@ -347,13 +348,21 @@ class _Rows:
             cst.parse_statement(f"{self.steps} = {self.torch}.arange({base}, device={device})"),
             *(
                 cst.parse_statement(
-                    f"{name} = {self.torch}.where({lens} < 0, {self._wide(lens)} + {base}, {lens})"
+                    f"{name} = {self.torch}.where({lens} < 0, {lens}.long() + {base}, {lens})"
                 )
                 for lens, name in self.counted.items()
             ),
         )
         for old, new in self.replaced.items():
             edit.replace(old, new)
+        added = mean_function(self.site, self.averages)
+        if added:
+            above = cst.parse_statement(added)
+            blank = cst.EmptyLine(indent=False)
+            edit.insert_before(
+                self.site.top_level_statement(statement),
+                above.with_changes(leading_lines=[blank, blank]),
+            )
         if self.values.torch_missing:
             edit.add_import("torch")
         notes = ["Whole rows are computed with, whatever their lengths."]
@@ -406,12 +415,6 @@ class _Rows:
         holder = self.site.parent(self.loop)
         call = self.site.parent(holder) if isinstance(holder, cst.Arg) else None
         return isinstance(call, cst.Call) and code(call.func) in _CONSUMERS
-
-    def _wide(self, lengths: str) -> str:
-        """Lengths of a type that holds every size: int16 would wrap around."""
-        fact = self.facts[lengths]
-        narrow = fact is None or fact.dtype in _NARROW
-        return f"{lengths}.long()" if narrow else lengths
 
     # -- numbers -----------------------------------------------------------------------------
 
@@ -633,13 +636,6 @@ class _Rows:
                 )
         return False
 
-    def _is_half(self, node: cst.Subscript) -> bool:
-        local = self.site.locals_before(self.site.statement_of(self.loop))
-        whole = local.get(self.rows.get(code(node.value), ""))
-        facts = (self.values.fact(node), self.values.fact(node.value), whole)
-        dtypes = {fact.dtype for fact in facts if fact is not None and fact.dtype}
-        return not dtypes or not dtypes <= _WIDE_FLOATS
-
     def _mask(self, cut: _Cut) -> tuple[str, str]:
         """The mask of a cut row, with as many dimensions as the row, and with one."""
         parts = []
@@ -711,9 +707,7 @@ class _Rows:
             call, method, given = found
             neutrals.add(_NEUTRAL[method])
             if method == "mean":
-                _, flat = self._mask(cut)
-                text = f"{name}.sum({', '.join(given)}) / {flat}.sum()"
-                self.replaced[call] = cst.parse_expression(text)
+                self.replaced[call] = cst.parse_expression(self._mean(name, given, cut))
         if len(neutrals) != 1:
             raise _NotSo
         mask, _ = self._mask(cut)
@@ -791,19 +785,24 @@ class _Rows:
     ) -> None:
         self._check_reduction(method, args, cut, node)
         neutral, given = _NEUTRAL[method], [code(arg) for arg in args]
-        mask, flat = self._mask(cut)
-        name = "sum" if method == "mean" else method
-        text = f"{self.torch}.where({mask}, {cut.row}, {neutral}).{name}({', '.join(given)})"
+        mask, _ = self._mask(cut)
+        kept = f"{self.torch}.where({mask}, {cut.row}, {neutral})"
+        text = f"{kept}.{method}({', '.join(given)})"
         if method == "mean":
-            text += f" / {flat}.sum()"
+            text = self._mean(kept, given, cut)
         self.replaced[call] = cst.parse_expression(text)
+
+    def _mean(self, kept: str, given: Sequence[str], cut: _Cut) -> str:
+        over = given[0].partition("=")[2] or given[0] if given else ""
+        _, flat = self._mask(cut)
+        parts = averaged(self.site, (kept,), f"{flat}.sum()", over)
+        self.averages.append(parts)
+        return "".join(map(str, parts))
 
     def _check_reduction(
         self, method: str, args: Sequence[cst.Arg], cut: _Cut, node: cst.Subscript
     ) -> None:
         """Refuse what is no sum (or the like) over the dimension that is cut."""
-        if method == "mean" and self._is_half(node):
-            raise _NotSo  # the sum may be too large where the mean is not
         given = [code(arg) for arg in args]
         over_rows = given in (["0"], ["dim=0"])
         if method not in _NEUTRAL or not (over_rows or (not given and cut.dims == 1) or (

@@ -5,13 +5,20 @@ from __future__ import annotations
 from gbfix.codemod import Example, NearMiss, scalar, tensor
 from gbfix.schema import Fact
 
+from .selections import MEAN_OF_KEPT
+
 
 def _source(*lines: str) -> str:
     body = "".join(f"    {line}\n" for line in lines)
     return (
         "import torch\nimport torch.nn.functional as F\n\n\n"
-        f"def f(x, y, labels, logits, one, eps, head):\n{body}"
+        f"{_mean(body)}def f(x, y, labels, logits, one, eps, head):\n{body}"
     )
+
+
+def _mean(text: str) -> str:
+    """What stands above code that calls it."""
+    return f"{MEAN_OF_KEPT}\n\n" if "mean_of_kept(" in text else ""
 
 
 _FACTS: dict[str, Fact] = {
@@ -65,7 +72,7 @@ def _at(lines: tuple[str, ...]) -> str:
 def _module(made: str, last: str, more: str = "") -> str:
     """A module with a loss of its own; ``more`` stands below it."""
     return (
-        "import torch\nimport torch.nn as nn\n\n\nclass Head(nn.Module):\n"
+        f"import torch\nimport torch.nn as nn\n\n\n{_mean(last)}class Head(nn.Module):\n"
         f"    def __init__(self):\n        super().__init__()\n        self.loss = {made}\n\n"
         f"    def forward(self, x, y):\n        m = y > 0\n        return {last}\n{more}"
     )
@@ -82,7 +89,7 @@ EXAMPLES = (
         (
             "a = torch.where(m, x, 0)",
             "b = torch.where(m, y, 0)",
-            "return torch.where(m, (a - b) ** 2, 0).sum() / m.sum()",
+            "return mean_of_kept(torch.where(m, (a - b) ** 2, 0), m.sum())",
         ),
     ),
     _example(
@@ -91,8 +98,8 @@ EXAMPLES = (
         (
             "a = torch.where(m, x, 0)",
             "b = torch.where(m, y, 0)  # what is known",
-            "return torch.where(m, F.smooth_l1_loss(a, b, beta=0.5"
-            ', reduction="none"), 0).sum() / m.sum()',
+            "return mean_of_kept(torch.where(m, F.smooth_l1_loss(a, b, beta=0.5"
+            ', reduction="none"), 0), m.sum())',
         ),
     ),
     _example(
@@ -104,7 +111,7 @@ EXAMPLES = (
         ),
         (
             "c, k = torch.where(m[..., None], logits, 0), torch.where(m, labels, 0)",
-            "right = torch.where(m, (c.argmax(-1) == k).float(), 0).sum() / m.sum()",
+            "right = mean_of_kept(torch.where(m, (c.argmax(-1) == k).float(), 0), m.sum())",
             "return F.cross_entropy(c.flatten(0, 1), torch.where(m, k, -100).flatten()), right",
         ),
     ),
@@ -119,7 +126,7 @@ EXAMPLES = (
             "r = torch.where(rows[..., None], x, 0)",
             "s = torch.where(rows[..., None], y, 0)",
             "return torch.where(rows[..., None], r * s, 0).sum(0) / rows.sum().clamp(min=1), "
-            "r.sum(0), torch.where(rows[..., None], r * s, 0).mean(-1).sum() / rows.sum()",
+            "r.sum(0), mean_of_kept(torch.where(rows[..., None], r * s, 0).mean(-1), rows.sum())",
         ),
     ),
     _example(
@@ -147,7 +154,7 @@ EXAMPLES = (
             "    labels_equals_i = labels == i",
             "    a = torch.where(labels_equals_i, x, 0)",
             "    if labels_equals_i.sum() > 0:",
-            "        total = total + (a.sum() / labels_equals_i.sum())",
+            "        total = total + mean_of_kept(a, labels_equals_i.sum())",
             "return total",
         ),
         at="torch.masked_select(x, labels == i)",
@@ -158,8 +165,8 @@ EXAMPLES = (
         _module(_L1, _LOSS),
         _module(
             _L1,
-            "torch.where(m, torch.nn.functional.l1_loss(torch.where(m, x, 0), "
-            'torch.where(m, y, 0), reduction="none"), 0).sum() / m.sum()',
+            "mean_of_kept(torch.where(m, torch.nn.functional.l1_loss(torch.where(m, x, 0), "
+            'torch.where(m, y, 0), reduction="none"), 0), m.sum())',
         ),
         at=_LOSS,
         facts=_WITH_LOSS,

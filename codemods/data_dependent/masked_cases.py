@@ -5,13 +5,16 @@ from __future__ import annotations
 from gbfix.codemod import Example, NearMiss, tensor
 from gbfix.schema import Fact
 
+from .selections import MEAN_OF_KEPT
+
 
 def _source(*lines: str) -> str:
     body = "".join(f"    {line}\n" for line in lines)
+    mean = f"{MEAN_OF_KEPT}\n\n" if "mean_of_kept(" in body else ""
     return (
         "import torch\nimport torch.nn.functional as F\n\n\n"
         "def bend(v, t):\n    return torch.sigmoid(t * (v - 1)) / t\n\n\n"
-        f"def f(x, y, m, labels, logits):\n{body}"
+        f"{mean}def f(x, y, m, labels, logits):\n{body}"
     )
 
 
@@ -80,7 +83,7 @@ EXAMPLES = tuple(
         (
             "a mean",
             ("return x[m].mean()",),
-            ("return torch.where(m, x, 0).sum() / m.sum()",),
+            ("return mean_of_kept(torch.where(m, x, 0), m.sum())",),
             "x[m]",
             {},
         ),

@@ -21,10 +21,8 @@ from .flow import torch_name
 from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
-from .selections import averaged, precision_notes, selection_of, tensor_fact
+from .selections import FLOATS, averaged, mean_function, selection_of, tensor_fact
 
-#: What is added up before it is divided by the count: the sum may be too large for float16.
-_AVERAGED = words("torch.bfloat16 torch.float32 torch.float64")
 _LOSSES = words(
     """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
     binary_cross_entropy_with_logits"""
@@ -52,8 +50,7 @@ class MaskedChain(Codemod):
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
-    A mean adds up before it divides: in float16, a sum may be inf where the mean is not.  A note
-    says so; tensors that are float16 in the program are refused.
+    A mean adds up in float32 or better, as ``mean`` does, in a function of the patch's own.
 
     Unsafe where a layer is given to the object, or a hook of the project may see its rows.
 
@@ -231,6 +228,7 @@ class _Chain:
         nested, splice = Nested(self.site, self.edits), Splice(self.site)
         for node in nested.outermost(function):
             splice.replace(node, nested.render(node))
+        splice.insert_function(mean_function(self.site, self.edits.values()))
         if self._new.above is not None:
             mask = code(self._new.written.with_changes(lpar=(), rpar=()))
             splice.insert_line_before(
@@ -245,7 +243,7 @@ class _Chain:
             )
         return splice.rewrite(
             "compute with zeros where nothing is selected",
-            notes=[*notes, *precision_notes(self.edits)],
+            notes=notes,
             rank=13,
             safety=Safety.UNSAFE if given else Safety.SAFE,
         )
@@ -353,7 +351,7 @@ class _Chain:
         along: bool,
     ) -> None:
         rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
-        if fact is None or (kind == "mean" and fact.dtype not in _AVERAGED):
+        if fact is None or (kind == "mean" and fact.dtype not in FLOATS):
             return
         count, whole = f"{self.mask}.sum()", ""
         if kind == "mean" and not along and rank > 1:
@@ -370,7 +368,7 @@ class _Chain:
         if kind == "sum":
             self.edits[node] = (*dense, f".sum({over})")
         else:
-            self.edits[node] = averaged(self.site, node, (*dense, whole), count, over)
+            self.edits[node] = averaged(self.site, (*dense, whole), count, over)
 
     def _spread(
         self, count: str, value: cst.BaseExpression, uses: list[cst.CSTNode]
@@ -425,7 +423,7 @@ class _Chain:
             self._cross_entropy(node, func, first, second, [*uses, *others], options)
             return
         one, other = tensor_fact(self.site, first), tensor_fact(self.site, second)
-        if kind not in _LOSSES or one is None or other is None or one.dtype not in _AVERAGED:
+        if kind not in _LOSSES or one is None or other is None or one.dtype not in FLOATS:
             return
         names = [option.keyword.value for option in options if option.keyword is not None]
         if one.shape != other.shape or one.dtype != other.dtype or not {*names} <= {
@@ -451,7 +449,7 @@ class _Chain:
         else:
             # Per row first: one of the two may be a single column in another call.
             whole = ".mean(-1)" if rank > 1 else ""
-            self.edits[node] = averaged(self.site, node, (*dense, whole), count)
+            self.edits[node] = averaged(self.site, (*dense, whole), count)
 
     def _cross_entropy(
         self,

@@ -27,7 +27,7 @@ from .selections import (
     hit_tested,
     is_plain_mask,
     mask_of,
-    precision_notes,
+    mean_function,
     same_mask,
     tensor_fact,
     whole,
@@ -63,8 +63,7 @@ class MaskedSelection(Codemod):
 
     *Fix safety.*  Safe: what is not selected is replaced before anything that may be nan or inf, or
     may have such a gradient; the mean of nothing is nan as before.
-    A mean adds up before it divides: in float16, a sum may be inf where the mean is not.  A note
-    says so; tensors that are float16 in the program are refused.
+    A mean adds up in float32 or better, as ``mean`` does, in a function of the patch's own.
 
     *Refuses.*  Selections that are used as such, other reductions (an empty maximum is an error),
     products of matrices and normalisations among what is selected, and divisions whose divisor may
@@ -346,9 +345,8 @@ def _reduced(site: Site) -> Rewrite | None:
     nested, splice = Nested(site, edits), Splice(site)
     for node in nested.outermost(site.statement):
         splice.replace(node, nested.render(node))
-    return splice.rewrite(
-        "reduce with zeros where nothing is selected", rank=12, notes=precision_notes(edits)
-    )
+    splice.insert_function(mean_function(site, edits.values()))
+    return splice.rewrite("reduce with zeros where nothing is selected", rank=12)
 
 
 def _named(site: Site) -> Rewrite | None:
@@ -394,6 +392,7 @@ def _named(site: Site) -> Rewrite | None:
     nested, splice = Nested(site, edits), Splice(site)
     for node in nested.outermost(site.function):
         splice.replace(node, nested.render(node))
+    splice.insert_function(mean_function(site, edits.values()))
     for check in dict.fromkeys(checks):
         splice.remove(check)
     if text == code(mask):
@@ -403,7 +402,6 @@ def _named(site: Site) -> Rewrite | None:
     return splice.rewrite(
         "reduce with zeros where nothing is selected",
         rank=12,
-        notes=precision_notes(edits),
         assumes=["one-sided"] if checks else [],
     )
 
@@ -464,8 +462,6 @@ def _reduction(
     ]
     if len(along) != len(node.args) or along not in ([], ["0"]):
         return None
-    if kind == "mean" and held.dtype == "torch.float16":
-        return None  # what is added up before it is divided may be too large
     if held.dtype not in FLOATS or (kind == "sum" and along and len(held.shape) == len(fact.shape)):
         return None
     rows = len(held.shape) > len(fact.shape)
@@ -478,7 +474,7 @@ def _reduction(
         return (*dense, f".sum({axis})")
     count = code(mask) if isinstance(mask, cst.Name | cst.Attribute) else f"({code(mask)})"
     count = known or count
-    return averaged(site, node, dense, f"{count}.sum()", axis)
+    return averaged(site, dense, f"{count}.sum()", axis)
 
 
 def _function(site: Site, node: cst.Call) -> str:
@@ -539,7 +535,7 @@ def _loss(site: Site, node: cst.Call) -> Parts | None:
         return None
     if not held.shape == other.shape == fact.shape or held.dtype not in FLOATS:
         return None
-    if held.dtype != other.dtype or held.dtype == "torch.float16":
+    if held.dtype != other.dtype:
         return None
     torch = torch_name(site)
     text = code(mask) if isinstance(mask, cst.Name | cst.Attribute) else f"({code(mask)})"
@@ -551,4 +547,4 @@ def _loss(site: Site, node: cst.Call) -> Parts | None:
         second.value,
         ', 0), reduction="none")',
     )
-    return averaged(site, node, dense, f"{text}.sum()")
+    return averaged(site, dense, f"{text}.sum()")

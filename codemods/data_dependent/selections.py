@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
 from gbfix.analysis import torch_names
 from gbfix.analysis.kinds import infer
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
@@ -94,24 +95,45 @@ def selection_of(
     return None
 
 
-_LOOSE = (cst.Arg, cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Element, cst.Expr)
+#: What divides what is kept by how much that is.  ``mean`` adds up numbers of half precision in
+#: float32; a plain ``sum`` rounds to the precision of its input, and may be inf there.
+_MEAN = '''def {name}(kept, count, dim=None):
+    """The sum divided by a count; added up in float32 or better, as `mean` does."""
+    wide = {torch}.promote_types(kept.dtype, {torch}.float32)
+    return (kept.sum(dim, dtype=wide) / count).to(kept.dtype)
+'''
 
 
-def averaged(site: Site, node: cst.CSTNode, dense: Parts, count: str, over: str = "") -> Parts:
-    """``dense.sum() / count`` in place of the node; the mean of nothing is nan, as it was."""
-    whole = (*dense, f".sum({over}) / {count}")
-    return whole if isinstance(site.parent(node), _LOOSE) else ("(", *whole, ")")
+#: As it stands in a file that has nothing of that name, and knows torch as ``torch``.
+MEAN_OF_KEPT = _MEAN.format(name="mean_of_kept", torch="torch")
 
 
-def precision_notes(edits: Mapping[cst.CSTNode, Parts]) -> list[str]:
-    """What is to be said of means that are sums now (`averaged`)."""
-    texts = (part for parts in edits.values() for part in parts if isinstance(part, str))
-    if any(part.startswith(".sum(") and ") / " in part for part in texts):
-        return [
-            "a mean adds up before it divides: in float16, which the program does not use here, a"
-            " sum beyond 65504 would be inf"
-        ]
-    return []
+def averaged(site: Site, dense: Parts, count: str, over: str = "") -> Parts:
+    """A call for ``dense.sum() / count``; the mean of nothing is nan, as it was.
+
+    The function that it calls has to be put in by `mean_function`.
+    """
+    name, _ = _mean_of_kept(site)
+    return (f"{name}(", *dense, f", {count}{', ' + over if over else ''})")
+
+
+def mean_function(site: Site, edits: Iterable[Parts]) -> str:
+    """The text of the function that `averaged` calls, where the edits do and the file lacks it."""
+    name, text = _mean_of_kept(site)
+    parts = (part for parts in edits for part in parts if isinstance(part, str))
+    return text if any(part.startswith(f"{name}(") for part in parts) else ""
+
+
+def _mean_of_kept(site: Site) -> tuple[str, str]:
+    """The function's name, and its text where the file has none that is alike."""
+    torch = torch_name(site)
+    for name, bound in module_bindings(site.module).items():
+        match bound:
+            case [cst.FunctionDef() as function] if name.startswith("mean_of_kept"):
+                if code(function).strip() == _MEAN.format(name=name, torch=torch).strip():
+                    return name, ""
+    name = fresh("mean_of_kept", names_in(site.module))
+    return name, _MEAN.format(name=name, torch=torch)
 
 
 def whole(site: Site, node: cst.BaseExpression, what: Elementwise, mask: cst.BaseExpression) -> str:

@@ -5,6 +5,12 @@ from torch import nn
 from torch.nn import functional as F
 
 
+def mean_of_kept(kept, count, dim=None):
+    """The sum divided by a count; added up in float32 or better, as `mean` does."""
+    wide = torch.promote_types(kept.dtype, torch.float32)
+    return (kept.sum(dim, dtype=wide) / count).to(kept.dtype)
+
+
 class Head(nn.Module):
     def __init__(self):
         super().__init__()
@@ -14,7 +20,7 @@ class Head(nn.Module):
         counts = labels >= 0
         logits = self.out(torch.where(counts[..., None], hidden, 0))
         wanted = torch.where(counts, labels, 0)
-        right = torch.where(counts, (logits.argmax(-1) == wanted).float(), 0).sum() / counts.sum()
+        right = mean_of_kept(torch.where(counts, (logits.argmax(-1) == wanted).float(), 0), counts.sum())
         return F.cross_entropy(logits.flatten(0, 1), torch.where(counts, wanted, -100).flatten()), right
 
 

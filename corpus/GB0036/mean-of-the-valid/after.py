@@ -3,11 +3,17 @@
 import torch
 
 
+def mean_of_kept(kept, count, dim=None):
+    """The sum divided by a count; added up in float32 or better, as `mean` does."""
+    wide = torch.promote_types(kept.dtype, torch.float32)
+    return (kept.sum(dim, dtype=wide) / count).to(kept.dtype)
+
+
 @torch.compile
 def depth_error(predicted, depth):
     valid = depth > 0
     error = (predicted - depth).abs()
-    return torch.where(valid, error, 0).sum() / valid.sum()
+    return mean_of_kept(torch.where(valid, error, 0), valid.sum())
 
 
 torch.manual_seed(0)

@@ -6,7 +6,7 @@ def totals(x, lengths):
     """The sum of what counts in each row."""
     rows = []
     steps = torch.arange(x.shape[1], device=x.device)
-    stops = torch.where(lengths < 0, lengths + x.shape[1], lengths)
+    stops = torch.where(lengths < 0, lengths.long() + x.shape[1], lengths)
     for i in range(x.shape[0]):
         n = stops[i]
         rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))

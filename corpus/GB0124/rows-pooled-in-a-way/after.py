@@ -3,17 +3,23 @@
 import torch
 
 
+def mean_of_kept(kept, count, dim=None):
+    """The sum divided by a count; added up in float32 or better, as `mean` does."""
+    wide = torch.promote_types(kept.dtype, torch.float32)
+    return (kept.sum(dim, dtype=wide) / count).to(kept.dtype)
+
+
 @torch.compile(backend="aot_eager")
 def pool(values, lengths, way="mean"):
     pooled = []
     steps = torch.arange(values.shape[1], device=values.device)
-    stops = torch.where(lengths < 0, lengths + values.shape[1], lengths)
+    stops = torch.where(lengths < 0, lengths.long() + values.shape[1], lengths)
     for i in range(len(values)):
         row = torch.where((steps < stops[i])[:, None], values[i], 0)
         if way == "last":
             pooled.append(values[i, : int(lengths[i])][-1])
         else:
-            pooled.append(row.sum(0) / (steps < stops[i]).sum())
+            pooled.append(mean_of_kept(row, (steps < stops[i]).sum(), 0))
     return torch.stack(pooled)
 
 
