@@ -15,16 +15,11 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Safety
 
 from ..control_flow.texts import number_of, operand
 from ..control_flow.values import Values
 from .selections import HOMES, SMOOTH, STEEP, TWO
 
-#: Where a text pads with a number that counts from the end.
-_PADDED = re.compile(
-    r"\b(?:masked_fill_?|full|full_like|fill_|pad|where)\([^()]*-\d+|\bpad\w*\s*=\s*-\d|ignore_index"
-)
 _FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
 _SIGNS: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "+",
@@ -52,9 +47,14 @@ def _source(body: str, over: str = "seen[b].unique()", end: str = "scores") -> s
     )
 
 
-def _after(body: str, index: str) -> str:
-    first = f"hit = torch.zeros_like(scores[b], dtype=torch.bool)\nhit[{index}] = True\n"
-    lines = "\n".join(f"        {line}" for line in (first + body).splitlines())
+def _after(body: str) -> str:
+    first = (
+        "ids = seen[b].long()\n"
+        "hits = scores.new_zeros(2, scores.shape[-1], dtype=torch.bool)\n"
+        "hits[(ids >= 0).long(), ids] = True\nfor hit in hits:\n"
+    )
+    lines = "\n".join(f"        {line}" for line in first.splitlines())
+    lines += "".join(f"\n            {line}" for line in body.splitlines())
     return (
         "import torch\n\n\ndef f(scores, seen, bytes_, counts, one, p):\n"
         f"    for b in range(2):\n{lines}\n    return scores\n"
@@ -67,9 +67,8 @@ _IF = "if scores[b, i] < 0:\n    scores[b, i] *= p\nelse:\n    scores[b, i] /= p
 
 
 def _example(title: str, before: str, after: str, over: str = "seen[b].unique()") -> Example:
-    listed = "tolist" in over
-    at, index = ("seen[b].tolist()", "seen[b].long()") if listed else (over, "seen[b]")
-    return Example(_source(before, over), _after(after, index), at=at, facts=_FACTS, title=title)
+    at = "seen[b].tolist()" if "tolist" in over else over
+    return Example(_source(before, over), _after(after), at=at, facts=_FACTS, title=title)
 
 
 def _near_miss(why: str, body: str = _PLAIN, over: str = "seen[b].unique()", end: str = "scores"):  # type: ignore[no-untyped-def]
@@ -84,16 +83,15 @@ class EachId(Codemod):
         score = scores[b, i]
         scores[b, i] = torch.where(score < 0, score * p, score / p)
     ```
-    becomes ``hit[seen[b]] = True``, with ``hit`` a mask of the row, and
-    ``scores[b] = torch.where(hit, ..., scores[b])``.
+    becomes ``scores[b] = torch.where(hit, ..., scores[b])``, with ``hit`` a mask of the row: one
+    of what is numbered from the end, and one of what is numbered from the front.
 
     *When it applies.*  The loop goes over ``t.unique()`` or ``set(t.tolist())`` of whole numbers,
     which are only the last index of one and the same row; what it stores is computed from that
     element and from numbers, element by element, in one store or in one ``if``.
 
-    *Fix safety.*  Safe: each number comes once, and changes nothing but its own element.  Numbers
-    that count from the end stand for the same element, and are taken for one with those from the
-    front (a limit).
+    *Fix safety.*  Safe: each number comes once, and changes nothing but its own element.  Where the
+    last element is named by -1 and from the front as well, it changes twice, as before.
 
     *Refuses.*  Loops over ``t.tolist()`` alone, where a number may come twice; other uses of the
     number; other elements of the row; whole numbers as elements; names that are used afterwards.
@@ -207,21 +205,24 @@ class _Loop:
             lines = [self._local(line) for line in firsts]
             value = self._stored(last)
         taken = names_in(self.site.module)
-        hit, old = fresh("hit", taken), fresh("old", taken)
-        row = self.row.row
+        ids, hits, hit, old = (fresh(name, taken) for name in ("ids", "hits", "hit", "old"))
+        row, base = self.row.row, self.row.row.partition("[")[0]
+        # A number from the end and one from the front are two, should they mean one element.
         head = [
-            f"{hit} = {self.torch}.zeros_like({row}, dtype={self.torch}.bool)",
-            f"{hit}[{self._index(over)}] = True",
+            f"{ids} = {operand(code(over))}.long()",
+            f"{hits} = {base}.new_zeros(2, {base}.shape[-1], dtype={self.torch}.bool)",
+            f"{hits}[({ids} >= 0).long(), {ids}] = True",
         ]
         kept = f"{self.torch}.where({hit}, {row}, 0)" if self.guards else row
-        if self.guards and self.reads_directly:
-            head.append(f"{old} = {kept}")
         lines = [line.replace(_WHOLE, kept).replace(_ELEMENT, old) for line in lines]
         element = old if self.guards else row
         stored = value.replace(_WHOLE, kept).replace(_ELEMENT, element)
         lines = [line.replace(_ELEMENT, element) for line in lines]
         text = f"{self.row.store} = {self.torch}.where({hit}, {stored}, {row})"
-        new = [cst.parse_statement(line) for line in (*head, *lines, text)]
+        if self.guards and self.reads_directly:
+            lines = [f"{old} = {kept}", *lines]
+        inside = [cst.parse_statement(line) for line in (*lines, text)]
+        new = [cst.parse_statement(line) for line in head]
         above = [
             line for line in loop.leading_lines if line.comment is not None or not line.comment
         ]
@@ -229,29 +230,14 @@ class _Loop:
         own = {line.comment.value for line in loop.leading_lines if line.comment is not None}
         comments = [line for line in comments if line.comment and line.comment.value not in own]
         new[0] = new[0].with_changes(leading_lines=above)
-        new[len(head)] = new[len(head)].with_changes(leading_lines=comments)
+        inside[0] = inside[0].with_changes(leading_lines=comments)
+        new.append(cst.For(cst.Name(hit), cst.Name(hits), cst.IndentedBlock(inside)))
         edit = self.site.edit()
         edit.replace(loop, *new)
         if self.values.torch_missing:
             edit.add_import("torch")
-        notes = [
-            "The whole row is computed with, whatever the numbers are.",
-            "A number that counts from the end is one with the number of the same element from the"
-            " front, should both be there.",
-        ]
-        texts = {self.site.source, *self.site.sources.values()}
-        padded = any(_PADDED.search(text) for text in texts)
-        return edit.rewrite(
-            "change all elements at once, by a mask",
-            notes=notes,
-            rank=15,
-            safety=Safety.UNSAFE if padded else Safety.SAFE,
-        )
-
-    def _index(self, over: cst.BaseExpression) -> str:
-        """The numbers as an index: of bytes, a tensor is a mask, and Python's numbers are not."""
-        listed = any(isinstance(n, cst.Name) and n.value == "tolist" for n in walk(self.loop.iter))
-        return f"{operand(code(over))}.long()" if listed else code(over)
+        notes = ["The whole row is computed with, whatever the numbers are."]
+        return edit.rewrite("change all elements at once, by a mask", notes=notes, rank=15)
 
     # -- the row -----------------------------------------------------------------------------
 

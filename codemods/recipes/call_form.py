@@ -50,7 +50,8 @@ class CallForm(Codemod):
     - ``min(xs, key=f)`` becomes ``sorted(xs, key=f)[0]``;
     - ``torch.zeros(3, requires_grad=True)`` becomes ``torch.zeros(3).requires_grad_()``;
     - ``y.random_(10)`` becomes ``y.copy_(torch.randint_like(y, 10))``, which draws the same;
-    - ``torch.add(x, 1, out=y)`` becomes ``y.copy_(torch.add(x, 1))``, and so does a pair;
+    - ``torch.add(x, 1, out=y)`` becomes ``y.copy_(torch.add(x, 1))``, and so does a pair,
+      where the size is another one after ``y.resize_``;
     - ``torch.clamp(x, 0, hi)`` with one tensor among the bounds, whose number torch reads, becomes
       ``torch.clamp(torch.clamp(x, min=0), max=hi.detach())``;
     - ``torch.jit.isinstance(x, torch.Tensor)`` becomes ``isinstance(x, torch.Tensor)``, and
@@ -64,8 +65,8 @@ class CallForm(Codemod):
 
     *Fix safety.*  Safe where both do the same. Where the original warns that it is outdated, that
     warning goes, and the rewrite says so. Unsafe for ``min`` and ``max`` with keys that are not
-    sizes or lengths by their text (NaN has no place in an order), and where the project handles
-    the error of an empty list.
+    sizes or lengths by their text (NaN has no place in an order), where the project handles the
+    error of an empty list, and for an ``out=`` in the midst of a line, which is not resized.
 
     *Refuses.*  Arguments with stars, flags of unknown values, operands that were not seen to be
     tensors, arguments whose calls would change places; ``min`` and ``max`` inside a ``try``; limits
@@ -181,12 +182,26 @@ class CallForm(Codemod):
                 "a.random_(10)",
                 "a.copy_(torch.randint_like(a, 10))",
             ),
-            ("an output", "GB0242", "torch.add(a, 1, out=m)", "m.copy_(torch.add(a, 1))"),
+            (
+                "an output",
+                "GB0242",
+                "torch.add(a, 1, out=m)",
+                "new = torch.add(a, 1)\n    if m.shape != new.shape:\n"
+                "        m.resize_(new.shape)\n    m.copy_(new)",
+            ),
+            (
+                "an output that is read",
+                "GB0242",
+                "return torch.add(a, 1, out=m)",
+                "return m.copy_(torch.add(a, 1))",
+            ),
             (
                 "two outputs",
                 "GB0241",
                 "torch.max(x, 0, out=[a, m])",
-                "for kept, new in zip([a, m], torch.max(x, 0)): kept.copy_(new)",
+                "for kept, new in zip([a, m], torch.max(x, 0)):\n"
+                "        if kept.shape != new.shape:\n"
+                "            kept.resize_(new.shape)\n        kept.copy_(new)",
             ),
             (
                 "groups",
@@ -220,10 +235,8 @@ class CallForm(Codemod):
             ("xs[0].random_(10)", "GB0107", "not seen to be a tensor"),
             ("torch.add(a, 1, out=xs)", "GB0242", "not seen to be a tensor"),
             ("torch.add(h, 1, out=m)", "GB0242", "rounds to another dtype"),
-            ("torch.add(a, 1, out=none)", "GB0242", "resized, as it has no elements"),
             ("torch.sum(a, 0, out=m)", "GB0242", "adds up in the dtype of the output"),
             ("y = torch.max(x, 0, out=[a, m])", "GB0241", "what it gives back is read"),
-            ("torch.max(x, 0, out=[a, none])", "GB0241", "resized, as it has no elements"),
             ("itertools.groupby(key=len)", "GB0155", "nothing to group"),
             ("torch.nested.nested_tensor(xs, layout=torch.jagged)", "GB0245", "a list"),
             ("torch.nested.nested_tensor(x)", "GB0245", "strided"),

@@ -83,7 +83,10 @@ def _is_int(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def copied_out(site: Site, call: cst.Call, splice: Splice) -> Form | None:
-    """``torch.add(x, 1, out=y)`` is ``y.copy_(torch.add(x, 1))`` where the two are of one size."""
+    """``torch.add(x, 1, out=y)`` is ``y.copy_(torch.add(x, 1))`` where the two are of one size.
+
+    Where they are not, torch gives ``y`` the size of the result, with a warning.
+    """
     name = resolve(site.module, call.func) or ""
     if not name.startswith("torch.") or name.removeprefix("torch.") not in _WITH_OUT:
         return None
@@ -92,8 +95,8 @@ def copied_out(site: Site, call: cst.Call, splice: Splice) -> Form | None:
         return None
     fact = site.fact(out[0].value)
     others = [arg for arg in call.args if arg is not out[0]]
-    if fact is None or not fact.is_tensor or 0 in (fact.shape or ()):
-        return None  # what has no elements yet is resized
+    if fact is None or not fact.is_tensor:
+        return None
     given = [site.fact(arg.value) for arg in others]
     if not any(one is not None and one.is_tensor for one in given) or any(
         one is not None and one.is_tensor and one.dtype != fact.dtype for one in given
@@ -101,10 +104,13 @@ def copied_out(site: Site, call: cst.Call, splice: Splice) -> Form | None:
         return None
     inside = ", ".join(_argument(arg, splice) for arg in others)
     text = splice.source_of(out[0].value)
-    return Form(
-        f"{text}.copy_({splice.source_of(call.func)}({inside}))",
-        notes=(f"where `{text}` is of another size than the result, it is not resized",),
-    )
+    made = f"{splice.source_of(call.func)}({inside})"
+    if not _is_whole_line(site, call):
+        note = f"where `{text}` is of another size than the result, it is not resized"
+        return Form(f"{text}.copy_({made})", notes=(note,), unsafe=True)
+    new = fresh("new", names_in(site.module))
+    lines = (f"{new} = {made}", *_written(site, text, new))
+    return Form(_lines(site, call, lines), notes=_resized(text))
 
 
 def copied_pair(site: Site, call: cst.Call, splice: Splice) -> Form | None:
@@ -120,7 +126,7 @@ def copied_pair(site: Site, call: cst.Call, splice: Splice) -> Form | None:
             facts = [site.fact(item.value) for item in elements]
         case _:
             return None
-    if any(fact is None or not fact.is_tensor or 0 in (fact.shape or ()) for fact in facts):
+    if any(fact is None or not fact.is_tensor for fact in facts):
         return None
     names = names_in(site.module)
     kept = fresh("kept", names)
@@ -128,9 +134,30 @@ def copied_pair(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     inside = ", ".join(_argument(arg, splice) for arg in call.args if arg is not out[0])
     pair = splice.source_of(out[0].value)
     made = f"{splice.source_of(call.func)}({inside})"
-    return Form(
-        f"for {kept}, {new} in zip({pair}, {made}): {kept}.copy_({new})",
-        notes=("where these are of another size than the results, they are not resized",),
+    lines = (
+        f"for {kept}, {new} in zip({pair}, {made}):",
+        *(f"{site.module.default_indent}{line}" for line in _written(site, kept, new)),
+    )
+    return Form(_lines(site, call, lines), notes=_resized(pair))
+
+
+def _written(site: Site, out: str, new: str) -> tuple[str, ...]:
+    """The lines that do with a result what ``out=`` does."""
+    resize = f"{site.module.default_indent}{out}.resize_({new}.shape)"
+    return f"if {out}.shape != {new}.shape:", resize, f"{out}.copy_({new})"
+
+
+def _lines(site: Site, call: cst.Call, lines: tuple[str, ...]) -> str:
+    """Lines in place of a call that is a whole line."""
+    start = site.source.splitlines()[site.span(site.statement_of(call)).line - 1]
+    indent = start[: len(start) - len(start.lstrip())]
+    return f"{site.module.default_newline}{indent}".join(lines)
+
+
+def _resized(out: str) -> tuple[str, ...]:
+    return (
+        f"where `{out}` holds elements of another size than the result, torch warns that it is"
+        " resized; the patch resizes it without a word",
     )
 
 

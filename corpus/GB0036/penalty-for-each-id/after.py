@@ -8,10 +8,12 @@ def discourage(scores, chosen, factor):
     scores = scores.clone()
     for row in range(scores.shape[0]):
         # Negative scores grow with the factor.
-        hit = torch.zeros_like(scores[row], dtype=torch.bool)
-        hit[chosen[row]] = True
-        old = torch.where(hit, scores[row], 0)
-        scores[row] = torch.where(hit, torch.where(old < 0, torch.where(old < 0, old, 1) * factor, torch.where(old < 0, 1, old) / factor), scores[row])
+        ids = chosen[row].long()
+        hits = scores.new_zeros(2, scores.shape[-1], dtype=torch.bool)
+        hits[(ids >= 0).long(), ids] = True
+        for hit in hits:
+            old = torch.where(hit, scores[row], 0)
+            scores[row] = torch.where(hit, torch.where(old < 0, torch.where(old < 0, old, 1) * factor, torch.where(old < 0, 1, old) / factor), scores[row])
     return scores.softmax(-1)
 
 

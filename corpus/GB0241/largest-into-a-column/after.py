@@ -1,13 +1,12 @@
 import torch
 
 
-def f(x, values, indices):
-    torch.max(x, 0, out=[values, indices])
-    return f_after(values)
-
-
 @torch.compile
-def f_after(values):
+def f(x, values, indices):
+    for kept, new in zip([values, indices], torch.max(x, 0)):
+        if kept.shape != new.shape:
+            kept.resize_(new.shape)
+        kept.copy_(new)
     return values * 2
 
 
