@@ -13,6 +13,7 @@ _BACKWARD = "of the backward pass "
 _ABOUT = {
     "empty": "For inputs without rows",
     "single": "For a batch of one",
+    "fewer": "For a batch of two",
     "grown": "For a larger batch",
     "wider": "For wider inputs",
     "taller": "For inputs of another size before the last",

@@ -26,6 +26,7 @@ _INPUTS = {
     "grad-zeros": "zeros that require gradients",
     "grown": "a batch with one more row",
     "single": "a batch of one row",
+    "fewer": "a batch of two rows",
     "empty": "a batch without rows",
     "wider": "inputs with one more column",
     "taller": "inputs with one more before the last dimension",

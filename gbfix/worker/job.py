@@ -765,8 +765,8 @@ class Worker:
 #: Later calls of new kinds that are recorded, too, and the jobs that go by all calls.
 _NEW_KINDS = 2
 _ALL_CALLS = frozenset({"golden", "facts", "candidate", "user"})
-#: What later calls are varied in, which bring inputs of their own.
-_LATER_CALLS = frozenset({"base", "negated"})
+#: What later calls are varied in: they bring inputs and a state of their own.
+_LATER_CALLS = frozenset({"base", "negated", "fewer"})
 #: Seconds that the original may take on varied inputs (or 30 times the recorded call's).
 _SHOT_SECONDS = 3.0
 #: Seconds that a call may take if edges are looked for, and what the search for them may take.

@@ -155,6 +155,8 @@ SHAPES = (
     Variation("exchanged", None, "exchange"),
     Variation("close", None, "exchange"),
     Variation("single", None, "shape"),
+    # Fewer rows than a constant of the text may ask for, and not so few that they broadcast.
+    Variation("fewer", None, "shape"),
     Variation("wider", None, "shape"),
     # What lies between batch and columns; both sides of what is square; one that becomes two.
     Variation("taller", None, "shape"),
@@ -758,12 +760,14 @@ class _Copier:
         if value.dim() < 1 or value.shape[0] != self._rows:
             return value
         label, rows = self._variation.label, value.shape[0]
-        if rows == (1 if label == "single" else 0):
+        if label == "grown":
+            self.changed = True
+            return torch.cat([value, value[:1]])
+        left = {"single": 1, "fewer": 2}.get(label, 0)
+        if rows == left or (label == "fewer" and rows < left):
             return value
         self.changed = True
-        if label == "grown":
-            return torch.cat([value, value[:1]])
-        return value[: 1 if label == "single" else 0].clone()
+        return value[:left].clone()
 
     def _grown_everywhere(self, value: torch.Tensor) -> torch.Tensor:
         """One more wherever the size stands; of the batch, where that is what is square."""

@@ -1,6 +1,12 @@
 import torch
 
 
+def mean_of_kept(kept, count, dim=None):
+    """The sum divided by a count; added up in float32 or better, as `mean` does."""
+    wide = torch.promote_types(kept.dtype, torch.float32)
+    return (kept.sum(dim, dtype=wide) / count).to(kept.dtype)
+
+
 @torch.compile
 def refine(points, centers, rounds: int):
     """A few rounds of Lloyd's algorithm; a center without points stays where it is."""
@@ -9,7 +15,7 @@ def refine(points, centers, rounds: int):
         moved = centers.clone()
         for j in range(centers.shape[0]):
             near = nearest == j
-            moved[j] = torch.where(near.any(), torch.where(near[..., None], points, 0).sum(0) / near.sum(), moved[j])
+            moved[j] = torch.where(near.any(), mean_of_kept(torch.where(near[..., None], points, 0), near.sum(), 0), moved[j])
         centers = moved
     return centers
 

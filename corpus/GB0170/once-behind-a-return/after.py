@@ -11,7 +11,9 @@ class Codebook(torch.nn.Module):
     def start(self, rows):
         was_ready = self.ready.reshape(()) != 0
         self.ready.data.copy_(torch.where(was_ready, self.ready.data, torch.Tensor([True])))
-        self.codes.data.copy_(torch.where(was_ready, self.codes.data, rows[:4]))
+        self.codes.data.copy_(
+            torch.where(was_ready, self.codes.data, rows.mean(0) + torch.arange(4)[:, None]),
+        )
         self.counts.data.masked_fill_(~was_ready, 1)
 
     def forward(self, rows):
