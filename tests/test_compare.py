@@ -44,6 +44,21 @@ def test_gradients(mode: str, label: str, old: list[float], new: list[float], al
     assert bool(comparison.differences) is not alike, comparison.differences
 
 
+@pytest.mark.parametrize(
+    ("label", "alike"), [("mixed-rest", True), ("mixed", True), ("double", False)]
+)
+def test_float64_that_came_from_float32_beside_it(label: str, alike: bool) -> None:
+    """The last bit of float32 differs where a function computes an element at another place."""
+    comparison = Comparison("eager")
+    pair = []
+    for last in (0.0, 1e-7):
+        found = Shot(label, "dtype")
+        found.result = Imager().image(torch.tensor([0.5 + last], dtype=torch.float64))
+        pair.append(found)
+    comparison.add(*pair)
+    assert bool(comparison.differences) is not alike, comparison.differences
+
+
 _NAN, _INF = float("nan"), float("inf")
 
 
