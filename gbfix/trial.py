@@ -368,8 +368,15 @@ class Trials:
             )
         if reads_environment(before, rewrite.edits, sources):
             found.append(_ENVIRONMENT)
-        if found:
-            rung = Rung("project", True, "", tuple(dict.fromkeys(found)))
+        limits = [
+            text
+            for path, new in rewrite.edits.items()
+            for text in unseen.limits(
+                before[path], new, rewrite.touched.get(path, ()), self._bench.project
+            )
+        ]
+        if found or limits:
+            rung = Rung("project", True, "", tuple(dict.fromkeys(found)), tuple(limits))
             judgement.verdict = judgement.verdict.with_rung(rung)
 
     def whole(self, edits: Mapping[str, str]) -> ladder.Judgement:

@@ -25,6 +25,8 @@ _BY_PATH = re.compile(r"\b(?:spec_from_file_location|run_path|SourceFileLoader)\
 _OPERATORS = frozenset({"custom_op", "triton_op"})
 #: Takes elements of both arms, which are evaluated in every call.
 _SELECTS = ".where("
+#: Runs one of two functions that may change nothing.
+_BRANCHES = ".cond("
 
 
 def loaded_twice(
@@ -102,6 +104,24 @@ def caveats(
                 "the patch evaluates both arms"
             )
     return tuple(found)
+
+
+def limits(
+    old: str, new: str, spans: Sequence[Span], project: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What raises an error in the patch where an object is made in another way."""
+    if new.count(_BRANCHES) <= old.count(_BRANCHES):
+        return ()
+    given = {
+        name: None
+        for owner, name, is_method in _called_in_arms(old, spans)
+        if not is_method and _is_given(owner, name, project)
+    }
+    return tuple(
+        f"`self.{name}` is given to the object: one that works in place, or keeps statistics,"
+        " raises an error in a branch of `torch.cond`"
+        for name in given
+    )
 
 
 def _tests_in(text: str) -> int:

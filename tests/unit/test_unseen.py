@@ -51,6 +51,16 @@ def test_a_layer_that_an_object_is_given_may_be_another_one(made: str, told: boo
     assert [("is given to the object" in text) for text in found] == [True] * told
 
 
+@pytest.mark.parametrize("made, told", [("act or nn.ReLU()", True), ("nn.ReLU()", False)])
+def test_a_layer_that_an_object_is_given_may_work_in_place(made: str, told: bool) -> None:
+    old = _net(made)
+    arm = "        if x.sum() > 0:\n            x = self.act(x)\n"
+    new = old.replace(arm, "        x = torch.cond(x.sum() > 0, self.act, torch.clone, (x,))\n")
+    found = unseen.limits(old, new, [Span(6, 0, 7, 27)], {"net.py": old})
+    assert [("raises an error" in text) for text in found] == [True] * told
+    assert not unseen.limits(old, old, [Span(6, 0, 7, 27)], {"net.py": old})
+
+
 _DISPATCH = (
     "class Net:\n    def change(self, x):\n        return x\n\n"
     "    def forward(self, x):\n        if x.sum() > 0:\n            x = self.change(x)\n"
