@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import copy
 import dataclasses
 import difflib
 import functools
@@ -131,6 +132,7 @@ def new_conditionals(old: str, new: str) -> list[Span]:
     """Calls of ``torch.cond`` and ``torch.where`` that the patch brought, by position.
 
     Of several that read alike, in two functions say, those on lines that were there are the old.
+    What moved into an operator reads parameters where it read attributes.
     """
     had = collections.Counter(text for _, text in _conditionals(old))
     calls = _conditionals(new)
@@ -144,8 +146,42 @@ def new_conditionals(old: str, new: str) -> list[Span]:
             had[text] -= 1
         else:
             result.append(call)
+    gone = [call for call, text in _conditionals(old) if had[text]]
+    if gone and result:
+        shapes = collections.Counter(map(_shape, gone))
+        moved = {node for it in _operators(new) for node in ast.walk(it)}
+        for call in [call for call in result if call in moved and shapes[_shape(call)]]:
+            shapes[_shape(call)] -= 1
+            result.remove(call)
     result.sort(key=lambda call: (call.lineno, call.col_offset))
     return [ast_span(new, call) for call in result]
+
+
+class _Shape(ast.NodeTransformer):
+    """Puts one name for every name, and every chain of attributes of a name."""
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name("name", ast.Load())
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        value = self.visit(node.value)
+        is_name = isinstance(value, ast.Name)
+        return value if is_name else ast.Attribute(value, node.attr, ast.Load())
+
+
+def _shape(node: ast.Call) -> str:
+    """The text of a call with one name for all names in its arguments."""
+    given = [ast.unparse(_Shape().visit(copy.deepcopy(arg))) for arg in node.args]
+    return f"{ast.unparse(node.func)}({', '.join(given)})"
+
+
+def _operators(new: str) -> list[ast.FunctionDef]:
+    """The functions that are custom operators."""
+    return [
+        function
+        for function in _functions(new)
+        if "custom_op" in ast.unparse(function).partition("def ")[0]
+    ]
 
 
 def _changed_lines(old: str, new: str) -> frozenset[int]:
@@ -194,8 +230,8 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     known = {node.name for node in _functions(old)}
     moved = [
         inner.test
-        for function in _functions(new)
-        if function.name not in known and "custom_op" in ast.unparse(function).partition("def ")[0]
+        for function in _operators(new)
+        if function.name not in known
         for inner in ast.walk(function)
         if isinstance(inner, ast.If)
     ]
