@@ -135,6 +135,9 @@ def _plain(finding: Finding) -> str:
             return f"{place} gets no gradient instead of a zero one"
         case Kind.NEW | Kind.LOST:
             return f"the gradient of {place} is {finding.kind}"
+        case Kind.VALUE_FOR_NAN:
+            what = f"the gradient of {place}" if finding.part is Part.GRADIENT else place
+            return f"inductor's kernels compute numbers where {what} is NaN in the original"
         case Kind.VALUE if finding.part is Part.GRADIENT:
             return f"the gradient of {place} differs"
         case Kind.VALUE:
@@ -181,6 +184,7 @@ _STATEMENTS = {
     Kind.DIFFERENTIABLE: "{what}: requires_grad {before} became {after}",
     Kind.ALIAS: "{what} was {before} and is now {after}",
     Kind.STRIDES: "{what}: strides {before} became {after}",
+    Kind.VALUE_FOR_NAN: "{what}: numbers where the original gives NaN",
     Kind.NUMBER_CLASS: "{place} was a NumPy number and is a Python number now",
     Kind.MISSING: "{place} is missing afterwards",
     Kind.STAYS: "{place} is still there afterwards",

@@ -59,6 +59,30 @@ def test_float64_that_came_from_float32_beside_it(label: str, alike: bool) -> No
     assert bool(comparison.differences) is not alike, comparison.differences
 
 
+@pytest.mark.parametrize(
+    ("mode", "label", "old", "new", "kind"),
+    [
+        ("inductor", "redrawn", [float("nan"), 1.0], [0.0, 1.0], Kind.VALUE_FOR_NAN),
+        ("inductor", "redrawn", [float("nan"), 1.0], [0.0, 2.0], Kind.VALUE),
+        ("inductor", "redrawn", [0.0, 1.0], [float("nan"), 1.0], Kind.VALUE),
+        ("inductor", "base", [float("nan"), 1.0], [0.0, 1.0], Kind.VALUE),
+        ("aot_eager", "redrawn", [float("nan"), 1.0], [0.0, 1.0], Kind.VALUE),
+    ],
+)
+def test_numbers_of_inductor_for_nan(
+    mode: str, label: str, old: list[float], new: list[float], kind: Kind
+) -> None:
+    """Some operations are taken apart, and their parts give 0 where the whole gives NaN."""
+    comparison = Comparison(mode)
+    pair = []
+    for values in (old, new):
+        found = Shot(label, "values")
+        found.result = Imager().image(torch.tensor(values))
+        pair.append(found)
+    comparison.add(*pair)
+    assert [finding.kind for finding in comparison.findings] == [kind]
+
+
 _NAN, _INF = float("nan"), float("inf")
 
 

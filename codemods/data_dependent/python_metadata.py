@@ -377,7 +377,7 @@ def _read_back(
         index, base = f"[{code(base.slice[0].slice)}]", base.value
     if not isinstance(base, cst.Name):
         return None
-    made = _made(site, function, base)
+    made = made_of_numbers(site, function, base)
     if made is None:
         return None
     source = made.args[0].value
@@ -418,7 +418,7 @@ def _reduced_sizes(
         case _:
             return None
     if isinstance(base, cst.Name):
-        made, name = _made(site, function, base), base.value
+        made, name = made_of_numbers(site, function, base), base.value
     elif isinstance(base, cst.Call):
         made, name = _made_here(site, base), code(base.args[0].value) if base.args else ""
     else:
@@ -437,7 +437,7 @@ def _reduced_sizes(
 def _made_here(site: Site, made: cst.Call) -> cst.Call | None:
     if resolve(site.module, made.func) not in _MAKERS or len(made.args) != 1:
         return None
-    return made if _is_static(site, made.args[0].value) else None
+    return made if is_static(site, made.args[0].value) else None
 
 
 def _is_static_index(text: str) -> bool:
@@ -453,7 +453,7 @@ def _is_single(node: cst.BaseExpression) -> bool:
     return False
 
 
-def _made(site: Site, function: cst.FunctionDef, use: cst.Name) -> cst.Call | None:
+def made_of_numbers(site: Site, function: cst.FunctionDef, use: cst.Name) -> cst.Call | None:
     """The call that made the tensor of Python's own numbers, where it holds them still."""
     assign = _only_binding(site, function, use.value)
     if assign is None or not isinstance(assign.value, cst.Call):
@@ -472,9 +472,9 @@ def _made(site: Site, function: cst.FunctionDef, use: cst.Name) -> cst.Call | No
     rebound = {
         name
         for name in _names(source)
-        if name in does.writes and not _bound_once(site, function, name)
+        if name in does.writes and not is_bound_once(site, function, name)
     }
-    if not _is_static(site, source) or rebound or use.value in does.mutates:
+    if not is_static(site, source) or rebound or use.value in does.mutates:
         return None
     # Parameters that are bound again are other objects by then.
     parameters = {
@@ -534,12 +534,12 @@ def _only_binding(site: Site, function: cst.FunctionDef, name: str) -> cst.Assig
         if isinstance(node, cst.Assign)
         and any(isinstance(t.target, cst.Name) and t.target.value == name for t in node.targets)
     ]
-    if len(found) != 1 or len(found[0].targets) != 1 or not _bound_once(site, function, name):
+    if len(found) != 1 or len(found[0].targets) != 1 or not is_bound_once(site, function, name):
         return None
     return found[0]
 
 
-def _bound_once(site: Site, function: cst.FunctionDef, name: str) -> bool:
+def is_bound_once(site: Site, function: cst.FunctionDef, name: str) -> bool:
     stores = 0
     for node in site.places_of(name, function):
         part: cst.CSTNode = node
@@ -555,7 +555,7 @@ def _names(node: cst.CSTNode) -> set[str]:
     return {inner.value for inner in walk(node) if isinstance(inner, cst.Name)}
 
 
-def _is_static(site: Site, node: cst.BaseExpression, bound: frozenset[str] = frozenset()) -> bool:
+def is_static(site: Site, node: cst.BaseExpression, bound: frozenset[str] = frozenset()) -> bool:
     """Whether Python knows the numbers: sizes, lengths, literals, and what is made of them."""
     match node:
         case cst.Integer():
@@ -564,28 +564,28 @@ def _is_static(site: Site, node: cst.BaseExpression, bound: frozenset[str] = fro
             if value in ("True", "False") or value in bound:
                 return True
             fact = site.fact(node)
-            whole = fact is not None and fact.kind in ("int", "bool")
+            whole = fact is not None and fact.kind in ("int", "bool", "tuple")
             return whole and _is_whole(site, node, bound)
         case cst.Attribute(attr=attr):
             return attr.value in _STATIC_ATTRIBUTES
         case cst.Subscript(value=base):
-            return _is_static(site, base, bound)
+            return is_static(site, base, bound)
         case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            return all(_is_static(site, item.value, bound) for item in elements)
+            return all(is_static(site, item.value, bound) for item in elements)
         case cst.ListComp(elt=element, for_in=cst.CompFor(inner_for_in=None)):
-            return _is_static(site, element, bound)
+            return is_static(site, element, bound)
         case cst.BinaryOperation(left=left, operator=operator, right=right):
             whole = isinstance(
                 operator, cst.Add | cst.Subtract | cst.Multiply | cst.FloorDivide | cst.Modulo
             )
-            return whole and _is_static(site, left, bound) and _is_static(site, right, bound)
+            return whole and is_static(site, left, bound) and is_static(site, right, bound)
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            return _is_static(site, inner, bound)
+            return is_static(site, inner, bound)
         case cst.IfExp(test=test, body=body, orelse=orelse):
             return (
                 _is_static_test(site, test)
-                and _is_static(site, body, bound)
-                and _is_static(site, orelse, bound)
+                and is_static(site, body, bound)
+                and is_static(site, orelse, bound)
             )
         case cst.Call(func=cst.Attribute(attr=attr)):
             return attr.value in _STATIC_METHODS
@@ -597,7 +597,7 @@ def _is_static(site: Site, node: cst.BaseExpression, bound: frozenset[str] = fro
 def _is_whole(site: Site, node: cst.Name, bound: frozenset[str]) -> bool:
     """Whether a name holds a whole number in every call, by the text: others may give a float."""
     function, name = site.function_of(node), node.value
-    if function is None or not _bound_once(site, function, name):
+    if function is None or not is_bound_once(site, function, name):
         return False
     for param in params_of(function.params):
         if param.name.value == name:
@@ -609,7 +609,7 @@ def _is_whole(site: Site, node: cst.Name, bound: frozenset[str]) -> bool:
                 name in _names(target)
             ):
                 plain = isinstance(target, cst.Name | cst.Tuple | cst.List)
-                return plain and _is_static(site, value, bound | {name})
+                return plain and is_static(site, value, bound | {name})
             case cst.For(target=cst.Name(), iter=cst.Call(func=cst.Name("range"))) if (
                 name in _names(line.target)
             ):
@@ -626,7 +626,7 @@ def _is_static_test(site: Site, node: cst.BaseExpression) -> bool:
                 keys = isinstance(left, cst.SimpleString)
                 return keys and all(isinstance(each.comparator, cst.Name) for each in comparisons)
             sides = [left, *(each.comparator for each in comparisons)]
-            return all(_is_static(site, side) for side in sides)
+            return all(is_static(site, side) for side in sides)
         case cst.Call(func=cst.Name("isinstance" | "hasattr" | "len")):
             return True
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
@@ -663,11 +663,11 @@ def _passed_on(site: Site, function: cst.FunctionDef) -> Rewrite | None:
         if parameter not in used or not seen or not _only_looped(site, function, parameter):
             continue
         for call in _calls_of(site, function):
-            argument = _given(call, place, parameter)
+            argument = given_to(call, place, parameter)
             caller = site.function_of(call)
             if caller is None or not isinstance(argument, cst.Name):
                 return None
-            made = _made(site, caller, argument)
+            made = made_of_numbers(site, caller, argument)
             if made is None or not isinstance(made.args[0].value, cst.List | cst.ListComp):
                 return None
             taken = _names(site.module)
@@ -695,7 +695,7 @@ def _only_looped(site: Site, function: cst.FunctionDef, parameter: str) -> bool:
     for node in site.places_of(parameter, function.body):
         holder = site.parent(node)
         if isinstance(holder, cst.For | cst.CompFor) and holder.iter is node:
-            if not _only_counted(site, function, holder.target):
+            if not is_only_counted(site, function, holder.target):
                 return False
             continue
         call = site.parent(holder) if isinstance(holder, cst.Arg) else None
@@ -703,13 +703,13 @@ def _only_looped(site: Site, function: cst.FunctionDef, parameter: str) -> bool:
             return False
         loop = site.parent(call)
         if code(call.func) != "len" and not (
-            isinstance(loop, cst.For | cst.CompFor) and _only_counted(site, function, loop.target)
+            isinstance(loop, cst.For | cst.CompFor) and is_only_counted(site, function, loop.target)
         ):
             return False
     return True
 
 
-def _only_counted(site: Site, function: cst.FunctionDef, target: cst.BaseExpression) -> bool:
+def is_only_counted(site: Site, function: cst.FunctionDef, target: cst.BaseExpression) -> bool:
     """Whether what a loop binds goes through arithmetic and sizes: no methods of tensors."""
     counted = _Counted(site, function)
     return all(counted.name(name) for name in _names(target))
@@ -837,6 +837,9 @@ class _Counted:
             }
             tensors = bound and (fact is None or fact.is_tensor)
             return tensors and call.func.attr.value not in _KEEPERS
+        if isinstance(call.func, cst.Attribute):
+            fact = self.site.fact(call.func.value)
+            return fact is not None and fact.is_tensor
         return False
 
 
@@ -848,7 +851,7 @@ def _calls_of(site: Site, function: cst.FunctionDef) -> Iterator[cst.Call]:
             yield node
 
 
-def _given(call: cst.Call, place: int, parameter: str) -> cst.BaseExpression | None:
+def given_to(call: cst.Call, place: int, parameter: str) -> cst.BaseExpression | None:
     for position, arg in enumerate(call.args):
         if arg.star:
             return None
@@ -893,7 +896,7 @@ def _flag(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     (_, made), splice = writes[0], Splice(site)
     if len(made.args) != 1 or not isinstance(made.args[0].value, cst.BaseExpression):
         return None
-    if not _is_static(site, made.args[0].value):
+    if not is_static(site, made.args[0].value):
         return None
     splice.replace(made, splice.source_of(made.args[0].value))
     for node in reads:

@@ -26,6 +26,8 @@ class Kind(enum.StrEnum):
 
     # Values, wherever they are.
     VALUE = "value"
+    #: Numbers of a compiler's kernel where the operation itself gives NaN.
+    VALUE_FOR_NAN = "value-for-nan"
     SHAPE = "shape"
     DTYPE = "dtype"
     DEVICE = "device"

@@ -97,7 +97,7 @@ class Comparison:
         self.count += 1
         if before.error is not None and before.kind == "shape":
             self.refused.add(before.label)
-        found = Findings(mixed=before.label in _MIXED)
+        found = Findings(before.label)
         tight = self._tight
         self._errors(before, after, found)
         if before.error is None and after.error is None:
@@ -322,12 +322,13 @@ class Findings:
     """Findings of one comparison, before the inputs are noted on them.
 
     ``mixed`` says that float32 went in beside float64: what comes out as float64 may have the
-    precision of the former.
+    precision of the former.  ``label`` is that of the inputs.
     """
 
-    def __init__(self, *, mixed: bool = False) -> None:
+    def __init__(self, label: str = "") -> None:
         self.findings: list[Finding] = []
-        self._mixed = mixed
+        self._mixed = label in _MIXED
+        self._varied = label not in ("", "base", "again")
 
     def add(
         self,
@@ -402,7 +403,9 @@ class Findings:
                     return
         apart = _values_apart(old, new, tight, slack, mixed=self._mixed)
         if apart is not None:
-            self.add(Kind.VALUE, part, place, detail=apart)
+            # Inductor takes some operations apart, and its parts give 0 for a place that is NaN.
+            for_nan = self._varied and tight is None and _apart_for_nan(old, new, slack)
+            self.add(Kind.VALUE_FOR_NAN if for_nan else Kind.VALUE, part, place, detail=apart)
             return
         if tight and old.notes != new.notes:
             was, now = (_short(str(dict(notes))) for notes in (old.notes, new.notes))
@@ -471,6 +474,15 @@ def _kind(value: Any) -> str:
     if isinstance(value, tuple) and len(value) > 1 and isinstance(value[0], str):
         return f"{value[0]} {value[1]}"
     return type(value).__name__
+
+
+def _apart_for_nan(old: TensorImage, new: TensorImage, slack: float | None) -> bool:
+    """Whether values of an inductor run are apart only where the original's are NaN."""
+    if not old.data.is_floating_point() or old.data.shape != new.data.shape:
+        return False
+    nan = torch.isnan(old.data)
+    pair = [dataclasses.replace(it, data=it.data.masked_fill(nan, 0)) for it in (old, new)]
+    return _values_apart(pair[0], pair[1], None, slack, mixed=False) is None
 
 
 def _values_apart(
