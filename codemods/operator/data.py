@@ -45,6 +45,34 @@ def data_names(site: Site, function: cst.FunctionDef, given: frozenset[str]) -> 
             return frozenset(found)
 
 
+def sized_names(site: Site, function: cst.FunctionDef) -> frozenset[str]:
+    """Names of tensors whose sizes the data decides: ``found = mask.nonzero()``."""
+    found: set[str] = set()
+    for node in walk(function.body):
+        if isinstance(node, cst.Assign) and _is_sized(site, node.value):
+            for target in node.targets:
+                if isinstance(target.target, cst.Name | cst.Tuple):
+                    found |= _names(target.target)
+    return frozenset(found)
+
+
+def _is_sized(site: Site, node: cst.BaseExpression) -> bool:
+    match node:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=args):
+            if name in _SIZED or (name == "where" and len(args) == 1):
+                return True
+            return name in _KEEP_SIZE and _is_sized(site, inner)
+        case cst.Subscript(value=inner, slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            fact = site.fact(index)
+            mask = fact is not None and fact.is_tensor and fact.dtype == "torch.bool"
+            return mask or (isinstance(index, cst.Integer) and _is_sized(site, inner))
+    return False
+
+
+_SIZED = words("nonzero argwhere unique unique_consecutive masked_select")
+_KEEP_SIZE = words("flatten squeeze view reshape to long int t tolist")
+
+
 def _names(target: cst.BaseExpression) -> set[str]:
     if isinstance(target, cst.Subscript | cst.Attribute):
         root: cst.BaseExpression = target

@@ -151,10 +151,12 @@ class Collector:
         cut: bool,
         broken: cst.CSTNode,
         products: bool = False,
+        sized: frozenset[str] = frozenset(),
     ) -> None:
         """``products``: matrix products may stand in the piece, for its call minds autocast."""
         self.site = site
         self.products = products
+        self.sized = sized
         self.nodes = nodes
         #: Names of the function whose values come from before the piece.
         self.needed = needed
@@ -271,6 +273,8 @@ class Collector:
         if isinstance(holder, cst.Arg) and holder.keyword is node:
             return
         fact = self.fact(node)
+        if name in self.sized and not self.cut:
+            raise NeedsBefore(frozenset({name}))
         if name in self.data and (fact is None or not fact.is_tensor):
             raise NeedsBefore(frozenset({name}))
         if not self.pass_on(node, fact, name):

@@ -17,11 +17,11 @@ import libcst as cst
 from gbfix.analysis.activity import Activity, activity, params_of
 from gbfix.analysis.binding import states
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact, Frame
 
-from .data import data_names, is_data
+from .data import data_names, is_data, sized_names
 from .inputs import Collector, Inputs, NeedsAfter, NeedsBefore, Refused
 from .results import Carries, Result, carried, returned_results, single_result, written_results
 
@@ -33,6 +33,8 @@ class Level:
     site: Site
     function: cst.FunctionDef
     data: frozenset[str]
+    #: Tensors whose sizes the data decides: a graph has no place for them by default.
+    sized: frozenset[str] = frozenset()
     #: The break lies in what the site's call calls: its arguments are computed without one.
     outer: bool = False
 
@@ -75,7 +77,7 @@ def levels(site: Site) -> list[Level]:
     for number in range(len(found) - 1, -1, -1):
         view, function = found[number]
         data = data_names(view, function, given)
-        made.append(Level(view, function, data, outer=number > 0))
+        made.append(Level(view, function, data, sized_names(view, function), outer=number > 0))
         if number:
             given = _handed_data(view, data, found[number - 1][1])
     return made[::-1]
@@ -125,11 +127,14 @@ def pieces(site: Site, carries: Carries) -> Iterator[Piece | Refused]:
     ``carries`` says what the results may be besides tensors without a gradient.
     """
     for level in levels(site):
-        for found in (_expressions, _runs):
-            for piece in found(level, carries):
-                if isinstance(piece, Piece):
-                    yield from _with_its_block(piece, carries)
-                yield piece
+        # What begins where such a tensor is made needs none of them to be passed.
+        views = [dataclasses.replace(level, sized=frozenset())] if level.sized else []
+        for view in (level, *views):
+            for found in (_expressions, _runs):
+                for piece in found(view, carries):
+                    if isinstance(piece, Piece):
+                        yield from _with_its_block(piece, carries)
+                    yield piece
 
 
 def _with_its_block(piece: Piece, carries: Carries) -> Iterator[Piece]:
@@ -221,7 +226,7 @@ def _expression(level: Level, node: cst.BaseExpression, carries: Carries) -> Pie
     needed = _needed(level, node)
     collector = Collector(
         site, [node], needed=needed, data=level.data, facts=facts, cut=True, broken=level.broken,
-        products=bool(carries & Carries.GRADIENTS),
+        products=bool(carries & Carries.GRADIENTS), sized=level.sized,
     )  # fmt: skip
     inputs = collector.collect()
     return Piece(level, (node,), inputs, (result,))
@@ -269,12 +274,15 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             break
         body = getattr(block, "body", ())
         if isinstance(block, cst.IndentedBlock) and statement in body:
+            whole, place = block is function.body, list(body).index(statement)
             try:
-                yield _grown(level, list(body), list(body).index(statement), carries,
-                             whole=block is function.body)  # fmt: skip
-                return
+                piece = _grown(level, list(body), place, place, carries, whole=whole)
             except Refused as why:
                 reason = why
+            else:
+                yield piece
+                yield from _with_its_uses(piece, list(body), carries, whole=whole)
+                return
         if block is function.body:
             break
         owner = block
@@ -290,11 +298,27 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
         yield reason
 
 
+def _with_its_uses(
+    piece: Piece, body: list[cst.CSTNode], carries: Carries, *, whole: bool
+) -> Iterator[Piece]:
+    """The run with all that uses its whole numbers: sizes that nobody knows stay inside."""
+    if piece.returns or piece.tail is not None:
+        return
+    names = {it.name for it in piece.results if it.is_number or it.dtype in _WHOLE}
+    start, end = body.index(piece.nodes[0]), body.index(piece.nodes[-1])
+    uses = [at for at in range(end + 1, len(body)) if activity(body[at]).reads & names]
+    if uses:
+        with contextlib.suppress(Refused):
+            yield _grown(piece.level, body, start, uses[-1], carries, whole=whole)
+
+
+_WHOLE = words("torch.int64 torch.int32 torch.bool")
+
+
 def _grown(
-    level: Level, body: list[cst.CSTNode], place: int, carries: Carries, *, whole: bool
+    level: Level, body: list[cst.CSTNode], start: int, end: int, carries: Carries, *, whole: bool
 ) -> Piece:
-    """The smallest run around a statement that can move; raises `Refused` where there is none."""
-    start, end = place, place
+    """The smallest run around statements that can move; raises `Refused` where there is none."""
     for _ in range(2 * len(body) + 2):
         try:
             return _run(level, body, start, end, carries, whole=whole)
@@ -349,6 +373,7 @@ def _with_tail(
         collector = Collector(
             site, nodes, needed=needed, data=level.data, facts=site.locals_before(run[0]),
             cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
+            sized=level.sized,
         )  # fmt: skip
         _check_own(run)
         return Piece(level, run, collector.collect(), (result,), tail=candidate)
@@ -417,6 +442,7 @@ def _run(
     collector = Collector(
         site, run, needed=frozenset(live_in), data=level.data, facts=facts,
         cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
+            sized=level.sized,
     )  # fmt: skip
     inputs = collector.collect()
     return Piece(level, run, inputs, results, ends)

@@ -19,11 +19,12 @@ from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
+from .data import sized_names
 from .effects_in import acts
 from .fakes import fake_of, read_by_python, written
 from .gradients import differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
-from .pieces import Piece, pieces
+from .pieces import Piece, levels, pieces
 from .results import Carries, Result
 from .text import Operator, name_for, torch_alias, write
 from .wrap_cases import EXAMPLES, NEAR_MISSES
@@ -86,10 +87,10 @@ class WrapPiece(Codemod):
         reasons: list[str] = []
         seen: set[str] = set()
         count = 0
-        for carries in (Carries.TENSORS, Carries.NUMBERS, Carries.GRADIENTS):
-            if carries is Carries.GRADIENTS and count:
+        for gradients in (False, True):
+            if gradients and count:
                 break
-            for piece in pieces(site, carries):
+            for piece in _by_level(site) if not gradients else pieces(site, Carries.GRADIENTS):
                 if isinstance(piece, Refused):
                     reasons.append(str(piece))
                     continue
@@ -117,7 +118,18 @@ class WrapPiece(Codemod):
             )
 
 
-_MOST = 4
+_MOST = 6
+
+
+def _by_level(site: Site) -> list[Piece | Refused]:
+    """What gives tensors, and what gives numbers as well, the innermost functions first."""
+    both = [*pieces(site, Carries.TENSORS), *pieces(site, Carries.NUMBERS)]
+    order = [level.function for level in levels(site)]
+    refused: list[Piece | Refused] = [piece for piece in both if isinstance(piece, Refused)]
+    found = [piece for piece in both if isinstance(piece, Piece)]
+    return [*refused, *sorted(found, key=lambda piece: order.index(piece.level.function))]
+
+
 _CLOCK = (
     "What a clock tells between parts of one graph means little: the compiler joins and moves them."
     " Take the times around the call of the compiled function, or let `torch.profiler` tell what"
@@ -252,7 +264,9 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     if options:
         read = " and ".join(what[option] for option in options)
         notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
-    rank = 57 if gradients else 52 if not options else 56
+    # A graph that holds what is smaller or larger in each call is worse than one that does not.
+    sized = {p.given for p in parameters} & sized_names(site, piece.level.function)
+    rank = 57 if gradients else 52 + 4 * bool(options) + 12 * bool(sized) + 3 * fake.dynamic
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         # Tensor code that a graph can hold by an option is better there.
