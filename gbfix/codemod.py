@@ -451,6 +451,10 @@ class Edit:
     def remove(self, node: cst.CSTNode) -> None:
         """Remove a statement; a block that becomes empty gets ``pass``."""
         self._touch(node)
+        above = getattr(node, "leading_lines", ())
+        if above and not any(line.comment for line in above):
+            line = self._whole(node).line  # blank lines may go, comments may not
+            self._touched.append(Span(line - len(above), 0, line, 0))
         self._replace[node] = cst.RemoveFromParent()
 
     def moved(self, statement: cst.BaseStatement) -> None:

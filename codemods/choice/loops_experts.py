@@ -259,8 +259,9 @@ class _Dense:
         if self.hit_line is not None:
             edit.remove(self.hit_line)
             iterated = cst.parse_expression(f"range({base}.shape[0])")
+        above = loop.leading_lines or getattr(self.hit_line, "leading_lines", ())
         body = loop.body.with_changes(body=new)
-        edit.replace(loop, loop.with_changes(iter=iterated, body=body))
+        edit.replace(loop, loop.with_changes(iter=iterated, body=body, leading_lines=above))
         if self.values.torch_missing:
             edit.add_import("torch")
         notes = [

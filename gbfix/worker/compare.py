@@ -101,9 +101,10 @@ class Comparison:
         tight = self._tight
         self._errors(before, after, found)
         if before.error is None and after.error is None:
-            # Products of rows alone, and of all rows at once, round apart; where inputs are a
-            # thousand times as large, that shows.  All else is compared sharply with the others.
-            rounds = self.compiled or before.label == "scaled"
+            # Products of rows alone, and of all rows at once, round apart; where inputs (or
+            # weights) are a thousand times as large, that shows.  All else is compared sharply
+            # with the others.
+            rounds = self.compiled or before.label in ("scaled", "state-scaled")
             found.diff(
                 before.result, after.result, Part.OUTPUT, "output",
                 strict=not self.compiled, tight=tight, slack=0.0 if rounds else None,

@@ -10,6 +10,7 @@ class Experts(nn.Module):
     def forward(self, states, chosen, weights):
         result = torch.zeros_like(states)
         mask = torch.nn.functional.one_hot(chosen, len(self.experts)).permute(2, 1, 0)
+
         for number in range(mask.shape[0]):
             chosen_1 = mask[number].T != 0
             picked = chosen_1.any(-1)

@@ -10,6 +10,7 @@ class Experts(nn.Module):
     def forward(self, states, chosen, weights):
         result = torch.zeros_like(states)
         mask = torch.nn.functional.one_hot(chosen, len(self.experts)).permute(2, 1, 0)
+
         hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
         for number in hit:
             place, row = torch.where(mask[number].squeeze(0))
