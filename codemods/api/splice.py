@@ -155,6 +155,7 @@ class Splice:
         rank: int = 20,
         assumes: Sequence[str] = (),
         shows: Sequence[str] = (),
+        prepares: bool = False,
     ) -> Rewrite:
         path = self._site.path
         return Rewrite(
@@ -166,6 +167,7 @@ class Splice:
             rank=rank,
             assumes=tuple(assumes),
             shows=tuple(shows),
+            prepares=prepares,
         )
 
     def _offset(self, line: int, column: int) -> int:
