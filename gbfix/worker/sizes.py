@@ -18,6 +18,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from gbfix.worker.protocol import SizesSeen
+from gbfix.worker.same_masks import origins
 from gbfix.worker.values import Project
 
 #: Places of a graph: where each comes from, and which sizes of which of its tensors data decides.
@@ -65,7 +66,10 @@ class Sizes:
                     for special in _possible(size, squeezes):
                         if special or size not in never_empty:
                             seen.setdefault(special, set())
+        counted = origins(graph)
         for text, symbols in _taken_as_equal(graph, sizes):
+            if symbols and len({counted.get(symbol, symbol) for symbol in symbols}) == 1:
+                continue  # of one mask, however often it was computed
             self.equal.add(text)
             self.alike[text] = _places_of(symbols, made)
         if not places:
