@@ -275,51 +275,12 @@ class _Dense:
         if not adds_up and ".topk(" not in code(self.function):
             safety = Safety.UNSAFE
             notes.append("A token that chose one expert twice would count in another way.")
-        told = self._experts_told()
+        told = experts_told(self.site, self.function, self.loop)
         if told:
             safety = Safety.UNSAFE
             notes.append(told)
         title = "let each expert see all tokens, masked"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
-
-    def _experts_told(self) -> str:
-        """Why an expert may see other rows than its own, or spoil its gradients; else "".
-
-        Zeros stand in its input for what did not choose it.  The runs know one setting of its
-        flags; the text of its class knows all.
-        """
-        owner = self.site.class_of(self.function)
-        for node in walk(self.loop):
-            fact = self.site.fact(node.func) if isinstance(node, cst.Call) else None
-            if fact is None or fact.kind != "module" or fact.type.startswith("torch.nn."):
-                continue
-            name = fact.type.rpartition(".")[2]
-            held = self._held_by(node.func) if isinstance(node, cst.Call) else ""
-            made = made_by(self.site, owner.name.value, held) if owner and held else None
-            for each in sorted({name, *(made or ())}):
-                found = class_computes(self.site, each)
-                if found.why_not:
-                    return f"An expert may do more than compute: {found.why_not}."
-                if not found.tame:
-                    return (
-                        f"`{each}` may have no finite derivative for the zeros that it sees in"
-                        " place of tokens that did not choose it."
-                    )
-                if not found.rows_alone:
-                    return f"`{each}` may look at several rows together."
-        return ""
-
-    def _held_by(self, func: cst.BaseExpression) -> str:
-        """The attribute of ``self`` that holds the experts."""
-        match func:
-            case cst.Subscript(value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(held))):
-                return held
-            case cst.Name() if isinstance(self.loop.iter, cst.Call):
-                given = [arg.value for arg in self.loop.iter.args]
-                match given:
-                    case [cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)), *_]:
-                        return held
-        return ""
 
     def _fresh(self, wish: str) -> str:
         name = fresh(wish, self.taken)
@@ -373,6 +334,53 @@ class _Dense:
         """``number = number[0]``: it is a number now."""
         forms = ("{0} = {0}[0]", "{0} = {0}.item()", "{0} = int({0})", "{0} = {0}.squeeze(0)")
         return self.hits is not None and code(line).strip() in [f.format(index) for f in forms]
+
+
+def experts_told(site: Site, function: cst.FunctionDef, loop: cst.For) -> str:
+    """Why an expert may see other rows than its own, or spoil its gradients; else "".
+
+    Zeros stand in its input for what did not choose it.  The runs know one setting of its
+    flags; the text of its class knows all.
+    """
+    owner = site.class_of(function)
+    for node in walk(loop):
+        fact = site.fact(node.func) if isinstance(node, cst.Call) else None
+        if fact is None or fact.kind != "module" or fact.type.startswith("torch.nn."):
+            continue
+        name = fact.type.rpartition(".")[2]
+        held = _held_by(loop, node.func) if isinstance(node, cst.Call) else ""
+        made = made_by(site, owner.name.value, held) if owner and held else None
+        for each in sorted({name, *(made or ())}):
+            found = class_computes(site, each)
+            if found.why_not:
+                return f"An expert may do more than compute: {found.why_not}."
+            if not found.tame:
+                return (
+                    f"`{each}` may have no finite derivative for the zeros that it sees in"
+                    " place of tokens that did not choose it."
+                )
+            if not found.rows_alone:
+                return f"`{each}` may look at several rows together."
+    return ""
+
+
+def _held_by(loop: cst.For, func: cst.BaseExpression) -> str:
+    """The attribute of ``self`` that holds the experts."""
+    match func:
+        case cst.Subscript(value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(held))):
+            return held
+        case cst.Name(called):
+            for line in walk(loop.body):
+                match line:
+                    case cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name(name))], value=value
+                    ) if name == called:
+                        return _held_by(loop, value) if value is not func else ""
+            given = [arg.value for arg in loop.iter.args] if isinstance(loop.iter, cst.Call) else []
+            match given:
+                case [cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)), *_]:
+                    return held
+    return ""
 
 
 class _Change:

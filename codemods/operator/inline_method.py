@@ -41,6 +41,8 @@ _FACTS = {
 _AT = "not torch.any(old)"
 #: What an argument may be to stand wherever the parameter stood.
 _PLAIN = cst.Name | cst.BaseNumber | cst.SimpleString
+#: What needs no parentheses wherever it stands.
+_TIGHT = cst.Name | cst.Attribute | cst.Call | cst.Subscript | cst.BaseNumber
 #: How deep methods that methods call are followed, and how much is written out in all.
 _DEPTH, _MOST = 3, 60
 
@@ -117,7 +119,7 @@ class InlineMethod(Codemod):
             return
         methods = _methods_of(owner)
         methods.pop(function.name.value, None)
-        first = site.span(site.statement).line
+        first = site.span(_outermost(site, function)).line
         edit, names = site.edit(), []
         inline = _Inline(methods, names_in(function) | {"self"}, site.module)
         for statement in walk(function.body):
@@ -127,8 +129,13 @@ class InlineMethod(Codemod):
                 and (new := inline.lines(statement, _DEPTH)) is not None
             ):
                 edit.replace(statement, *new)
-                names += inline.written
-                inline.written = []
+            elif isinstance(statement, cst.SimpleStatementLine | cst.If | cst.While | cst.For) and (
+                site.span(statement).line >= first and site.function_of(statement) is function
+            ):
+                for call, value in inline.values(statement):
+                    edit.replace(call, value)
+            names += inline.written
+            inline.written = []
         if names:
             what = " and ".join(f"`{name}`" for name in dict.fromkeys(names))
             yield edit.rewrite(
@@ -137,6 +144,17 @@ class InlineMethod(Codemod):
                 notes=(f"A subclass that overrides {what} is not asked here any more.",),
                 prepares=True,
             )
+
+
+def _outermost(site: Site, function: cst.FunctionDef) -> cst.CSTNode:
+    """The outermost loop around the break, or its statement."""
+    found: cst.CSTNode = site.statement
+    for parent in site.ancestors(site.statement):
+        if parent is function:
+            break
+        if isinstance(parent, cst.For | cst.While):
+            found = parent
+    return found
 
 
 def _methods_of(owner: cst.ClassDef) -> dict[str, cst.FunctionDef]:
@@ -203,6 +221,44 @@ class _Inline:
         own = [line for line in getattr(lines[0], "leading_lines", ()) if line.comment is not None]
         lines[0] = lines[0].with_changes(leading_lines=[*above, *own])
         return lines
+
+    def values(self, statement: cst.CSTNode) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+        """The calls in a statement's own expressions of methods that only return a value."""
+        stack = [
+            child for child in statement.children if not isinstance(child, cst.BaseSuite | cst.Else)
+        ]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, cst.Lambda | cst.BaseComp | cst.If):
+                continue
+            value = self._value(node) if isinstance(node, cst.Call) else None
+            if value is None:
+                stack += node.children
+            else:
+                assert isinstance(node, cst.Call)
+                yield node, value
+
+    def _value(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What stands for a call of a method that is one ``return``, of names that it is given."""
+        match call.func:
+            case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(name)):
+                method = self.methods.get(name)
+            case _:
+                return None
+        if method is None or method.decorators or not isinstance(method.body, cst.IndentedBlock):
+            return None
+        body = [line for line in method.body.body if not _is_docstring(line)]
+        result = _result_of(body[0]) if len(body) == 1 else None
+        given = _arguments(method, call)
+        if result is None or given is None or not _is_plain(method):
+            return None
+        if not all(isinstance(value, _PLAIN | cst.Attribute) for value in given.values()):
+            return None
+        self.written.append(name)
+        value = replaced(result, given)
+        if isinstance(value, _TIGHT) or value.lpar:
+            return value
+        return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
     def _inner(self, lines: Sequence[cst.BaseStatement], depth: int) -> list[cst.BaseStatement]:
         """The lines, with methods that they call written out in turn."""
