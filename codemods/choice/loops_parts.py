@@ -374,11 +374,14 @@ class _Parts:
         ends, places = self._fresh("ends"), self._fresh("places")
         own = self._fresh(f"own_{self.rows}" if self.rows.isidentifier() else "own")
         counts, i, torch = self.counts, self.index, self.torch
+        read = activity(*self.body.lines, cst.Expr(self.body.result)).reads | {counts, self.rows}
+        # What is joined may get the name of what was cut.
+        total = self._fresh("done") if self.done in read else self.done
         wide = f"[:{', None' * (dims - 1)}]" if dims > 1 else ""
         head = [
             f"{ends} = {counts}.cumsum(0)",
             f"{places} = {torch}.arange({self.rows}.shape[0], device={self.rows}.device)",
-            f"{self.done} = 0",
+            f"{total} = 0",
         ]
         inside = f"({places} >= {ends}[{i}] - {counts}[{i}]) & ({places} < {ends}[{i}])"
         mask = f"{own} = ({inside}){wide}" if wide else f"{own} = {inside}"
@@ -387,9 +390,7 @@ class _Parts:
         lines = [
             cst.parse_statement(mask),
             *(cast(cst.BaseStatement, line.visit(cut)) for line in self.body.lines),
-            cst.parse_statement(
-                f"{self.done} = {self.done} + {torch}.where({own}, {code(result)}, 0)"
-            ),
+            cst.parse_statement(f"{total} = {total} + {torch}.where({own}, {code(result)}, 0)"),
         ]
         loop = self.loop.with_changes(
             target=cst.Name(i),
@@ -401,7 +402,8 @@ class _Parts:
             edit.remove(line)
         new = [cst.parse_statement(text) for text in head]
         new[0] = new[0].with_changes(leading_lines=self.loop.leading_lines)
-        edit.replace(self.loop, *new, loop.with_changes(leading_lines=[]))
+        last = [cst.parse_statement(f"{self.done} = {total}")] if total != self.done else []
+        edit.replace(self.loop, *new, loop.with_changes(leading_lines=[]), *last)
         if self.values.torch_missing:
             edit.add_import("torch")
         notes = ["Each expert computes all rows, also those of others."]

@@ -348,16 +348,18 @@ class Collector:
         return self.site.fact(node)
 
     def attribute_fact(self, node: cst.Attribute) -> Fact | None:
-        """What an attribute was, here or where else the function reads it."""
+        """What an attribute was, here or where else the function reads it, or its class does."""
         fact = self.site.fact(node)
         if fact is not None or self.site.function is None:
             return fact
         text = code(node)
-        for other in walk(self.site.function.body):
-            if isinstance(other, cst.Attribute) and code(other) == text:
-                fact = self.site.fact(other)
-                if fact is not None:
-                    return fact
+        owner = self.site.class_of(self.site.function) if text.startswith("self.") else None
+        for block in (self.site.function.body, *([owner.body] if owner is not None else [])):
+            for other in walk(block):
+                if isinstance(other, cst.Attribute) and code(other) == text:
+                    fact = self.site.fact(other)
+                    if fact is not None:
+                        return fact
         return None
 
     def pass_on(self, node: cst.BaseExpression, fact: Fact | None, root: str) -> bool:
