@@ -135,9 +135,8 @@ def _plain(finding: Finding) -> str:
             return f"{place} gets no gradient instead of a zero one"
         case Kind.NEW | Kind.LOST:
             return f"the gradient of {place} is {finding.kind}"
-        case Kind.VALUE_FOR_NAN:
-            what = f"the gradient of {place}" if finding.part is Part.GRADIENT else place
-            return f"inductor's kernels compute numbers where {what} is NaN in the original"
+        case Kind.VALUE_FOR_NAN | Kind.UNDONE:
+            return _of_compilers(finding, place)
         case Kind.VALUE if finding.part is Part.GRADIENT:
             return f"the gradient of {place} differs"
         case Kind.VALUE:
@@ -145,6 +144,14 @@ def _plain(finding: Finding) -> str:
         case Kind.DTYPE | Kind.SHAPE | Kind.DEVICE:
             return f"{place} has {finding.kind} {finding.after} instead of {finding.before}"
     return statement(finding)
+
+
+def _of_compilers(finding: Finding, place: str) -> str:
+    """What every graph has, whatever the patch."""
+    if finding.kind is Kind.UNDONE:
+        return f"a call that raises an error does not change {place} before"
+    what = f"the gradient of {place}" if finding.part is Part.GRADIENT else place
+    return f"inductor's kernels compute numbers where {what} is NaN in the original"
 
 
 def _whose(name: str) -> str:
@@ -184,6 +191,7 @@ _STATEMENTS = {
     Kind.DIFFERENTIABLE: "{what}: requires_grad {before} became {after}",
     Kind.ALIAS: "{what} was {before} and is now {after}",
     Kind.STRIDES: "{what}: strides {before} became {after}",
+    Kind.UNDONE: "{place} is not changed by a call that raises an error",
     Kind.VALUE_FOR_NAN: "{what}: numbers where the original gives NaN",
     Kind.NUMBER_CLASS: "{place} was a NumPy number and is a Python number now",
     Kind.MISSING: "{place} is missing afterwards",

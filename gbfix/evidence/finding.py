@@ -43,6 +43,9 @@ class Kind(enum.StrEnum):
     #: A piece of state is missing afterwards, or still there.
     MISSING = "missing"
     STAYS = "stays"
+    #: What a call changed before it raised: a graph changes nothing where it does not come to its
+    #: end.
+    UNDONE = "undone"
     # Gradients.
     LOST = "lost"
     NEW = "new"

@@ -114,8 +114,16 @@ class Comparison:
             # How far each one came before it raised is no contract either.
             pass
         elif (before.error is None) == (after.error is None):
-            found.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
-            self._state(before, after, found)
+            held = Findings(before.label)
+            held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
+            self._state(before, after, held)
+            if both and self.compiled and before.error_parts is None:
+                # A graph that does not come to its end has changed nothing yet.  (What the
+                # program's own code raises is a part of what it does, and so is what it set.)
+                for finding in held.findings[:1]:
+                    found.add(Kind.UNDONE, finding.part, finding.place)
+            else:
+                found.findings += held.findings
             self._gradients(before, after, found)
             self._effects(before, after, found)
             for name, digest in before.rng.items():
