@@ -61,6 +61,8 @@ class Comparison:
 
     mode: str
     findings: list[Finding] = dataclasses.field(default_factory=list)
+    #: Whether Dynamo made graphs of the patched program, whatever ran them.
+    graphs: bool = False
     count: int = 0
     #: Labels of inputs of other sizes on which the original raised an error.
     refused: set[str] = dataclasses.field(default_factory=set)
@@ -117,7 +119,7 @@ class Comparison:
             held = Findings(before.label)
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
-            if both and self.compiled and before.error_parts is None:
+            if both and self.graphs and before.error_parts is None:
                 # A graph that does not come to its end has changed nothing yet.  (What the
                 # program's own code raises is a part of what it does, and so is what it set.)
                 for finding in held.findings[:1]:

@@ -534,7 +534,7 @@ class Worker:
         tracing.prepare_compiler(backend)
         before = {shot.label: shot for shot in _load(golden)}
         rung = f"fullgraph-{backend}"
-        comparison = Comparison(backend)
+        comparison = Comparison(backend, graphs=True)
         done: set[str] = set()
         noted = self.job.sizes and backend == "eager" and not region.observed_only
         sizes = Sizes(self.project) if noted else None
