@@ -214,6 +214,8 @@ def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite |
         for use in inside:
             if any(_holds(run, use) for run in runs):
                 continue
+            if site.function_of(use) is not site.function:
+                raise NoBlock(f"a function inside reads `{name}`")
             runs.append(_block_of(site, use))
         if not runs:
             return None
