@@ -74,8 +74,8 @@ class WrapPiece(Codemod):
     codes = (
         "GB0007", "GB0008", "GB0033", "GB0036", "GB0059", "GB0068", "GB0087", "GB0088", "GB0101",
         "GB0109", "GB0124", "GB0147", "GB0149", "GB0156", "GB0170", "GB0189", "GB0290", "GB0291",
-        "GB0292", "GB0293", "GB0294", "GB0298", "GB0025", "GB0442", "GB7000", "GB8335", "GB4297", "GB0119",
-        "GB0123",
+        "GB0292", "GB0293", "GB0294", "GB0298", "GB0025", "GB0442", "GB7000", "GB8335", "GB4297",
+        "GB0119", "GB0123",
         "data-dependent-guard", "data-dependent-specialization", "data-dependent-other",
         "user-error", "internal-error", "torch-runtime-error", "unknown",
     )  # fmt: skip
