@@ -63,8 +63,9 @@ class InlineMethod(Codemod):
     alone mends nothing: an operator cannot be given ``self``, and what the statements read of it
     can.
 
-    *When it applies.*  The break is in a method, and statements in or below its statement are calls
-    of other methods of the class, or give such a call's result a name.
+    *When it applies.*  The break is in a method, and statements in or below its statement (or the
+    loop around it) are calls of other methods of the class, or give such a call's result a name.
+    Of a method that is one ``return``, the value may stand anywhere.
 
     *Fix safety.*  Safe: the same statements run in the same order, with arguments that are computed
     first.  Unsafe where a subclass of the project overrides the method.
@@ -99,10 +100,20 @@ class InlineMethod(Codemod):
             facts=_FACTS,
             title="a result",
         ),
+        Example(
+            _BEFORE.format("return rows / self.scale", "x = x + self.replace(x, old) * 2"),
+            _BEFORE.format("return rows / self.scale", "x = x + (x / self.scale) * 2"),
+            at=_AT,
+            facts=_FACTS,
+            title="a value among others",
+        ),
     )
     near_misses = (
         _near_miss("it may return early", "if not x:\n            return\n        x.pop()"),
-        _near_miss("a result without a name", "return rows", "return self.replace(x, old)"),
+        _near_miss(
+            "a result without a name", "rows = rows * 2\n        return rows",
+            "return self.replace(x, old)",
+        ),
         _near_miss("stars", call="self.replace(*x)"),
         _near_miss("a generator", "yield rows"),
         _near_miss("another object's", call="self.other.replace(x, old)"),
