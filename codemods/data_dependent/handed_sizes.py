@@ -142,6 +142,7 @@ class HandedSizes(Codemod):
         _near_miss("another tensor", "", "shapes + 1", _TENSOR, ""),
         _near_miss("the list changes", "", "shapes", f"shapes.reverse()\n    {_TENSOR}", ""),
         _near_miss("the tensor changes", "", "shapes", f"{_TENSOR}\n    shapes += 1", ""),
+        _near_miss("the tensor changes on its way", "", "shapes.add_(1)", _TENSOR, ""),
         _near_miss("floats", "", "shapes", f"shapes.append((0.5, 2))\n    {_TENSOR}", ""),
     )
 
@@ -232,7 +233,10 @@ def _chain(site: Site, function: cst.FunctionDef, name: str) -> _Chain | None:
         if made is not None:
             return _Chain(steps, *made)
         params = [param.name.value for param in params_of(caller.params)]
+        changes = argument.value in activity(caller.body).mutates
         if argument.value not in params or not is_bound_once(site, caller, argument.value):
+            return None
+        if changes:
             return None
     return None
 

@@ -30,6 +30,7 @@ _FACTS = {
     "m": tensor(6, dtype="torch.bool"),
     "det > 0": tensor(6, dtype="torch.bool"),
     "long": tensor(9),
+    "other": tensor(6, dtype="torch.bool"),
 }
 
 
@@ -129,6 +130,10 @@ class PlacesToMask(Codemod):
         _near_miss(
             "the mask changes", "places = torch.where(m)[0]", "m[0] = True", "return x[places]",
             at="torch.where(m)",
+        ),
+        _near_miss(
+            "another name of the mask changes", "places = torch.where(m)[0]", "other = m",
+            "other[0] = True", "return x[places]", at="torch.where(m)",
         ),
         _near_miss("a longer one", "places = m.nonzero().squeeze(1)", "return long[places]"),
         _near_miss("behind others", "places = m.nonzero().squeeze(1)", "return y[0, places]"),
@@ -299,11 +304,18 @@ def _found(site: Site, function: cst.FunctionDef, assign: cst.Assign) -> _Places
         does = activity(function.body)
         if mask.value in does.mutates or (mask.value in does.writes & params):
             return None
+        if any(_is_bool(site, function, name) for name in does.mutates):
+            return None  # it may be the mask by another name
         if mask.value not in params and not is_bound_once(site, function, mask.value):
             return None
     elif not isinstance(mask, cst.Name | cst.Comparison | cst.BinaryOperation | cst.UnaryOperation):
         return None
     return _Places(site, function, name, assign, mask, column)
+
+
+def _is_bool(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    facts = [site.fact(place) for place in site.places_of(name, function.body)]
+    return any(fact is not None and fact.dtype == "torch.bool" for fact in facts)
 
 
 def _places_of(site: Site, node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
