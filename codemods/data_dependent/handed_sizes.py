@@ -33,6 +33,10 @@ def core(value, shapes):
     return torch.stack([part.sum(1) for part in parts])
 
 
+def halve(sizes):
+    sizes.floor_divide_(2)
+
+
 def attend(value, shapes{0}):
     total = shapes.prod(-1).sum()
     return core(value, {1}) / total
@@ -143,6 +147,7 @@ class HandedSizes(Codemod):
         _near_miss("the list changes", "", "shapes", f"shapes.reverse()\n    {_TENSOR}", ""),
         _near_miss("the tensor changes", "", "shapes", f"{_TENSOR}\n    shapes += 1", ""),
         _near_miss("the tensor changes on its way", "", "shapes.add_(1)", _TENSOR, ""),
+        _near_miss("a helper changes it", "", "shapes", f"{_TENSOR}\n    halve(shapes)", ""),
         _near_miss("floats", "", "shapes", f"shapes.append((0.5, 2))\n    {_TENSOR}", ""),
     )
 
@@ -347,10 +352,27 @@ def _stays(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign)
             return False
         if isinstance(holder, cst.Attribute) and holder.attr.value.endswith("_"):
             return False
+        call = site.parent(holder) if isinstance(holder, cst.Arg) else None
+        if isinstance(call, cst.Call) and _may_change(site, call, node):
+            return False
         outer = site.parent(holder) if isinstance(holder, cst.Subscript) else None
         if isinstance(outer, cst.AssignTarget | cst.AugAssign) and outer.target is holder:
             return False
     return True
+
+
+def _may_change(site: Site, call: cst.Call, node: cst.Name) -> bool:
+    """Whether a function of the file changes in place what a call gives it."""
+    name = code(call.func).rpartition(".")[2]
+    for inner in walk(site.module):
+        if isinstance(inner, cst.FunctionDef) and inner.name.value == name:
+            changed = activity(inner.body).mutates
+            for param in params_of(inner.params):
+                if param.name.value in changed and (
+                    _argument(site, call, inner, param.name.value) is node
+                ):
+                    return True
+    return False
 
 
 def _is_list_of_sizes(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign) -> bool:
