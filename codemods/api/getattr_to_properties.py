@@ -12,7 +12,7 @@ from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tensor_names import OF_TENSORS
-from gbfix.analysis.tree import code, statements_of, walk
+from gbfix.analysis.tree import code, is_docstring, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.project import writers
 
@@ -193,7 +193,7 @@ def _method(site: Site, owner: cst.ClassDef) -> cst.FunctionDef | None:
 def _keys(owner: cst.ClassDef, method: cst.FunctionDef) -> set[str]:
     """The names that the method knows; empty if it may answer to others."""
     mine, asked = (param.name.value for param in params_of(method.params))
-    lines = [line for line in statements_of(method.body) if not _is_docstring(line)]
+    lines = [line for line in statements_of(method.body) if not is_docstring(line)]
     tables = _tables(owner)
     found: dict[str, set[str]] = {}
     keys: set[str] = set()
@@ -221,13 +221,6 @@ def _keys(owner: cst.ClassDef, method: cst.FunctionDef) -> set[str]:
             case _:
                 return set()
     return keys
-
-
-def _is_docstring(line: cst.CSTNode) -> bool:
-    match line:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString())]):
-            return True
-    return False
 
 
 def _raises(line: cst.CSTNode) -> bool:

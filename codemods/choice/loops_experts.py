@@ -375,7 +375,7 @@ def _held_by(loop: cst.For, func: cst.BaseExpression) -> str:
                     case cst.Assign(
                         targets=[cst.AssignTarget(target=cst.Name(name))], value=value
                     ) if name == called:
-                        return _held_by(loop, value) if value is not func else ""
+                        return _held_by(loop, value) if isinstance(value, cst.Subscript) else ""
             given = [arg.value for arg in loop.iter.args] if isinstance(loop.iter, cst.Call) else []
             match given:
                 case [cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)), *_]:
@@ -458,7 +458,7 @@ class _Change:
 
     def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
         effects = self.dense.values.effects(node)
-        if effects.rng or effects.io or any(_changes(inner) for inner in walk(node)):
+        if effects.rng or effects.io or any(changes_in_place(inner) for inner in walk(node)):
             raise _NotSo
         new = node.visit(_Rows(self))
         assert isinstance(new, cst.BaseExpression)
@@ -575,7 +575,7 @@ def _asks_for_none(line: cst.BaseStatement, rows: tuple[str, str]) -> bool:
     return code(line.test) in empty and code(line.body).strip() in ("continue",)
 
 
-def _changes(node: cst.CSTNode) -> bool:
+def changes_in_place(node: cst.CSTNode) -> bool:
     """Whether a call changes its tensor in place: rows that were picked out are a copy."""
     match node:
         case cst.Call(func=cst.Attribute(attr=cst.Name(value=name)), args=args):

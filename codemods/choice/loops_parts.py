@@ -16,7 +16,7 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Safety
 
 from ..control_flow.values import Values
-from .loops_experts import experts_told
+from .loops_experts import changes_in_place, experts_told
 
 _SOURCE = """
 import torch
@@ -122,6 +122,9 @@ class PartsToMasks(Codemod):
         _near_miss("the list is given away", "    done =", "    self.log(outputs)\n    done ="),
         _near_miss("how many rows there are", "expert(own)", "expert(own) / count"),
         _near_miss("the bound is used again", "    done =", "    self.last = end\n    done ="),
+        _near_miss("it draws", "expert(own)", "expert(own) + torch.rand(3)"),
+        _near_miss("rows that change", "rows[start:end]\n", "rows[start:end].mul_(2)\n"),
+        _near_miss("it notes who came", "expert = self", "self.last = i\n        expert = self"),
         _near_miss("what is cut has a step", "rows[start:end]", "rows[start:end:2]"),
     )  # fmt: skip
 
@@ -258,7 +261,7 @@ class _Parts:
                             value=cst.Name(end),
                         )
                     ]
-                ) if self.end and (start, end) == (self.start, self.end):
+                ) if result is not None and (start, end) == (self.start, self.end):
                     moved = True
                 case cst.SimpleStatementLine(
                     body=[
@@ -271,15 +274,29 @@ class _Parts:
                             )
                         )
                     ]
-                ) if result is None:
+                ) if result is None and self._computes(value):
                     self.outputs, result = outputs, value
-                case cst.SimpleStatementLine(body=[cst.Assign()]) if result is None:
+                case cst.SimpleStatementLine(
+                    body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)]
+                ) if result is None and self._computes(value):
                     kept.append(line)
                 case _:
                     raise _NotSo
         if not moved or result is None:
             raise _NotSo
         return _Body(kept, result)
+
+    def _computes(self, value: cst.BaseExpression) -> bool:
+        """Whether a value may be computed of no rows, too, and of rows of others: nothing else
+        happens, and it is known by then where the part ends.
+        """
+        effects = self.values.effects(value)
+        cuts = any(isinstance(node, cst.Slice) for node in walk(value))
+        return (
+            not (effects.rng or effects.io or effects.mutates)
+            and not any(changes_in_place(node) for node in walk(value))
+            and (bool(self.end) or not cuts)
+        )
 
     def _leaves_out(self, line: cst.If) -> bool:
         """``if count == 0: continue``"""

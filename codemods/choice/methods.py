@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, is_docstring
 
 from .context import Context, Declined
 from .renaming import replaced
@@ -22,6 +22,8 @@ def inlined(call: cst.Call, ctx: Context) -> list[cst.BaseStatement]:
     if exits(method.body).any or not isinstance(method.body, cst.IndentedBlock):
         raise Declined(f"`{name}` gives something back")
     given = _arguments(method, call)
+    if ctx.function is not None and outer_names(method) & own_names(ctx.function):
+        raise Declined(f"`{name}` reads names that are others here")
     what = activity(method.body)
     if what.dynamic or what.globals or what.nonlocals or given.keys() & what.writes:
         raise Declined(f"`{name}` changes names of its own")
@@ -31,16 +33,22 @@ def inlined(call: cst.Call, ctx: Context) -> list[cst.BaseStatement]:
             names[local] = cst.Name(ctx.fresh(local))
     ctx.notes.append(f"A subclass that overrides `{name}` is not asked here any more.")
     body = list(method.body.body)
-    if body and _is_docstring(body[0]):
+    if body and is_docstring(body[0]):
         body = body[1:]
     return [replaced(statement, names) for statement in body]
 
 
-def _is_docstring(node: cst.CSTNode) -> bool:
-    match node:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.BaseString())]):
-            return True
-    return False
+def outer_names(method: cst.FunctionDef) -> frozenset[str]:
+    """Names that a method reads and does not bind: globals and builtins."""
+    does = activity(method.body)
+    params = {param.name.value for param in params_of(method.params)}
+    return frozenset(does.reads - does.binds - params)
+
+
+def own_names(function: cst.FunctionDef) -> frozenset[str]:
+    """The local names of a function that are no globals by another name."""
+    params = {param.name.value for param in params_of(function.params)}
+    return frozenset(activity(function.body).binds | params) - {"self"}
 
 
 def _method(name: str, ctx: Context) -> cst.FunctionDef | None:

@@ -12,6 +12,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import live_after, live_before
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact
@@ -261,7 +262,6 @@ class RowsToMask(Codemod):
 _NEUTRAL = {"sum": "0", "prod": "1", "any": "False", "all": "True", "mean": "0"}
 _COUNTS = words("count_nonzero argmax argmin bincount")
 _INTEGERS = words("torch.int64 torch.int32 torch.int16 torch.uint8 torch.int8")
-_FLOATS = words("torch.float16 torch.bfloat16 torch.float32 torch.float64")
 #: Calls that use up a generator before anything else happens.
 _CONSUMERS = words("list tuple set sum")
 
@@ -553,7 +553,7 @@ class _Rows:
         dimensions changes that of other whole numbers without dimensions.
         """
         fact, known = self.values.fact(left), self.facts[lengths]
-        if fact is not None and fact.dtype in _FLOATS:
+        if fact is not None and fact.dtype in FLOAT_DTYPES:
             return True
         if left in self.replaced:  # sums of whole numbers are int64
             return known is not None and known.dtype == "torch.int64"

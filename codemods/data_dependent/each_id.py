@@ -47,9 +47,9 @@ def _source(body: str, over: str = "seen[b].unique()", end: str = "scores") -> s
     )
 
 
-def _after(body: str) -> str:
+def _after(body: str, index: str) -> str:
     first = (
-        "ids = seen[b].long()\n"
+        f"ids = {index}\n"
         "hits = scores.new_zeros(2, scores.shape[-1], dtype=torch.bool)\n"
         "hits[(ids >= 0).long(), ids] = True\nfor hit in hits:\n"
     )
@@ -67,8 +67,9 @@ _IF = "if scores[b, i] < 0:\n    scores[b, i] *= p\nelse:\n    scores[b, i] /= p
 
 
 def _example(title: str, before: str, after: str, over: str = "seen[b].unique()") -> Example:
-    at = "seen[b].tolist()" if "tolist" in over else over
-    return Example(_source(before, over), _after(after), at=at, facts=_FACTS, title=title)
+    listed = "tolist" in over
+    at, index = ("seen[b].tolist()", "seen[b].long()") if listed else (over, "seen[b]")
+    return Example(_source(before, over), _after(after, index), at=at, facts=_FACTS, title=title)
 
 
 def _near_miss(why: str, body: str = _PLAIN, over: str = "seen[b].unique()", end: str = "scores"):  # type: ignore[no-untyped-def]
@@ -209,7 +210,7 @@ class _Loop:
         row, base = self.row.row, self.row.row.partition("[")[0]
         # A number from the end and one from the front are two, should they mean one element.
         head = [
-            f"{ids} = {operand(code(over))}.long()",
+            f"{ids} = {self._index(over)}",
             f"{hits} = {base}.new_zeros(2, {base}.shape[-1], dtype={self.torch}.bool)",
             f"{hits}[({ids} >= 0).long(), {ids}] = True",
         ]
@@ -238,6 +239,11 @@ class _Loop:
             edit.add_import("torch")
         notes = ["The whole row is computed with, whatever the numbers are."]
         return edit.rewrite("change all elements at once, by a mask", notes=notes, rank=15)
+
+    def _index(self, over: cst.BaseExpression) -> str:
+        """The numbers as an index: of bytes, a tensor is a mask, and Python's numbers are not."""
+        listed = any(isinstance(n, cst.Name) and n.value == "tolist" for n in walk(self.loop.iter))
+        return f"{operand(code(over))}.long()" if listed else code(over)
 
     # -- the row -----------------------------------------------------------------------------
 

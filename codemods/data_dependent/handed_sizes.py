@@ -10,7 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, statements_of, walk
+from gbfix.analysis.tree import code, is_docstring, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 
 from ..api.splice import Splice
@@ -148,6 +148,13 @@ class HandedSizes(Codemod):
         _near_miss("the tensor changes", "", "shapes", f"{_TENSOR}\n    shapes += 1", ""),
         _near_miss("the tensor changes on its way", "", "shapes.add_(1)", _TENSOR, ""),
         _near_miss("a helper changes it", "", "shapes", f"{_TENSOR}\n    halve(shapes)", ""),
+        _near_miss(
+            "another tensor in other calls",
+            "",
+            "shapes",
+            f"if more is not None:\n        {_TENSOR}\n    else:\n        shapes = more",
+            "",
+        ),
         _near_miss("floats", "", "shapes", f"shapes.append((0.5, 2))\n    {_TENSOR}", ""),
     )
 
@@ -235,6 +242,8 @@ def _chain(site: Site, function: cst.FunctionDef, name: str) -> _Chain | None:
             return None
         steps.append(_Step(call, argument, caller))
         made = _made(view, caller, argument)
+        if made is not None and not _stands_above(site, made[0], call):
+            return None
         if made is not None:
             return _Chain(steps, *made)
         params = [param.name.value for param in params_of(caller.params)]
@@ -260,7 +269,9 @@ def _calls(
             return
         found, inner = True, view.function
         yield view, view.node, view.function
-    while not found:
+    seen: set[cst.FunctionDef] = set()
+    while not found and inner not in seen:
+        seen.add(inner)
         name = inner.name.value
         calls = [
             node
@@ -316,9 +327,11 @@ def _made(
     source, line = made.args[0].value, site.statement_of(assign)
     if options - {"dtype", "device"} or not isinstance(source, cst.Name):
         return None
-    if _stays(site, function, use.value, assign) is False:
+    if not _stays(site, function, use.value, assign):
         return None
     held = source.value
+    if held != use.value and not is_bound_once(site, function, use.value):
+        return None
     if held != use.value and (known := _same_list(site, function, held)) is not None:
         held, is_new = known, False
     else:
@@ -341,9 +354,19 @@ def _same_list(site: Site, function: cst.FunctionDef, name: str) -> str | None:
     return None
 
 
+def _stands_above(site: Site, line: cst.CSTNode, call: cst.Call) -> bool:
+    """Whether a line runs before the call in any case: it stands in a block around it."""
+    block = list(site.block_of(line))
+    return any(parent in block[block.index(line) + 1 :] for parent in site.ancestors(call))
+
+
 def _stays(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign) -> bool:
     """Whether nothing changes the tensor once it is made."""
     line = site.span(assign).line
+    for other in activity(function.body).mutates - {name}:
+        facts = [site.fact(node) for node in site.places_of(other, function.body)]
+        if any(fact is not None and fact.is_tensor and fact.dtype in _LONG for fact in facts):
+            return False  # it may be a view of the sizes
     for node in site.places_of(name, function.body):
         if site.span(node).line <= line:
             continue
@@ -502,7 +525,7 @@ def _take_list(
 ) -> None:
     """The loops of the reader take the list, or what they took where none is given."""
     if given not in {param.name.value for param in params_of(function.params)}:
-        first = next(line for line in statements_of(function.body) if not _is_docstring(line))
+        first = next(line for line in statements_of(function.body) if not is_docstring(line))
         step, newline = site.module.default_indent, site.module.default_newline
         column = site.source.splitlines()[site.span(first).line - 1]
         indent = column[: len(column) - len(column.lstrip())]
@@ -512,10 +535,3 @@ def _take_list(
         node = _looped(loop, name)
         if node is not None:
             splice.replace(node, given)
-
-
-def _is_docstring(node: cst.CSTNode) -> bool:
-    match node:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.BaseString())]):
-            return True
-    return False

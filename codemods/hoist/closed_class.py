@@ -8,7 +8,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, is_docstring, walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ def closed(node: cst.ClassDef, captured: Collection[str]) -> Closed | None:
     if made is None:
         return None
     if init is None:
-        place = 1 if lines and _is_docstring(lines[0]) else 0
+        place = 1 if lines and is_docstring(lines[0]) else 0
         lines.insert(place, made)
     else:
         lines[lines.index(init)] = made
@@ -150,10 +150,3 @@ def _target(line: cst.SimpleStatementLine) -> str:
 
 def _value(line: cst.SimpleStatementLine) -> str:
     return code(cst.ensure_type(line.body[0], cst.Assign).value)
-
-
-def _is_docstring(line: cst.BaseStatement) -> bool:
-    match line:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString())]):
-            return True
-    return False

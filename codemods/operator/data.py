@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from gbfix.analysis import torch_names
 from gbfix.analysis.activity import activity
 from gbfix.analysis.tree import children, walk, words
 from gbfix.codemod import Site
@@ -69,7 +70,7 @@ def _is_sized(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-_SIZED = words("nonzero argwhere unique unique_consecutive masked_select")
+_SIZED = torch_names.DECIDED_BY_DATA - {"item", "tolist"}
 _KEEP_SIZE = words("flatten squeeze view reshape to long int t tolist")
 
 

@@ -10,9 +10,10 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, is_docstring, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 
+from ..choice.methods import outer_names, own_names
 from ..choice.renaming import replaced
 
 _BEFORE = """
@@ -114,6 +115,7 @@ class InlineMethod(Codemod):
             "a result without a name", "rows = rows * 2\n        return rows",
             "return self.replace(x, old)",
         ),
+        _near_miss("its `old` is a global", "return rows * old", "x = self.replace(x, x)"),
         _near_miss("stars", call="self.replace(*x)"),
         _near_miss("a generator", "yield rows"),
         _near_miss("another object's", call="self.other.replace(x, old)"),
@@ -132,7 +134,7 @@ class InlineMethod(Codemod):
         methods.pop(function.name.value, None)
         first = site.span(_outermost(site, function)).line
         edit, names = site.edit(), []
-        inline = _Inline(methods, names_in(function) | {"self"}, site.module)
+        inline = _Inline(methods, names_in(function) | {"self"}, own_names(function))
         for statement in walk(function.body):
             if isinstance(statement, cst.SimpleStatementLine) and (
                 site.span(statement).line >= first
@@ -183,7 +185,6 @@ class _Call:
 
     method: cst.FunctionDef
     call: cst.Call
-    owner: str
     target: cst.AssignTarget | None
 
 
@@ -191,11 +192,15 @@ class _Inline:
     """Writes methods out; keeps the names that are taken."""
 
     def __init__(
-        self, methods: Mapping[str, cst.FunctionDef], taken: set[str], module: cst.Module
+        self,
+        methods: Mapping[str, cst.FunctionDef],
+        taken: set[str],
+        own: frozenset[str],
     ) -> None:
         self.methods = methods
         self.taken = taken
-        self.everything = names_in(module)
+        #: Local names of the caller: of the method's, they would take the place of globals.
+        self.own = own
         self.written: list[str] = []
         self.count = 0
 
@@ -208,7 +213,9 @@ class _Inline:
         block = found.method.body
         if given is None or not _is_plain(found.method) or not isinstance(block, cst.IndentedBlock):
             return None
-        body = [line for line in block.body if not _is_docstring(line)]
+        if outer_names(found.method) & self.own:
+            return None
+        body = [line for line in block.body if not is_docstring(line)]
         self.count += sum(isinstance(node, cst.SimpleStatementLine) for node in walk(block))
         result = _result_of(body[-1]) if body else None
         if exits(block).returns > (result is not None) or self.count > _MOST:
@@ -258,10 +265,12 @@ class _Inline:
                 return None
         if method is None or method.decorators or not isinstance(method.body, cst.IndentedBlock):
             return None
-        body = [line for line in method.body.body if not _is_docstring(line)]
+        body = [line for line in method.body.body if not is_docstring(line)]
         result = _result_of(body[0]) if len(body) == 1 else None
         given = _arguments(method, call)
         if result is None or given is None or not _is_plain(method):
+            return None
+        if outer_names(method) & self.own:
             return None
         if not all(isinstance(value, _PLAIN | cst.Attribute) for value in given.values()):
             return None
@@ -297,7 +306,7 @@ class _Inline:
             case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(name)) if (
                 name in self.methods
             ):
-                return _Call(self.methods[name], call, "self", target)
+                return _Call(self.methods[name], call, target)
         return None
 
     def _bound(
@@ -349,7 +358,7 @@ def _is_plain(method: cst.FunctionDef) -> bool:
     )
 
 
-_MODES = words("torch.no_grad() torch.no_grad")
+_MODES = ("torch.no_grad()", "torch.no_grad")
 
 
 def _in_mode(
@@ -382,13 +391,6 @@ def _arguments(method: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExp
             return None
         given[param.name.value] = default
     return given if given.keys() == {param.name.value for param in params} else None
-
-
-def _is_docstring(node: cst.CSTNode) -> bool:
-    match node:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.BaseString())]):
-            return True
-    return False
 
 
 def _result_of(node: cst.CSTNode) -> cst.BaseExpression | None:

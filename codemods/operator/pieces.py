@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
+from gbfix.analysis import torch_names
 from gbfix.analysis.activity import Activity, activity, params_of
 from gbfix.analysis.binding import states
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact, Frame
 
@@ -312,7 +313,7 @@ def _with_its_uses(
             yield _grown(piece.level, body, start, uses[-1], carries, whole=whole)
 
 
-_WHOLE = words("torch.int64 torch.int32 torch.bool")
+_WHOLE = torch_names.INT_DTYPES | {"torch.bool"}
 
 
 def _grown(

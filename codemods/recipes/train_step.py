@@ -14,7 +14,7 @@ from gbfix.analysis.binding import states
 from gbfix.analysis.build import as_tuple
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, dotted, walk, words
+from gbfix.analysis.tree import code, dotted, is_docstring, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, SiteError, Statement
 from gbfix.rewriting.project import mentions
 
@@ -306,7 +306,7 @@ def _forward(lines: Sequence[cst.BaseStatement]) -> tuple[int, int] | None:
         return None  # without an optimizer, the backward pass can be traced, too
     last = backward[0]
     first = 0
-    while first < last and (_calls(lines[first]) in _EAGER or _is_docstring(lines[first])):
+    while first < last and (_calls(lines[first]) in _EAGER or is_docstring(lines[first])):
         first += 1
     end = first
     while end < last and _calls(lines[end]) not in _EAGER:
@@ -326,13 +326,6 @@ def _calls(line: cst.CSTNode) -> str:
         ) if dotted(func) is not None or name == "backward":
             return name
     return ""
-
-
-def _is_docstring(line: cst.CSTNode) -> bool:
-    match line:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.BaseString())]):
-            return True
-    return False
 
 
 def _interface(

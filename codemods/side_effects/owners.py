@@ -11,7 +11,7 @@ import libcst as cst
 
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, is_docstring, walk, words
 from gbfix.codemod import Edit, Site
 
 from ..wrap.operator_text import define
@@ -53,7 +53,7 @@ def find_owners(site: Site, edit: Edit, kind: str) -> str:
         return ""
     first = body.body[0]
     spaced = new[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    if _is_docstring(first):
+    if is_docstring(first):
         edit.insert_after(first, spaced)
     else:
         # Behind the first method: its own first line has no blank one above it.
@@ -87,13 +87,6 @@ def _table(site: Site) -> str:
 def _free_name(site: Site) -> str:
     taken = names_in(site.module)
     return next(name for name in ("OWNERS", "OBJECTS", "_OWNERS", "_OBJECTS") if name not in taken)
-
-
-def _is_docstring(node: cst.CSTNode) -> bool:
-    match node:
-        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString())]):
-            return True
-    return False
 
 
 def _class(site: Site, name: str) -> cst.ClassDef | None:

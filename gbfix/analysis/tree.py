@@ -112,3 +112,11 @@ _EMPTY_MODULE = cst.Module(body=())
 def code(node: cst.CSTNode) -> str:
     """The node's source text."""
     return _EMPTY_MODULE.code_for_node(node)
+
+
+def is_docstring(node: cst.CSTNode) -> bool:
+    """Whether a statement is a text alone."""
+    match node:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.BaseString())]):
+            return True
+    return False

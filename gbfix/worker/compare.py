@@ -120,10 +120,11 @@ class Comparison:
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
             if both and self.graphs and before.error_parts is None:
-                # A graph that does not come to its end has changed nothing yet.  (What the
+                # A graph that does not come to its end has set no attributes yet.  (What the
                 # program's own code raises is a part of what it does, and so is what it set.)
-                for finding in held.findings[:1]:
-                    found.add(Kind.UNDONE, finding.part, finding.place)
+                for finding in held.findings:
+                    kind = Kind.UNDONE if finding.kind is Kind.MISSING else finding.kind
+                    found.findings.append(dataclasses.replace(finding, kind=kind))
             else:
                 found.findings += held.findings
             self._gradients(before, after, found)

@@ -70,6 +70,9 @@ def _is_own(node: torch.fx.Node, name: str) -> bool:
     """Whether a node may give something else each time, or is not known."""
     if _RANDOM.search(name):
         return True
+    if isinstance(node.target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        # A custom operator may count, draw or read a file.
+        return str(node.target).partition(".")[0] not in ("aten", "prims")
     home = getattr(node.target, "__module__", "torch") or "torch"
     return node.op == "call_function" and home.partition(".")[0] not in _KNOWN
 
@@ -78,6 +81,9 @@ def _changes(node: torch.fx.Node, name: str) -> bool:
     inplace = name.endswith("_") and not name.endswith("__")
     return (
         inplace
+        or node.op == "call_module"
+        or bool(node.kwargs.get("inplace"))
+        or any(arg is True for arg in node.args)  # ``relu(x, True)``
         or name in ("setitem", "copy_")
         or (name.startswith("i") and name in _IN_PLACE)
         or (name.startswith("__i") and name.endswith("__"))

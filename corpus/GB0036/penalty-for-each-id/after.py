@@ -8,7 +8,7 @@ def discourage(scores, chosen, factor):
     scores = scores.clone()
     for row in range(scores.shape[0]):
         # Negative scores grow with the factor.
-        ids = chosen[row].long()
+        ids = chosen[row]
         hits = scores.new_zeros(2, scores.shape[-1], dtype=torch.bool)
         hits[(ids >= 0).long(), ids] = True
         for hit in hits:
