@@ -307,6 +307,42 @@ def _overriding(owner: str, name: str, project: Mapping[str, str]) -> Iterator[t
                 known.add(node.name)
                 grown = True
     for path, node in classes:
-        own = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
-        if node.name != owner and node.name in known and name in own:
+        if node.name == owner or node.name not in known:
+            continue
+        if _brings(node, name):
             yield path, node.name
+            continue
+        # A mixin before the class is asked first: ``class Loud(Mixin, Owner)``.
+        others = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        mixed = _with_bases({base for base in others if base not in known}, classes)
+        if any(_brings(other, name) for _, other in classes if other.name in mixed):
+            yield path, node.name
+
+
+def _brings(node: ast.ClassDef, name: str) -> bool:
+    """Whether a class has a method, or a value, of that name."""
+    for item in node.body:
+        match item:
+            case ast.FunctionDef(name=own) | ast.AsyncFunctionDef(name=own) if own == name:
+                return True
+            case ast.Assign(targets=targets):
+                if any(isinstance(it, ast.Name) and it.id == name for it in targets):
+                    return True
+            case ast.AnnAssign(target=ast.Name(id=own)) if own == name:
+                return True
+    return False
+
+
+def _with_bases(names: set[str], classes: list[tuple[str, ast.ClassDef]]) -> set[str]:
+    """Classes and all that they come of, as far as the project has them."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for _, node in classes:
+            if node.name == name:
+                left += [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+    return found

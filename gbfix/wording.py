@@ -15,6 +15,8 @@ _ABOUT = {
     "single": "For a batch of one",
     "fewer": "For a batch of two",
     "grown": "For a larger batch",
+    "ragged": "Where one input has more rows than the others",
+    "ragged-rest": "Where one input has fewer rows than the others",
     "wider": "For wider inputs",
     "taller": "For inputs of another size before the last",
     "square": "For a larger square",

@@ -17,6 +17,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
+from ..config.setting import set_options
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
 from ..control_flow.break_to_cond import is_bounded
 from ..control_flow.closures import captured_for_later
@@ -32,6 +33,7 @@ from ..control_flow.values import Values
 from .context import Context, Declined
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
+from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_plainly
 from .loops_range import Rounds, rounds_of
 from .loops_returns import Behind, return_behind, values_of
 from .loops_vain import Vain
@@ -58,7 +60,9 @@ class LoopToBound(Codemod):
     *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
     number of ``break`` and ``continue`` in its own block, with or without ``else``; or a ``while``
     whose iterations Python counts (``while error > tolerance and n < limit``).  What is used
-    afterwards is tensors of one shape and dtype.  Rows of a tensor may be written (``out[i] =
+    afterwards is tensors of one shape and dtype, and whole numbers or truth values that it counts
+    or sets (``steps``, ``converged``, its own variable): these come out of tensors behind it, and
+    the option ``capture_scalar_outputs`` keeps them.  Rows of a tensor may be written (``out[i] =
     ...``).  An iteration of a ``for`` may return a tensor (the first row that fits), where the next
     statement after the loop returns one like it.
 
@@ -66,7 +70,7 @@ class LoopToBound(Codemod):
     whose results are not used.
 
     *Refuses.*  Random numbers, output, in-place changes and calls of unknown code in the loop;
-    lists that grow and Python numbers that are used after a loop that ends early.
+    lists that grow and fractions that are used after a loop that ends early.
     """
 
     name = "loop-to-bound"
@@ -138,10 +142,11 @@ def _rewrite(site: Site, loop: cst.For | cst.While, function: cst.FunctionDef) -
     if rounds is None and not _own_jumps(branch_of(loop.body).statements):
         raise Refusal("")
     targets = {n.value for n in walk(loop.target) if isinstance(n, cst.Name)}
-    if targets & used:
-        raise Refusal(f"`{min(targets & used)}` is used after it, and is no tensor")
+    last = targets & used
     engine = _Engine(site, loop, function, values)
     engine.counted = rounds
+    if last:
+        engine.remember(min(last), is_target=True)
     if found.returns:
         engine.behind = return_behind(site, loop)
     return engine.rewrite(used)
@@ -182,6 +187,8 @@ class _Engine:
         self.counted: Rounds | None = None
         self.frozen: list[str] = []
         self.unbound: set[str] = set()
+        #: Python numbers whose value behind the loop data decide.
+        self.numbers: dict[str, Number] = {}
         #: Whether nobody can tell that the loop was there.
         self.idle = False
 
@@ -189,6 +196,53 @@ class _Engine:
         name = fresh(wish, self.taken)
         self.taken.add(name)
         return name
+
+    def remember(self, name: str, *, is_target: bool = False) -> None:
+        """Carry a Python number out of the loop, or refuse it."""
+        if is_target:
+            plain = isinstance(self.loop, cst.For) and isinstance(self.loop.target, cst.Name)
+            over = self.loop.iter if isinstance(self.loop, cst.For) else None
+            ranged = isinstance(over, cst.Call) and code(over.func) == "range"
+            if not plain or not ranged or self.counted is not None:
+                raise Refusal(f"`{name}` is used after it, and is no tensor")
+            if name in names_bound([self.loop.body]):
+                raise Refusal(f"`{name}` is used after it, and bound in it, too")
+            self.numbers[name] = Number(name, self.name(f"last_{name}"))
+            self.unbound.add(self.numbers[name].kept)
+            return
+        if not is_set_plainly(name, self.loop, self.values):
+            raise Refusal(
+                f"`{name}` is no tensor, and its value after the loop depends on the data; count"
+                " with a tensor"
+            )
+        alone = is_set_alone(name, self.loop)
+        self.numbers[name] = Number(name, name if alone else self.name(f"last_{name}"))
+
+    def _numbers_begin(self) -> list[cst.BaseStatement]:
+        """What a number is before the first round, as a tensor."""
+        return [
+            cst.parse_statement(f"{it.kept} = {self._tensor(it.name)}")
+            for it in self.numbers.values()
+            if it.kept not in self.unbound
+        ]
+
+    def _tensor(self, number: str) -> str:
+        return f"{self.torch}.tensor({number}{self._device()})"
+
+    def _target_kept(self, mask: Mask | None) -> list[cst.BaseStatement]:
+        """The line at the top of a round that keeps the loop's own variable."""
+        found = [it for it in self.numbers.values() if it.beside and it.kept in self.unbound]
+        if found and mask is None:
+            raise Refusal(f"`{found[0].name}` is used after it")
+        assert mask is not None or not found
+        return [
+            line_of(
+                f"{it.kept} = {self._tensor(it.name)} if {it.kept} is None"
+                f" else {mask.chosen(self.torch, it.kept, it.name)}"
+            )
+            for it in found
+            if mask is not None
+        ]
 
     # -- the whole ---------------------------------------------------------------------------
 
@@ -209,7 +263,7 @@ class _Engine:
         ends = stops or self.counted is not None
         mask = Mask(self.done) if ends else None
         body, _ = self.block(statements, mask)
-        body = [*self._asks(), *body]
+        body = [*self._asks(), *self._target_kept(mask), *body]
         check_later_changes(self.site, loop, values, set(self.frozen))
         edit = self.site.edit()
         above = leading(loop)
@@ -218,6 +272,7 @@ class _Engine:
         for name in sorted(self.unbound):
             first.append(cst.parse_statement(f"{name} = None"))
         first += given
+        first += self._numbers_begin()
         if self.counted is not None:
             loop, over = self._to_most(loop, self.counted, first)
             asks = f"{self.done} | ({over})" if stops else over
@@ -236,11 +291,19 @@ class _Engine:
             leading_lines=comments if first else above,
             orelse=None,
         )
-        edit.replace(self.loop, *first, new, *self._else())
+        back = [
+            cst.parse_statement(f"{it.name} = {it.kept}.item()") for it in self.numbers.values()
+        ]
+        edit.replace(self.loop, *first, new, *self._else(), *back)
         self._return(edit)
+        also = set_options(self.site, edit, ["capture_scalar_outputs"] if back else [])
+        if also is None:
+            raise Refusal("no script is known that could be told to keep numbers in the graph")
         if values.torch_missing:
             edit.add_import("torch")
         notes = ["The loop runs all its iterations; what those after the end compute is not used."]
+        if back:
+            notes.append(describe(list(self.numbers.values())))
         safety = Safety.SAFE
         facts = [values.outside(name) for name in self.frozen]
         if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
@@ -263,7 +326,7 @@ class _Engine:
                 "Where the bound is NaN, Python raises an error; the patch runs no iteration."
             )
         title = "let the loop run to its bound, and keep what it had with torch.where"
-        return edit.rewrite(title, notes=notes, rank=26, safety=safety)
+        return edit.rewrite(title, notes=notes, rank=26, safety=safety, also=also)
 
     def _to_most(
         self, loop: cst.For | cst.While, counted: Rounds, first: list[cst.BaseStatement]
@@ -469,8 +532,13 @@ class _Engine:
                     raise Refusal(f"`{name}` may not be bound before it")
                 self.unbound.add(name)
                 self.frozen.append(name)
+                if is_number(fact):
+                    self._only_alone(name)
             elif fact is not None and fact.is_tensor:
                 self.frozen.append(name)
+            elif name in used and is_number(fact) and self.behind is None:
+                self.remember(name)
+                self.frozen += [name] if not self.numbers[name].beside else []
             elif name in used:
                 kind = "no tensor" if fact is None else f"no tensor ({fact.kind})"
                 raise Refusal(
@@ -481,6 +549,13 @@ class _Engine:
             if comments_in(self.loop) or self._else_statements():
                 raise Refusal("no name that it binds is used afterwards")
             self.idle = True
+
+    def _only_alone(self, name: str) -> None:
+        self.remember(name)
+        if self.numbers[name].beside or self.behind is not None:
+            raise Refusal(
+                f"`{name}` is a number that the loop binds first; bind it before the loop"
+            )
 
     # -- statements --------------------------------------------------------------------------
 
@@ -674,9 +749,19 @@ class _Engine:
 
     def plain(self, node: cst.BaseStatement, mask: Mask | None) -> list[cst.BaseStatement]:
         """A statement from which nothing jumps."""
+        bound = names_bound([node])
+        numbers = [self.numbers[name] for name in bound if name in self.numbers]
+        if numbers and (mask is None or not self._is_countable(node, numbers, mask)):
+            raise Refusal(f"`{numbers[0].name}` is no tensor, and data decides whether it changes")
         if mask is None:
             return [node]
-        names = [name for name in names_bound([node]) if name in self.frozen]
+        beside = [it for it in numbers if it.beside]
+        if beside:
+            kept = [
+                line_of(f"{it.kept} = {mask.chosen(self.torch, it.kept, it.name)}") for it in beside
+            ]
+            return [node, *kept]
+        names = [name for name in bound if name in self.frozen]
         small = node.body if isinstance(node, cst.SimpleStatementLine) else ()
         if len(small) == 1:
             new = self._simple(node, small[0], names, mask)
@@ -697,6 +782,15 @@ class _Engine:
         node = self._guarded(node.with_changes(leading_lines=()), mask, node)
         after = [line_of(f"{name} = {mask.chosen(self.torch, olds[name], name)}") for name in names]
         return [*kept, node, *after]
+
+    def _is_countable(self, node: cst.BaseStatement, numbers: Sequence[Number], mask: Mask) -> bool:
+        """Whether a line does no more than to bind numbers, and does it where rounds count."""
+        if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+            return False
+        if set(names_bound([node])) != {it.name for it in numbers}:
+            return False
+        every = mask.rests and mask.flag == self.done
+        return every or not any(it.beside for it in numbers)
 
     def _check_in_place(self, node: cst.CSTNode) -> None:
         """Refuse ``x += y`` of a tensor in a block: what it changes cannot be put back."""
@@ -722,6 +816,17 @@ class _Engine:
         mask: Mask,
     ) -> list[cst.BaseStatement] | None:
         match small:
+            case cst.AugAssign(target=cst.Name(value=name), operator=operator, value=value) if (
+                name in self.numbers
+            ):
+                sign = code(operator).strip().removesuffix("=")
+                return self._bind(node, name, f"{name} {sign} {operand(code(value))}", mask)
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
+            ) if name in self.numbers:
+                text = code(value)
+                text = self._tensor(text) if name in self.unbound else text
+                return self._bind(node, name, text, mask)
             case cst.Assign(
                 targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value
             ) if name in names:

@@ -14,6 +14,8 @@ _FACTS = {
     "place": tensor(dtype="torch.int64"),
     "i": scalar(0, constant=False),
     "n": scalar(4),
+    "k": scalar(False, constant=False),
+    "m": scalar(0, constant=False),
     "scale": scalar(0.5, constant=False),
     "names": Fact("list", "list", items=()),
     "xs": Fact("iterator", "generator"),
@@ -42,6 +44,7 @@ def _whole(first: str, body: str, end: str, last: str = "") -> str:
     return f"{above}    {last}\n    return{behind}" if last else f"{above}    return{behind}"
 
 
+_SETTING = "import torch\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
 _FLAG = "done = torch.tensor(False, device={}.device)"
 EXAMPLES = (
     _example(
@@ -154,6 +157,31 @@ EXAMPLES = (
         "x.sum() < 1",
     ),
     Example(
+        _function(
+            "m = i + 1\nx = x * 0.5\nif x.sum() < 1:\n    k = True\n    break",
+            "x, i, m, k",
+            "k = False\nm = 0",
+        ),
+        _SETTING
+        + _function(
+            "last_i = torch.tensor(i, device=x.device) if last_i is None else"
+            " torch.where(done, last_i, i)\n"
+            "m = torch.where(done, m, i + 1)\nx = torch.where(done, x, x * 0.5)\n"
+            "stops = torch.logical_not(done) & (x.sum() < 1)\n"
+            "k = torch.where(stops, True, k)\ndone = done | stops",
+            "x, i, m, k",
+            "k = False\nm = 0\nlast_i = None\nm = torch.tensor(m, device=x.device)\n"
+            "k = torch.tensor(k, device=x.device)\n" + _FLAG.format("x"),
+        )
+        .removeprefix("import torch\n")
+        .replace(
+            "    return", "    i = last_i.item()\n    m = m.item()\n    k = k.item()\n    return"
+        ),
+        at="x.sum() < 1",
+        facts=_FACTS,
+        title="where it stopped, and whether it did",
+    ),
+    Example(
         _over("range(int(y.clamp(0, 4).nan_to_num().max()))", "x = x * 0.5 - i  # one step"),
         _over(
             "range(4)",
@@ -174,7 +202,11 @@ def _near_miss(why: str, body: str, end: str = "x", at: str = "x.sum() < 1") -> 
 _ENDS = "\nif x.sum() < 1: break"
 _NEAR_MISSES = (
     _near_miss("a Python number is a result", "x = x * 2\nscale = scale * 2" + _ENDS, "x, scale"),
-    _near_miss("where it stopped is a result", "x = x * 2" + _ENDS, "x, i"),
+    _near_miss("where it stopped, of a list", "i = xs[i]\nx = x * 2" + _ENDS, "x, i"),
+    _near_miss("a count that a block changes", "if i > 1: n = n - 1\nx = x * 2" + _ENDS, "x, n"),
+    _near_miss("a count of tensors", "n = n + int(x.sum())\nx = x * 2" + _ENDS, "x, n"),
+    _near_miss("a count that is read below the test",
+               "x = x * n\nif x.sum() < 1:\n    n = 0\n    break", "x, n"),
     _near_miss("a list grows", "x = x * 2\nnames.append(x)" + _ENDS, "names"),
     _near_miss("random numbers", "x = x + torch.rand(3)" + _ENDS),
     _near_miss("output", "print(i)\nx = x * 2" + _ENDS),

@@ -16,6 +16,7 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact, Safety
 
 from ..control_flow.values import Values
+from ..data_dependent.python_metadata import is_bound_once
 from .loops_experts import changes_in_place, experts_told
 
 _SOURCE = """
@@ -97,7 +98,8 @@ class PartsToMasks(Codemod):
     that order; a part without rows is left out.
 
     *Fix safety.*  Safe, if the counts are those of the rows by the text (the rows are sorted by
-    ``argsort`` of what is counted with ``scatter_`` or ``bincount``), and the text of the experts'
+    ``argsort`` of what ``bincount`` counts, or what is joined is put back by the same index, which
+    raises where there are more), and the text of the experts'
     class shows that they treat each row alone and compute only.  Else unsafe.  All experts compute
     all rows: with many experts that is more work.
 
@@ -435,25 +437,106 @@ class _Parts:
 
     def _counts_told(self) -> str:
         """Why there may be more rows than are counted; else ""."""
-        text = code(self.function)
-        sorted_by = {
-            code(node.func.value).partition(".")[0]
-            for node in walk(self.function.body)
-            if isinstance(node, cst.Call)
-            and isinstance(node.func, cst.Attribute)
-            and node.func.attr.value == "argsort"
-        }
-        if any(
-            f"scatter_(1, {name}, 1)" in text or f"bincount({name}" in text or f"{name}.bincount("
-            in text for name in sorted_by
-        ):  # fmt: skip
-            return ""
-        return "Rows that nothing counts would be left out by the original."
+        order = self._order()
+        if order is None:
+            return _UNCOUNTED
+        index, ids = order
+        return "" if self._put_back(index) or self._counts_all(ids) else _UNCOUNTED
+
+    def _bound(self, name: str) -> cst.BaseExpression | None:
+        """What a name is bound to, once, and never changed."""
+        if name in activity(self.function.body).mutates:
+            return None
+        found: list[cst.BaseExpression] = []
+        for node in walk(self.function.body):
+            if isinstance(node, cst.Assign) and any(code(it.target) == name for it in node.targets):
+                found.append(node.value)
+        once = len(found) == 1 and is_bound_once(self.site, self.function, name)
+        return found[0] if once else None
+
+    def _order(self) -> tuple[str, str] | None:
+        """The index that sorts the rows, and the name of what they are sorted by."""
+        match self._bound(self.rows):
+            case cst.Subscript(
+                slice=[
+                    cst.SubscriptElement(
+                        slice=cst.Index(
+                            value=cst.Name(index)
+                            | cst.BinaryOperation(left=cst.Name(index), operator=cst.FloorDivide())
+                        )
+                    )
+                ]
+            ):
+                pass
+            case _:
+                return None
+        match self._bound(index):
+            case cst.Call(func=cst.Attribute(value=sorted_by, attr=cst.Name("argsort"))):
+                ids = _flat(sorted_by)
+                return (index, ids) if ids else None
+        return None
+
+    def _put_back(self, index: str) -> bool:
+        """``new[index] = done`` raises in the original where there are other rows than counted."""
+        for node in walk(self.function.body):
+            match node:
+                case cst.Assign(
+                    targets=[
+                        cst.AssignTarget(
+                            target=cst.Subscript(
+                                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Name(by)))]
+                            )
+                        )
+                    ],
+                    value=cst.Name(done),
+                ) if (by, done) == (index, self.done):
+                    return self.site.block_of(self.site.statement_of(node)) == self.block
+        return False
+
+    def _counts_all(self, ids: str) -> bool:
+        """Whether the counts are ``bincount`` of what the rows are sorted by, and no others."""
+        if ids in activity(self.function.body).mutates:
+            return False
+        if not is_bound_once(self.site, self.function, ids):
+            return False
+        match self._bound(self.counts):
+            case cst.Call(
+                func=cst.Attribute(value=of, attr=cst.Name("bincount")), args=[*args]
+            ) if all(arg.keyword is not None for arg in args):
+                pass
+            case cst.Call(func=func, args=[cst.Arg(value=of, keyword=None), *args]) if (
+                code(func) == f"{self.torch}.bincount"
+            ):
+                pass
+            case _:
+                return False
+        named = {arg.keyword.value if arg.keyword is not None else "" for arg in args}
+        return _flat(of) == ids and named <= {"minlength"}
 
     def _fresh(self, wish: str) -> str:
         name = fresh(wish, self.taken)
         self.taken.add(name)
         return name
+
+
+_UNCOUNTED = "Rows that nothing counts would be left out by the original."
+
+
+def _flat(node: cst.BaseExpression) -> str:
+    """The name of which an expression is all the elements; else ""."""
+    match node:
+        case cst.Name(name):
+            return name
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name(name), attr=cst.Name("flatten" | "ravel")), args=[]
+        ):
+            return name
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name(name), attr=cst.Name("view" | "reshape")),
+            args=[cst.Arg(value=size)],
+        ) if code(size) == "-1":
+            return name
+    return ""
 
 
 class _Cut(cst.CSTTransformer):

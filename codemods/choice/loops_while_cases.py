@@ -27,6 +27,7 @@ def _function(head: str, body: str, end: str, first: str = "") -> str:
     )
 
 
+_STEP = "err = x.sum()\nx = x * 0.5\n"
 _FLAG = "    done = torch.tensor(False, device=x.device)\n"
 WHILE_EXAMPLES = (
     Example(
@@ -46,6 +47,22 @@ WHILE_EXAMPLES = (
         at="err > tol",
         facts=_FACTS,
         title="data and a count",
+    ),
+    Example(
+        _function("err > tol and n < limit", _STEP + "n += 1", "x, n"),
+        "import torch\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
+        + _function(
+            "n < limit",
+            "done = done | torch.logical_not(err > tol)\nerr = x.sum()\n"
+            "x = torch.where(done, x, x * 0.5)\nn += 1\nlast_n = torch.where(done, last_n, n)",
+            "x, n",
+            "    last_n = torch.tensor(n, device=x.device)\n" + _FLAG,
+        )
+        .removeprefix("import torch\n")
+        .replace("    return", "    n = last_n.item()\n    return"),
+        at="err > tol",
+        facts=_FACTS,
+        title="the count is a result",
     ),
     Example(
         _function("limit > n", "x = x * 0.5\nn = n + 2\nif x.sum() < tol: break", "x"),
@@ -83,11 +100,14 @@ def _near_miss(
     return NearMiss(_function(head, last, end), at=at, why=why, facts=_FACTS)
 
 
-_STEP = "err = x.sum()\nx = x * 0.5\n"
 WHILE_NEAR_MISSES = (
     _near_miss("nothing else bounds it", "err > tol"),
     _near_miss("either goes on", "err > tol or n < limit"),
-    _near_miss("the count is a result", end="x, n"),
+    _near_miss(
+        "the count is a result, and changes in a block",
+        body=_STEP + "n += 1\nif k > 1:\n    n += 1",
+        end="x, n",
+    ),
     _near_miss("a count that data may pass over", body=_STEP + "if err > 1: continue\nn += 1"),
     _near_miss("a count that a test passes over", body=_STEP + "if k > 1: n += 1"),
     _near_miss("a count away from its limit", body=_STEP + "n -= 1"),

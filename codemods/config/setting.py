@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
-from gbfix.codemod import Edit, Site
+from gbfix.codemod import Edit, Rewrite, Site
 
 
 def entry_of(site: Site) -> Site | None:
@@ -14,6 +14,24 @@ def entry_of(site: Site) -> Site | None:
     if site.entry == site.path:
         return site
     return site.other(site.entry) if site.entry else None
+
+
+def set_options(site: Site, edit: Edit, options: Sequence[str]) -> list[Rewrite] | None:
+    """Set options of Dynamo, in the edit where it changes the script, else in the rewrites given.
+
+    None where no script is known that could be told.
+    """
+    entry = entry_of(site)
+    if entry is None and options:
+        return None
+    missing = [option for option in options if entry is not None and option not in entry.source]
+    if entry is None or not missing:
+        return []
+    own = entry is site or entry.path == site.path
+    target = edit if own else entry.edit()
+    for option in missing:
+        add_setting(entry, target, f"torch._dynamo.config.{option} = True")
+    return [] if own else [target.rewrite("a setting")]
 
 
 def add_setting(entry: Site, edit: Edit, text: str, modules: Collection[str] = ()) -> bool:

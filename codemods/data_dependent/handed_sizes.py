@@ -178,8 +178,11 @@ def _is_read(site: Site, function: cst.FunctionDef, name: str) -> bool:
     """Whether the break's statement speaks of the whole numbers that a parameter holds."""
     if not is_bound_once(site, function, name) or name in activity(function.body).mutates:
         return False
-    facts = [site.fact(node) for node in site.places_of(name, function.body)]
+    places = list(site.places_of(name, function.body))
+    facts = [site.fact(node) for node in places]
     if not any(fact is not None and fact.is_tensor and fact.dtype in _LONG for fact in facts):
+        return False
+    if any(_hands_to_changer(site, node) for node in places):
         return False
     loops = _loops(site, function, name)
     targets = {n.value for loop in loops for n in walk(loop.target) if isinstance(n, cst.Name)}
@@ -247,7 +250,10 @@ def _chain(site: Site, function: cst.FunctionDef, name: str) -> _Chain | None:
         if made is not None:
             return _Chain(steps, *made)
         params = [param.name.value for param in params_of(caller.params)]
-        changes = argument.value in activity(caller.body).mutates
+        changes = argument.value in activity(caller.body).mutates or any(
+            _hands_to_changer(site, node, call)
+            for node in site.places_of(argument.value, caller.body)
+        )
         if argument.value not in params or not is_bound_once(site, caller, argument.value):
             return None
         if changes:
@@ -375,8 +381,7 @@ def _stays(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign)
             return False
         if isinstance(holder, cst.Attribute) and holder.attr.value.endswith("_"):
             return False
-        call = site.parent(holder) if isinstance(holder, cst.Arg) else None
-        if isinstance(call, cst.Call) and _may_change(site, call, node):
+        if _hands_to_changer(site, node):
             return False
         outer = site.parent(holder) if isinstance(holder, cst.Subscript) else None
         if isinstance(outer, cst.AssignTarget | cst.AugAssign) and outer.target is holder:
@@ -384,17 +389,63 @@ def _stays(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign)
     return True
 
 
-def _may_change(site: Site, call: cst.Call, node: cst.Name) -> bool:
-    """Whether a function of the file changes in place what a call gives it."""
+def _hands_to_changer(site: Site, node: cst.Name, but: cst.Call | None = None) -> bool:
+    """Whether a name goes, as it is, into a call that may change in place what it is given."""
+    holder = site.parent(node)
+    call = site.parent(holder) if isinstance(holder, cst.Arg) else None
+    return isinstance(call, cst.Call) and call is not but and _may_change(site, call, node)
+
+
+def _may_change(
+    site: Site, call: cst.Call, node: cst.Name, seen: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a call may change in place what it is given: functions of the file are read, and
+    what they call; what is not torch's or Python's own, and not there, may do anything.
+    """
     name = code(call.func).rpartition(".")[2]
+    called = resolve(site.module, call.func) or ""
+    if called.startswith(("torch.", "builtins.", "math.")) or name in seen:
+        return name.endswith("_") and not name.endswith("__")
+    fact = site.fact(call.func) if site.parent(call.func) is not None else None
+    names, found = {name}, False
+    if fact is not None and fact.kind == "module":
+        if fact.type.startswith("torch.nn."):
+            return False
+        names = {"forward"}
     for inner in walk(site.module):
-        if isinstance(inner, cst.FunctionDef) and inner.name.value == name:
-            changed = activity(inner.body).mutates
-            for param in params_of(inner.params):
-                if param.name.value in changed and (
-                    _argument(site, call, inner, param.name.value) is node
-                ):
-                    return True
+        if isinstance(inner, cst.FunctionDef) and inner.name.value in names:
+            found = True
+            if _changes_given(site, call, node, inner, seen | {name}):
+                return True
+    if isinstance(call.func, cst.Attribute) and not found:
+        receiver = site.fact(call.func.value) if site.parent(call.func.value) is not None else None
+        if receiver is not None and (receiver.is_tensor or receiver.kind in ("list", "tuple")):
+            return name.endswith("_") and not name.endswith("__")
+    return not found
+
+
+def _changes_given(
+    site: Site, call: cst.Call, node: cst.Name, inner: cst.FunctionDef, seen: frozenset[str]
+) -> bool:
+    """Whether a function changes the parameter that a call gives the name to, or a part of it."""
+    does = activity(inner.body)
+    for param in params_of(inner.params):
+        name = param.name.value
+        if _argument(site, call, inner, name) is not node:
+            continue
+        if name in does.mutates:
+            return True
+        for part in walk(inner.body):
+            match part:
+                case cst.Assign(targets=targets, value=value) if name in activity(value).reads:
+                    bound = {n.value for t in targets for n in walk(t) if isinstance(n, cst.Name)}
+                    if bound & does.mutates:
+                        return True  # it may be a view
+                case cst.Call(args=args):
+                    own = [arg.value for arg in args if code(arg.value) == name]
+                    for use in own:
+                        if isinstance(use, cst.Name) and _may_change(site, part, use, seen):
+                            return True
     return False
 
 

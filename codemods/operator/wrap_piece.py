@@ -14,7 +14,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Safety
 
-from ..config.setting import add_setting, entry_of
+from ..config.setting import set_options
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
@@ -298,24 +298,14 @@ def _options(
     site: Site, edit: Edit, leaves: Sequence[Result], *, dynamic: bool
 ) -> tuple[list[str], list[Rewrite]]:
     """Settings that the patch needs, made in the edit or in a rewrite of another file."""
-    also: list[Rewrite] = []
     options = []
     if any(leaf.is_number for leaf in leaves):
         options.append("capture_scalar_outputs")
     if dynamic:
         options.append("capture_dynamic_output_shape_ops")
-    for option in options:
-        entry = entry_of(site)
-        if entry is None:
-            raise Refused("no script is known that could be told to keep numbers in the graph")
-        if option in entry.source:
-            continue
-        if entry is site or entry.path == site.path:
-            add_setting(site, edit, f"torch._dynamo.config.{option} = True")
-        else:
-            other = entry.edit()
-            add_setting(entry, other, f"torch._dynamo.config.{option} = True")
-            also.append(other.rewrite("a setting"))
+    also = set_options(site, edit, options)
+    if also is None:
+        raise Refused("no script is known that could be told to keep numbers in the graph")
     return options, also
 
 

@@ -157,6 +157,9 @@ SHAPES = (
     Variation("single", None, "shape"),
     # Fewer rows than a constant of the text may ask for, and not so few that they broadcast.
     Variation("fewer", None, "shape"),
+    # Rows that are as many in all inputs may be so by chance.
+    Variation("ragged", None, "shape"),
+    Variation("ragged-rest", None, "shape"),
     Variation("wider", None, "shape"),
     # What lies between batch and columns; both sides of what is square; one that becomes two.
     Variation("taller", None, "shape"),
@@ -563,6 +566,7 @@ class _Copier:
         self._rows = rows
         self._words = words
         self._columns = 0
+        self._alike = 0
         self._memo: dict[int, Any] = {}
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._varied: set[int] = set()
@@ -760,6 +764,12 @@ class _Copier:
         if value.dim() < 1 or value.shape[0] != self._rows:
             return value
         label, rows = self._variation.label, value.shape[0]
+        if label.startswith("ragged"):
+            self._alike += 1
+            # There is another one that stays as it is.
+            self.changed |= self._alike > 1
+            grows = (self._alike == 1) is (label == "ragged")
+            return torch.cat([value, value[:1]]) if grows else value
         if label == "grown":
             self.changed = True
             return torch.cat([value, value[:1]])
