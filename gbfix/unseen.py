@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gbfix import branches
+from gbfix.analysis.overriding import bound_on_objects, overriding
 from gbfix.analysis.trees import alternatives, tree_of
 from gbfix.schema import Span
 
@@ -87,7 +88,7 @@ def caveats(
     found: dict[str, None] = {}
     for owner, name, is_method in _called_in_arms(old, spans):
         if is_method:
-            for path, subclass in _overriding(owner, name, project):
+            for path, subclass in overriding(owner, name, project):
                 found.setdefault(
                     f"`{subclass}` in {os.path.basename(path)} overrides `{name}`, which an arm "
                     "of the condition calls: the patch evaluates both arms"
@@ -154,10 +155,15 @@ def lost_dispatch(old: str, new: str, project: Mapping[str, str]) -> tuple[str, 
                         )
             if now >= was or (now and bound_now <= bound):
                 continue
-            for path, subclass in _overriding(owner.name, method.name, project):
+            for path, subclass in overriding(owner.name, method.name, project):
                 found.setdefault(
                     f"`{subclass}` in {os.path.basename(path)} overrides `{method.name}`, which "
                     f"the original calls and the patch does not: it has what `{owner.name}` does"
+                )
+            for path in bound_on_objects(owner.name, method.name, project):
+                found.setdefault(
+                    f"{os.path.basename(path)} binds `{method.name}` on an object or a class, and"
+                    " the patch does not call what is bound there"
                 )
     return tuple(found)
 
@@ -280,69 +286,3 @@ def _self_calls(owner: ast.ClassDef) -> Iterator[ast.Attribute]:
         called = node.func if isinstance(node, ast.Call) else None
         if isinstance(called, ast.Attribute) and ast.unparse(called.value) == "self":
             yield called
-
-
-def _overriding(owner: str, name: str, project: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Subclasses of a class, in any file of the project, that bring a method of that name."""
-    known = {owner}
-    trees: dict[str, ast.Module] = {}
-    for path, text in project.items():
-        if owner in text or name in text:
-            try:
-                trees[path] = tree_of(text)
-            except (SyntaxError, ValueError):
-                continue
-    classes = [
-        (path, node)
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    ]
-    grown = True
-    while grown:
-        grown = False
-        for _, node in classes:
-            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
-            if node.name not in known and bases & known:
-                known.add(node.name)
-                grown = True
-    for path, node in classes:
-        if node.name == owner or node.name not in known:
-            continue
-        if _brings(node, name):
-            yield path, node.name
-            continue
-        # A mixin before the class is asked first: ``class Loud(Mixin, Owner)``.
-        others = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-        mixed = _with_bases({base for base in others if base not in known}, classes)
-        if any(_brings(other, name) for _, other in classes if other.name in mixed):
-            yield path, node.name
-
-
-def _brings(node: ast.ClassDef, name: str) -> bool:
-    """Whether a class has a method, or a value, of that name."""
-    for item in node.body:
-        match item:
-            case ast.FunctionDef(name=own) | ast.AsyncFunctionDef(name=own) if own == name:
-                return True
-            case ast.Assign(targets=targets):
-                if any(isinstance(it, ast.Name) and it.id == name for it in targets):
-                    return True
-            case ast.AnnAssign(target=ast.Name(id=own)) if own == name:
-                return True
-    return False
-
-
-def _with_bases(names: set[str], classes: list[tuple[str, ast.ClassDef]]) -> set[str]:
-    """Classes and all that they come of, as far as the project has them."""
-    found: set[str] = set()
-    left = list(names)
-    while left:
-        name = left.pop()
-        if name in found:
-            continue
-        found.add(name)
-        for _, node in classes:
-            if node.name == name:
-                left += [ast.unparse(base).rpartition(".")[2] for base in node.bases]
-    return found

@@ -9,9 +9,11 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.names import names_in
+from gbfix.analysis.overriding import bound_on_objects, overriding
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, is_docstring, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from .python_metadata import (
@@ -554,7 +556,27 @@ def _rewritten(site: Site, function: cst.FunctionDef, name: str, chain: _Chain) 
             _take_list(site, splice, function, name, wish)
         here = wish
     what = chain.steps[-1].argument.value
-    return splice.rewrite(f"hand on the list that `{what}` was made of", rank=13)
+    doubts = tuple(dict.fromkeys(_overridden(site, chain, function)))
+    return splice.rewrite(
+        f"hand on the list that `{what}` was made of",
+        rank=13,
+        notes=doubts,
+        safety=Safety.UNSAFE if doubts else Safety.SAFE,
+    )
+
+
+def _overridden(site: Site, chain: _Chain, reader: cst.FunctionDef) -> Iterator[str]:
+    """Why a call on the way may find a method that does not take the list."""
+    project = {site.path: site.source, **site.sources}
+    for function in (reader, *(step.function for step in chain.steps[:-1])):
+        owner = site.class_of(function)
+        if owner is None:
+            continue
+        name = function.name.value
+        for _, subclass in overriding(owner.name.value, name, project):
+            yield f"`{subclass}` overrides `{name}`, and would be given the list, too"
+        if any(bound_on_objects(owner.name.value, name, project)):
+            yield f"`{name}` is bound on an object, and would be given the list, too"
 
 
 def _only_loops(site: Site, function: cst.FunctionDef, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
@@ -10,6 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
 from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.overriding import bound_on_objects
 from gbfix.analysis.tree import code, is_docstring, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 
@@ -130,11 +132,17 @@ class InlineMethod(Codemod):
         owner = site.class_of(function) if function is not None else None
         if function is None or owner is None:
             return
-        methods = _methods_of(owner)
+        project = {site.path: site.source, **site.sources}
+        methods = {
+            name: method
+            for name, method in _methods_of(owner).items()
+            if not any(bound_on_objects(owner.name.value, name, project))
+        }
         methods.pop(function.name.value, None)
         first = site.span(_outermost(site, function)).line
         edit, names = site.edit(), []
-        inline = _Inline(methods, names_in(function) | {"self"}, own_names(function))
+        properties = frozenset(name for text in project.values() for name in _DEFINED.findall(text))
+        inline = _Inline(methods, names_in(function) | {"self"}, own_names(function), properties)
         for statement in walk(function.body):
             if isinstance(statement, cst.SimpleStatementLine) and (
                 site.span(statement).line >= first
@@ -196,11 +204,15 @@ class _Inline:
         methods: Mapping[str, cst.FunctionDef],
         taken: set[str],
         own: frozenset[str],
+        properties: frozenset[str],
     ) -> None:
         self.methods = methods
+        self.properties = properties
         self.taken = taken
         #: Local names of the caller: of the method's, they would take the place of globals.
         self.own = own
+        #: Local names that methods brought which are written out already.
+        self.brought: set[str] = set()
         self.written: list[str] = []
         self.count = 0
 
@@ -213,7 +225,7 @@ class _Inline:
         block = found.method.body
         if given is None or not _is_plain(found.method) or not isinstance(block, cst.IndentedBlock):
             return None
-        if outer_names(found.method) & self.own:
+        if outer_names(found.method) & (self.own | self.brought):
             return None
         body = [line for line in block.body if not is_docstring(line)]
         self.count += sum(isinstance(node, cst.SimpleStatementLine) for node in walk(block))
@@ -222,6 +234,7 @@ class _Inline:
             return None
         if found.target is not None and result is None:
             return None
+        self.taken |= outer_names(found.method)
         head, names = self._bound(found, given, block)
         lines = [replaced(line, names) for line in (body[:-1] if result is not None else body)]
         if found.target is not None and result is not None:
@@ -270,15 +283,24 @@ class _Inline:
         given = _arguments(method, call)
         if result is None or given is None or not _is_plain(method):
             return None
-        if outer_names(method) & self.own:
+        outer = outer_names(method)
+        if outer & (self.own | self.brought):
             return None
-        if not all(isinstance(value, _PLAIN | cst.Attribute) for value in given.values()):
+        if not all(self._is_read_alike(value) for value in given.values()):
             return None
+        self.taken |= outer
         self.written.append(name)
         value = replaced(result, given)
         if isinstance(value, _TIGHT) or value.lpar:
             return value
         return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+    def _is_read_alike(self, value: cst.BaseExpression) -> bool:
+        """Whether a value may be read more often than once, or not at all: it is no property."""
+        match value:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+                return name not in self.properties
+        return isinstance(value, _PLAIN)
 
     def _inner(self, lines: Sequence[cst.BaseStatement], depth: int) -> list[cst.BaseStatement]:
         """The lines, with methods that they call written out in turn."""
@@ -317,7 +339,9 @@ class _Inline:
         names: dict[str, cst.BaseExpression] = {}
         head: list[cst.BaseStatement] = []
         for name in sorted(does.binds - given.keys()):
-            names[name] = cst.Name(self._fresh(name))
+            new = self._fresh(name)
+            names[name] = cst.Name(new)
+            self.brought.add(new)
         passed = {value.value for value in given.values() if isinstance(value, cst.Name)}
         for name, value in given.items():
             if isinstance(value, _PLAIN) and name not in does.writes:
@@ -326,6 +350,7 @@ class _Inline:
             # (What is passed under its own name may be bound again, once nobody reads it.)
             new = self._fresh(name) if name not in passed else self._fresh(f"{name}_now")
             names[name] = cst.Name(new)
+            self.brought.add(new)
             if code(value) != new:
                 assign = cst.Assign([cst.AssignTarget(cst.Name(new))], value)
                 head.append(cst.SimpleStatementLine([assign]))
@@ -358,6 +383,8 @@ def _is_plain(method: cst.FunctionDef) -> bool:
     )
 
 
+#: Methods, and so properties, and classes: what an attribute of that name may run.
+_DEFINED = re.compile(r"\b(?:def|class)\s+(\w+)")
 _MODES = ("torch.no_grad()", "torch.no_grad")
 
 
