@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gbfix.analysis.torch_names import (
     IO_FUNCTIONS,
@@ -79,6 +79,20 @@ class Computes:
 
 def class_computes(site: Site, name: str) -> Computes:
     """Whether calls of modules of the class with this name only compute."""
+    return _computes(site, lambda reader: reader.read_class(name))
+
+
+def method_computes(site: Site, owner: str, method: str) -> Computes:
+    """Whether calls of a method of a class of the project only compute."""
+    return _computes(site, lambda reader: reader.read_method(owner, method))
+
+
+def function_computes(site: Site, name: str) -> Computes:
+    """Whether calls of a function of the site's file only compute."""
+    return _computes(site, lambda reader: reader.read_function(site.source, name))
+
+
+def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
     texts = tuple(sorted({site.source, *site.sources.values()}))
     if mentions(site, r"\bregister_\w*hook\b"):
         return Computes("hooks may see its calls")
@@ -88,7 +102,7 @@ def class_computes(site: Site, name: str) -> Computes:
         return Computes("the project puts other modules in by name")
     reader = _Reader(site, texts)
     try:
-        reader.read_class(name)
+        read(reader)
     except _More as more:
         return Computes(str(more))
     return Computes(tame=reader.tame, rows_alone=reader.rows_alone)
@@ -206,9 +220,9 @@ class _Reader:
         if ("class", name) in self._read:
             return
         self._read.add(("class", name))
-        self._method(name, "forward")
+        self.read_method(name, "forward")
 
-    def _method(self, owner: str, method: str) -> None:
+    def read_method(self, owner: str, method: str) -> None:
         if (owner, method) in self._read:
             return
         self._read.add((owner, method))
@@ -222,7 +236,7 @@ class _Reader:
         bases = [ast.unparse(base) for base in node.bases]
         if len(bases) != 1 or bases[0] in ("nn.Module", "torch.nn.Module", "Module"):
             raise _More(f"`{owner}.{method}` is not known")
-        self._method(bases[0].rpartition(".")[2], method)
+        self.read_method(bases[0].rpartition(".")[2], method)
 
     def _class(self, name: str) -> tuple[str, ast.ClassDef]:
         found = self._classes(name)
@@ -282,7 +296,7 @@ class _Reader:
             return
         match node.func:
             case ast.Name(id=name):
-                self._function(text, name)
+                self.read_function(text, name)
             case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
                 self._of_self(owner, attribute)
             case ast.Attribute(value=ast.Name(id=local), attr="append" | "extend") if local in own:
@@ -314,7 +328,7 @@ class _Reader:
         _, node = self._class(owner)
         inherits = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
         if any(isinstance(it, ast.FunctionDef) and it.name == attribute for it in node.body):
-            self._method(owner, attribute)
+            self.read_method(owner, attribute)
             return
         classes = made_by(self.site, owner, attribute)
         if classes is None:
@@ -325,7 +339,7 @@ class _Reader:
         for name in classes:
             self.read_class(name)
 
-    def _function(self, text: str, name: str) -> None:
+    def read_function(self, text: str, name: str) -> None:
         if name in _BUILTINS:
             return
         if name in IO_FUNCTIONS or ("function", name) in self._read:

@@ -17,7 +17,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, ten
 from gbfix.schema import Fact, Safety
 
 from ..control_flow.values import Values
-from .computing import class_computes, made_by
+from .computing import Computes, class_computes, function_computes, made_by, method_computes
 
 _FLOATS = ("torch.float", "torch.bfloat", "torch.complex")
 _FACTS = {
@@ -344,24 +344,54 @@ def experts_told(site: Site, function: cst.FunctionDef, loop: cst.For) -> str:
     """
     owner = site.class_of(function)
     for node in walk(loop):
-        fact = site.fact(node.func) if isinstance(node, cst.Call) else None
-        if fact is None or fact.kind != "module" or fact.type.startswith("torch.nn."):
+        if not isinstance(node, cst.Call):
             continue
-        name = fact.type.rpartition(".")[2]
-        held = _held_by(loop, node.func) if isinstance(node, cst.Call) else ""
-        made = made_by(site, owner.name.value, held) if owner and held else None
-        for each in sorted({name, *(made or ())}):
-            found = class_computes(site, each)
+        for name, found in _called(site, owner, loop, node):
             if found.why_not:
                 return f"An expert may do more than compute: {found.why_not}."
             if not found.tame:
                 return (
-                    f"`{each}` may have no finite derivative for the zeros that it sees in"
+                    f"`{name}` may have no finite derivative for the zeros that it sees in"
                     " place of tokens that did not choose it."
                 )
             if not found.rows_alone:
-                return f"`{each}` may look at several rows together."
+                return f"`{name}` may look at several rows together."
     return ""
+
+
+def _called(
+    site: Site, owner: cst.ClassDef | None, loop: cst.For, node: cst.Call
+) -> Iterator[tuple[str, Computes]]:
+    """The classes, methods and functions that a call may run, and what each of them does."""
+    fact = site.fact(node.func)
+    if fact is not None and fact.kind == "module":
+        name = fact.type.rpartition(".")[2]
+        held = _held_by(loop, node.func)
+        made = made_by(site, owner.name.value, held) if owner and held else None
+        if fact.type.startswith("torch.nn."):
+            if name in _HOLDING and held and made is None:
+                yield name, Computes(f"what `self.{held}` holds is not known")
+            names = set(made or ())
+        else:
+            names = {name, *(made or ())}
+        for each in sorted(names):
+            yield each, class_computes(site, each)
+        return
+    match node.func:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if owner is not None:
+            methods = {it.name.value for it in owner.body.body if isinstance(it, cst.FunctionDef)}
+            if name in methods:
+                yield name, method_computes(site, owner.name.value, name)
+        case cst.Name(name) if (resolve(site.module, node.func) or "").partition(".")[0] not in (
+            "torch", "builtins", "math",
+        ) and any(
+            isinstance(it, cst.FunctionDef) and it.name.value == name for it in site.module.body
+        ):  # fmt: skip
+            yield name, function_computes(site, name)
+
+
+#: Layers that are what they are made of.
+_HOLDING = frozenset({"Sequential", "ModuleList", "ModuleDict"})
 
 
 def _held_by(loop: cst.For, func: cst.BaseExpression) -> str:

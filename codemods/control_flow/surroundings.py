@@ -5,10 +5,16 @@ from __future__ import annotations
 import libcst as cst
 
 from gbfix.analysis.activity import activity
-from gbfix.analysis.aliasing import changed_in_place, handed_to_modules, sharing
+from gbfix.analysis.aliasing import (
+    changed_in_place,
+    handed_to_modules,
+    holders_of,
+    sharing,
+)
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
 
+from .handed import hands_to_changer
 from .refusal import Refusal
 from .sites import surely_without_gradients
 from .uses import is_private
@@ -47,10 +53,12 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
     later = activity(nodes)
     held = names | {name for name in later.mutates if _may_share(name, names, values)}
     held |= sharing(site.locals_before(site.statement_of(node)), names)
-    new = (Share.FRESH, Share.PYTHON)
-    changed = changed_in_place(
-        nodes, held, lambda it: values.share(it, frozenset()) in new, site.function
-    )
+
+    def makes_new(it: cst.BaseExpression) -> bool:
+        return values.share(it, frozenset()) in (Share.FRESH, Share.PYTHON)
+
+    changed = changed_in_place(nodes, held, makes_new, site.function)
+    changed |= _changed_by_helpers(site, nodes, holders_of(nodes, held, makes_new, site.function))
     if "inplace=True" in site.source:
         changed |= held & handed_to_modules(nodes)
     for name in sorted(changed):
@@ -61,6 +69,19 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
         fact = values.outside(name)
         if name in names or fact is None or fact.is_tensor:
             raise Refusal(f"`{name}` is changed in place afterwards, when it would be a copy")
+
+
+def _changed_by_helpers(site: Site, nodes: list[cst.CSTNode], held: set[str]) -> frozenset[str]:
+    """Names that go into functions of the file which change what they are given."""
+    return frozenset(
+        arg.value.value
+        for node in nodes
+        for part in walk(node)
+        if isinstance(part, cst.Call)
+        for arg in part.args
+        if isinstance(arg.value, cst.Name) and arg.value.value in held
+        if hands_to_changer(site, arg.value, unknown=False)
+    )
 
 
 def _may_share(name: str, names: set[str], values: Values) -> bool:

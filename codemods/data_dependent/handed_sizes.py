@@ -16,8 +16,8 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, ten
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
+from ..control_flow.handed import argument_of, hands_to_changer
 from .python_metadata import (
-    given_to,
     is_bound_once,
     is_only_counted,
     is_static,
@@ -99,7 +99,7 @@ class HandedSizes(Codemod):
     the other hands it on from where it was made: of sizes, lengths and literals, in one file.
 
     *Fix safety.*  Safe: the numbers are the same, and callers that know nothing of the list get
-    what they got.
+    what they got.  Unsafe where a subclass of the project overrides one of the methods.
 
     *Refuses.*  Numbers that come from tensors, lists and tensors that are changed, names that are
     bound again, parameters behind ``*args``, and functions that do more with the numbers than whole
@@ -150,6 +150,12 @@ class HandedSizes(Codemod):
         _near_miss("the tensor changes", "", "shapes", f"{_TENSOR}\n    shapes += 1", ""),
         _near_miss("the tensor changes on its way", "", "shapes.add_(1)", _TENSOR, ""),
         _near_miss("a helper changes it", "", "shapes", f"{_TENSOR}\n    halve(shapes)", ""),
+        NearMiss(
+            _SOURCE.format("", "shapes", _TENSOR, "").replace("total =", "halve(shapes); total ="),
+            at=_AT,
+            why="a helper changes it on its way",
+            facts=_FACTS,
+        ),
         _near_miss(
             "another tensor in other calls",
             "",
@@ -184,7 +190,7 @@ def _is_read(site: Site, function: cst.FunctionDef, name: str) -> bool:
     facts = [site.fact(node) for node in places]
     if not any(fact is not None and fact.is_tensor and fact.dtype in _LONG for fact in facts):
         return False
-    if any(_hands_to_changer(site, node) for node in places):
+    if any(hands_to_changer(site, node) for node in places):
         return False
     loops = _loops(site, function, name)
     targets = {n.value for loop in loops for n in walk(loop.target) if isinstance(n, cst.Name)}
@@ -242,7 +248,7 @@ def _chain(site: Site, function: cst.FunctionDef, name: str) -> _Chain | None:
     steps: list[_Step] = []
     for view, call, caller in _calls(site, function):
         inner = steps[-1].function if steps else function
-        argument = _argument(site, call, inner, steps[-1].argument.value if steps else name)
+        argument = argument_of(site, call, inner, steps[-1].argument.value if steps else name)
         if not isinstance(argument, cst.Name):
             return None
         steps.append(_Step(call, argument, caller))
@@ -253,7 +259,7 @@ def _chain(site: Site, function: cst.FunctionDef, name: str) -> _Chain | None:
             return _Chain(steps, *made)
         params = [param.name.value for param in params_of(caller.params)]
         changes = argument.value in activity(caller.body).mutates or any(
-            _hands_to_changer(site, node, call)
+            hands_to_changer(site, node, call)
             for node in site.places_of(argument.value, caller.body)
         )
         if argument.value not in params or not is_bound_once(site, caller, argument.value):
@@ -293,20 +299,6 @@ def _calls(
             return
         inner = outer
         yield site, calls[0], outer
-
-
-def _argument(
-    site: Site, call: cst.Call, function: cst.FunctionDef, name: str
-) -> cst.BaseExpression | None:
-    """What a call gives for a parameter."""
-    if isinstance(function.params.star_arg, cst.Param) or function.params.posonly_params:
-        return None
-    names = [param.name.value for param in params_of(function.params)]
-    is_static_method = any(code(item.decorator) == "staticmethod" for item in function.decorators)
-    in_class = site.class_of(function) is not None and not is_static_method
-    shift = 1 if in_class and names[:1] in (["self"], ["cls"]) else 0
-    place = names.index(name) - shift
-    return given_to(call, place, name) if place >= 0 else None
 
 
 def _made(
@@ -383,72 +375,12 @@ def _stays(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign)
             return False
         if isinstance(holder, cst.Attribute) and holder.attr.value.endswith("_"):
             return False
-        if _hands_to_changer(site, node):
+        if hands_to_changer(site, node):
             return False
         outer = site.parent(holder) if isinstance(holder, cst.Subscript) else None
         if isinstance(outer, cst.AssignTarget | cst.AugAssign) and outer.target is holder:
             return False
     return True
-
-
-def _hands_to_changer(site: Site, node: cst.Name, but: cst.Call | None = None) -> bool:
-    """Whether a name goes, as it is, into a call that may change in place what it is given."""
-    holder = site.parent(node)
-    call = site.parent(holder) if isinstance(holder, cst.Arg) else None
-    return isinstance(call, cst.Call) and call is not but and _may_change(site, call, node)
-
-
-def _may_change(
-    site: Site, call: cst.Call, node: cst.Name, seen: frozenset[str] = frozenset()
-) -> bool:
-    """Whether a call may change in place what it is given: functions of the file are read, and
-    what they call; what is not torch's or Python's own, and not there, may do anything.
-    """
-    name = code(call.func).rpartition(".")[2]
-    called = resolve(site.module, call.func) or ""
-    if called.startswith(("torch.", "builtins.", "math.")) or name in seen:
-        return name.endswith("_") and not name.endswith("__")
-    fact = site.fact(call.func) if site.parent(call.func) is not None else None
-    names, found = {name}, False
-    if fact is not None and fact.kind == "module":
-        if fact.type.startswith("torch.nn."):
-            return False
-        names = {"forward"}
-    for inner in walk(site.module):
-        if isinstance(inner, cst.FunctionDef) and inner.name.value in names:
-            found = True
-            if _changes_given(site, call, node, inner, seen | {name}):
-                return True
-    if isinstance(call.func, cst.Attribute) and not found:
-        receiver = site.fact(call.func.value) if site.parent(call.func.value) is not None else None
-        if receiver is not None and (receiver.is_tensor or receiver.kind in ("list", "tuple")):
-            return name.endswith("_") and not name.endswith("__")
-    return not found
-
-
-def _changes_given(
-    site: Site, call: cst.Call, node: cst.Name, inner: cst.FunctionDef, seen: frozenset[str]
-) -> bool:
-    """Whether a function changes the parameter that a call gives the name to, or a part of it."""
-    does = activity(inner.body)
-    for param in params_of(inner.params):
-        name = param.name.value
-        if _argument(site, call, inner, name) is not node:
-            continue
-        if name in does.mutates:
-            return True
-        for part in walk(inner.body):
-            match part:
-                case cst.Assign(targets=targets, value=value) if name in activity(value).reads:
-                    bound = {n.value for t in targets for n in walk(t) if isinstance(n, cst.Name)}
-                    if bound & does.mutates:
-                        return True  # it may be a view
-                case cst.Call(args=args):
-                    own = [arg.value for arg in args if code(arg.value) == name]
-                    for use in own:
-                        if isinstance(use, cst.Name) and _may_change(site, part, use, seen):
-                            return True
-    return False
 
 
 def _is_list_of_sizes(site: Site, function: cst.FunctionDef, name: str, assign: cst.Assign) -> bool:
@@ -520,7 +452,7 @@ def _goes_to_loops(site: Site, call: cst.Call, node: cst.Name) -> bool:
     taken = [
         param.name.value
         for param in params_of(found[0].params)
-        if _argument(site, call, found[0], param.name.value) is node
+        if argument_of(site, call, found[0], param.name.value) is node
     ]
     return bool(taken) and all(_only_loops(site, found[0], param) for param in taken)
 

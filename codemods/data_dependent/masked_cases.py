@@ -140,6 +140,12 @@ NEAR_MISSES = tuple(
     for source, at, why, facts in (
         (("return x[m]",), "x[m]", "the selection itself", {}),
         (("return x[m].max()",), "x[m]", "nothing has no maximum", {}),
+        (
+            ("a = x[m]", "flat = x.view(-1)", "flat.mul_(2)", "return a.sum() + flat.sum()"),
+            "x[m]",
+            "what it selects from changes through a view before the sum",
+            {"flat": tensor(3)},
+        ),
         *(
             ((*lines, "return a.sum() + b.sum()"), "x[m]", why, {})
             for lines, why in (

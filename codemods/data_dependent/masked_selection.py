@@ -13,6 +13,9 @@ from gbfix.codemod import Codemod, Rewrite, Site
 from gbfix.schema import Fact
 
 from ..api.splice import Splice
+from ..control_flow.refusal import Refusal
+from ..control_flow.surroundings import check_later_changes
+from ..control_flow.values import Values
 from .equal_lengths import holds_anyway
 from .flow import torch_name
 from .masked_cases import EXAMPLES, NEAR_MISSES
@@ -388,6 +391,11 @@ def _named(site: Site) -> Rewrite | None:
             return None
         edits[call] = parts
     if not edits:
+        return None
+    try:
+        read = _written(site, mask) | _written(site, chosen.value)
+        check_later_changes(site, site.statement, Values(site), read)
+    except Refusal:
         return None
     nested, splice = Nested(site, edits), Splice(site)
     for node in nested.outermost(site.function):

@@ -14,6 +14,7 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, ten
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
+from ..control_flow.handed import given_to
 
 _MAKERS = ("torch.tensor", "torch.as_tensor")
 _LONG = ("torch.long", "torch.int64", "torch.int32", "torch.int")
@@ -849,18 +850,6 @@ def _calls_of(site: Site, function: cst.FunctionDef) -> Iterator[cst.Call]:
             continue
         if node.func.value == function.name.value:
             yield node
-
-
-def given_to(call: cst.Call, place: int, parameter: str) -> cst.BaseExpression | None:
-    for position, arg in enumerate(call.args):
-        if arg.star:
-            return None
-        if arg.keyword is not None:
-            if arg.keyword.value == parameter:
-                return arg.value
-        elif position == place:
-            return arg.value
-    return None
 
 
 # -- a flag in an entry ----------------------------------------------------------------------------

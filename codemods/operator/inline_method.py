@@ -125,6 +125,12 @@ class InlineMethod(Codemod):
         _near_miss("a function of its own", "later = lambda: rows\n        later()"),
         _near_miss("its class's method", "super().replace(rows, mask)"),
         _near_miss("an argument is missing", call="self.replace(x)"),
+        _near_miss("the class body wraps it", _STORE + "\n\n    replace = checked(replace)"),
+        _near_miss("an object has its own", _STORE + "\n\n    def loud(self):\n"
+                   "        self.replace = self.louder"),
+        _near_miss("an argument that is a property", "return rows * 2\n\n    @property\n"
+                   "    def keep(self):\n        return self.kept.pop()",
+                   "x = x + self.replace(x, self.keep) * 2"),
     )  # fmt: skip
 
     def propose(self, site: Site) -> Iterator[Rewrite]:

@@ -362,7 +362,17 @@ class Reader:
         if node.step is None and node.lower is None and code(node.upper or node).startswith("-"):
             text = code(node.upper or node)[1:]
             return combined(size, Size(text, int(text)), "-") if text.isdigit() else OPEN
-        return OPEN
+        if node.step is None and node.lower is None and node.upper is not None:
+            limit = self.value(node.upper).size
+            if size.data or limit.data:
+                return DATA
+            if size.known and limit.known:
+                values = [it.value for it in (size, limit) if it.value is not None]
+                value = min(values) if len(values) == 2 else None
+                if size.text == limit.text:
+                    return size
+                return Size(f"min({size.text}, {limit.text})", value)
+        return TORN  # as long as what is cut, or shorter: a run shows one of these
 
     def call(self, node: cst.Call) -> Value:
         call = self.parts_of(node)

@@ -31,13 +31,24 @@ def changed_in_place(
     the nodes stand: names that it binds to displays alone are containers.
     """
     containers = frozenset() if function is None else _containers(function)
-    holders = _holders(nodes, frozenset(held), makes_new, containers)
+    holders = holders_of(nodes, held, makes_new, function)
     changed: set[str] = set()
     for node in nodes:
         for part in _parts(node):
             own = _stored_into(part) & containers
             changed |= ((activity(part).mutates - own) | _by_position(part)) & holders
     return frozenset(changed)
+
+
+def holders_of(
+    nodes: Sequence[cst.CSTNode],
+    held: Iterable[str],
+    makes_new: Callable[[cst.BaseExpression], bool],
+    function: cst.FunctionDef | None = None,
+) -> set[str]:
+    """The names of ``held``, and those that ``nodes`` give what one of them holds, or a view."""
+    containers = frozenset() if function is None else _containers(function)
+    return set(_holders(nodes, frozenset(held), makes_new, containers))
 
 
 def sharing(facts: Mapping[str, Fact], names: Iterable[str]) -> set[str]:

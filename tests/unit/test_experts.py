@@ -64,3 +64,46 @@ def test_weights_that_come_last_add_up(lines: tuple[str, ...]) -> None:
 )
 def test_others_do_not(lines: tuple[str, ...]) -> None:
     assert safety(*lines) is Safety.UNSAFE
+
+
+OWN = """
+import torch
+
+
+def centred(rows):
+    return rows - rows.mean(0)
+
+
+class Experts(torch.nn.Module):
+    def __init__(self):
+        self.experts = torch.nn.ModuleList([MADE for _ in range(4)])
+
+    def work(self, number, rows):
+        return CALLED
+
+    def forward(self, states, choice, weights):
+        result = torch.zeros_like(states)
+        for number in range(4):
+            row, place = torch.where(choice == number)
+            made = self.work(number, states[row])
+            result.index_add_(0, row, made * weights[row, place, None])
+        return result
+"""
+
+
+@pytest.mark.parametrize(
+    ("called", "made", "expected"),
+    [
+        ("rows * 2", "torch.nn.Linear(3, 3)", Safety.SAFE),
+        ("rows - rows.mean(0)", "torch.nn.Linear(3, 3)", Safety.UNSAFE),
+        ("centred(rows)", "torch.nn.Linear(3, 3)", Safety.UNSAFE),
+        ("self.experts[number](rows)", "torch.nn.Linear(3, 3)", Safety.SAFE),
+        ("self.experts[number](rows)", "build()", Safety.UNSAFE),
+    ],
+)
+def test_methods_that_work_on_rows(called: str, made: str, expected: Safety) -> None:
+    source = OWN.replace("CALLED", called).replace("MADE", made)
+    at = "torch.where(choice == number)"
+    site = example_site(Example(source, source, at=at, facts=FACTS), "GB0036")
+    rewrites = [it for it in ExpertsToDense().propose(site) if isinstance(it, Rewrite)]
+    assert [it.safety for it in rewrites] == [expected]

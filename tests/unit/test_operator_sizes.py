@@ -117,3 +117,9 @@ def test_what_data_picks_is_not_safe_as_large_as_it_was(call: str) -> None:
     assert made
     safe = [it for it in made if it.safety is Safety.SAFE]
     assert all("new_dynamic_size" in new for it in safe for new in it.edits.values())
+
+
+def test_what_is_cut_off_is_the_smaller_size() -> None:
+    assert _fake(f"{_EACH}    found.append({_CRC})\nfound = found[:100]") == (
+        "(min(ids.shape[0], 100),)"
+    )

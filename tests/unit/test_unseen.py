@@ -83,6 +83,34 @@ _SUBCLASS = (
             "from net import Net\n\nNet.change(Net(), 1)\n",
             "names `Net.change`",
         ),
+        # A mixin is asked first; what an object is given, or a class body binds again, as well.
+        (
+            _DISPATCH.replace("self.change(x)", "x"),
+            "class Loud:\n    def change(self, x):\n        return -x\n\n\n"
+            "class Mine(Loud, Net):\n    pass\n",
+            "`Mine` in mine.py",
+        ),
+        (
+            _DISPATCH.replace("self.change(x)", "x"),
+            "def loud(net):\n    net.change = abs\n",
+            "mine.py binds `change`",
+        ),
+        (
+            _DISPATCH.replace("self.change(x)", "x"),
+            "class Mine(Net):\n    def __init__(self):\n        self.change = abs\n",
+            "mine.py binds `change`",
+        ),
+        (
+            _DISPATCH.replace("self.change(x)", "x"),
+            "class Other:\n    def __init__(self):\n        self.change = abs\n",
+            "",
+        ),
+        (
+            _DISPATCH.replace("self.change(x)", "x"),
+            "class Net:\n    def change(self, x):\n        return x\n\n"
+            "    change = checked(change)\n",
+            "mine.py binds `change`",
+        ),
     ],
 )
 def test_methods_of_subclasses_that_a_patch_does_not_ask(new: str, other: str, told: str) -> None:
