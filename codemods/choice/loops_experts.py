@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, names_in
@@ -272,7 +272,7 @@ class _Dense:
         ]
         safety = Safety.SAFE
         adds_up = not change.once and _weighs_last(statements, change.weights, (row, place))
-        if not adds_up and ".topk(" not in code(self.function):
+        if not adds_up and not self._chosen_once():
             safety = Safety.UNSAFE
             notes.append("A token that chose one expert twice would count in another way.")
         told = experts_told(self.site, self.function, self.loop)
@@ -281,6 +281,26 @@ class _Dense:
             notes.append(told)
         title = "let each expert see all tokens, masked"
         return edit.rewrite(title, notes=notes, rank=26, safety=safety)
+
+    def _chosen_once(self) -> bool:
+        """Whether what is compared with an expert's number is what ``topk`` gave, unchanged."""
+        tested = [n for n in walk(self.loop) if isinstance(n, cst.Comparison)]
+        names = {n.value for test in tested for n in walk(test) if isinstance(n, cst.Name)}
+        does = activity(self.function.body)
+        given = {it.name.value for it in params_of(self.function.params)}
+        for name in names - does.mutates - given:
+            bound = [
+                node
+                for node in walk(self.function.body)
+                if isinstance(node, cst.Assign | cst.AugAssign | cst.For | cst.AnnAssign)
+                and name in activity(node).writes
+                and not isinstance(node, cst.For)
+            ]
+            if len(bound) == 1 and isinstance(bound[0], cst.Assign):
+                match bound[0].value:
+                    case cst.Call(func=cst.Attribute(attr=cst.Name("topk"))):
+                        return True
+        return False
 
     def _fresh(self, wish: str) -> str:
         name = fresh(wish, self.taken)

@@ -21,9 +21,10 @@ from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
 from .data import sized_names
 from .effects_in import acts
-from .fakes import fake_of, read_by_python, written
+from .fakes import Fake, fake_of, read_by_python, written
 from .gradients import differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
+from .mixed_numbers import mixes_numbers
 from .pieces import Piece, levels, pieces
 from .results import Carries, Result
 from .text import Operator, name_for, torch_alias, write
@@ -252,13 +253,9 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     notes += _held_notes(piece, operator)
     if ordered:
         notes += operator_notes(site)[1:]
-    safety = Safety.SAFE
-    if fake.guessed:
-        safety = Safety.UNSAFE
-        notes.append(
-            f"only the recorded run shows that a size of its result is "
-            f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
-        )
+    doubts = _doubts(piece, fake)
+    notes += doubts
+    safety = Safety.UNSAFE if doubts else Safety.SAFE
     options, also = _options(site, edit, leaves, dynamic=fake.dynamic)
     what = {"capture_scalar_outputs": "numbers", "capture_dynamic_output_shape_ops": "sizes"}
     if options:
@@ -275,6 +272,22 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         notes=notes,
         also=also[:1],
     )
+
+
+def _doubts(piece: Piece, fake: Fake) -> list[str]:
+    """What is known of the results from the recorded run only."""
+    found = []
+    if fake.guessed:
+        found.append(
+            f"only the recorded run shows that a size of its result is "
+            f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
+        )
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    if any(not leaf.is_number for leaf in leaves) and mixes_numbers(piece):
+        found.append(
+            "only the recorded run shows whether its numbers are whole: the data decide it"
+        )
+    return found
 
 
 def _held_notes(piece: Piece, operator: Operator) -> list[str]:

@@ -40,6 +40,10 @@ _FACTS = {
 }
 _AT = "torch.autograd.grad"
 _AGAIN = "The result can be differentiated again, where the original has used up its graph."
+_FROZEN = (
+    "With all parameters frozen, what is computed does not require a gradient any more: `{}` alone"
+    " made it do so"
+)
 _LIMIT = "A caller's `{}` does not require a gradient afterwards, where the original marks it so."
 #: Who asks for a flag that is set on an argument, or for what it brings.
 _ASKS = (
@@ -624,7 +628,7 @@ def _edited(
     theirs = found.by in parameters_of(site.function.params) and found.by not in (
         activity(site.function.body).bound
     )
-    notes = [_LIMIT.format(found.by)] if theirs else []
+    notes = [_LIMIT.format(found.by)] if theirs else [_FROZEN.format(found.by)]
     fact = site.locals_before(old[0]).get(found.by)
     unasked = fact is not None and fact.requires_grad is False and not _is_asked(site)
     assumes = ["flags-unasked"] if theirs and unasked else []

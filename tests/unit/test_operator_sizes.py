@@ -24,6 +24,7 @@ _FACTS = {
     "zlib.crc32": Fact("function", "function", qualname="zlib.crc32"),
 }
 _CRC = "zlib.crc32(str(i).encode())"
+_OF_V = "zlib.crc32(str(v).encode())"
 _EACH = "for i in ids.tolist():\n"
 
 
@@ -123,3 +124,38 @@ def test_what_is_cut_off_is_the_smaller_size() -> None:
     assert _fake(f"{_EACH}    found.append({_CRC})\nfound = found[:100]") == (
         "(min(ids.shape[0], 100),)"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("key / 2", Safety.SAFE),
+        ("max(v, 0.0)", Safety.SAFE),
+        ("v * 2 + 1", Safety.SAFE),
+        ("max(v, 0)", Safety.UNSAFE),
+        ("v if v > 0 else -1", Safety.UNSAFE),
+        ("round(v, 2) or 0", Safety.UNSAFE),
+        ("best", Safety.UNSAFE),
+    ],
+)
+def test_numbers_of_which_the_data_decide_whether_they_are_whole(
+    value: str, expected: Safety
+) -> None:
+    source = (
+        "import zlib\n\nimport torch\n\n\ndef f(x):\n    found = []\n    best = 0\n"
+        f"    for v in x.tolist():\n        key = {_OF_V}\n"
+        f"        found.append({value})\n        if v > best:\n            best = v\n"
+        "    return torch.tensor(found)\n"
+    )
+    facts = {
+        **_FACTS,
+        "x": tensor(5),
+        "x.tolist()": Fact("list", "list", items=(scalar(1.5),)),
+        "torch.tensor(found)": tensor(5),
+        "v": scalar(1.5),
+        "key": scalar(3),
+    }
+    case = Example(source, "", at=_OF_V, facts=facts, title="")
+    made, *_ = WrapPiece().propose(example_site(case, "GB0007"))
+    assert isinstance(made, Rewrite)
+    assert made.safety is expected

@@ -1,0 +1,214 @@
+"""Lists of Python numbers of which the data decide whether they are whole: ``max(v, 0)``.
+
+A tensor that is made of such a list, without a dtype, has one dtype in one call and another in the
+next.  A fake knows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Site
+
+from .fakes import called
+from .pieces import Piece
+
+Kinds = frozenset[str]
+_NONE: Kinds = frozenset()
+_WHOLE = words("int len ord hash math.floor math.ceil math.gcd math.comb math.factorial id")
+_SAME = words("sorted list tuple set reversed abs iter next sum")
+_MAKERS = words("tensor as_tensor array asarray Tensor from_numpy")
+_MOST = 8
+
+
+def mixes_numbers(piece: Piece) -> bool:
+    """Whether a tensor or an array of the piece is made of ints in one call, floats in another."""
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    places: list[Sequence[cst.CSTNode]] = [nodes, *([f.body] for f in called(site, nodes))]
+    for place in places:
+        reader = _Reader(site, place)
+        for node in (part for top in place for part in walk(top)):
+            if not isinstance(node, cst.Call) or not node.args:
+                continue
+            name = code(node.func).rpartition(".")[2]
+            given = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+            # ``torch.Tensor`` gives floats, whatever it is given.
+            if name not in _MAKERS or name == "Tensor" or "dtype" in given:
+                continue
+            if len([arg for arg in node.args if arg.keyword is None]) > 1:
+                continue  # `np.array(x, int)`
+            if len(reader.kinds(node.args[0].value, {})) > 1:
+                return True
+    return False
+
+
+class _Reader:
+    """The kinds of Python numbers that expressions may give; none where they are not told."""
+
+    def __init__(self, site: Site, nodes: Sequence[cst.CSTNode]) -> None:
+        self.site = site
+        self.nodes = nodes
+        self.open: set[str] = set()
+
+    def kinds(self, node: cst.BaseExpression, own: Mapping[str, Kinds], depth: int = 0) -> Kinds:
+        if depth > _MOST:
+            return _NONE
+
+        def of(inner: cst.BaseExpression) -> Kinds:
+            return self.kinds(inner, own, depth + 1)
+
+        match node:
+            case cst.Name("True" | "False") | cst.Comparison():
+                return frozenset({"bool"})
+            case cst.Name(name):
+                return own[name] if name in own else self.name(name, own, depth)
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                return _NONE.union(*(of(element.value) for element in elements))
+            case cst.ListComp() | cst.GeneratorExp():
+                return self.comprehension(node, own, depth)
+            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
+                return of(one) | of(other)
+            case cst.UnaryOperation(operator=cst.Not()):
+                return frozenset({"bool"})
+            case cst.UnaryOperation(expression=inner) | cst.Subscript(value=inner):
+                return of(inner) or self.seen(node)
+            case cst.BinaryOperation(operator=cst.Divide()):
+                return frozenset({"float"})
+            case cst.BinaryOperation(left=left, right=right):
+                return self.joined(of(left), of(right))
+            case cst.Call():
+                return self.call(node, own, depth)
+        return self.literal(node) or self.seen(node)
+
+    def literal(self, node: cst.BaseExpression) -> Kinds:
+        if isinstance(node, cst.Integer | cst.Float):
+            return frozenset({"int" if isinstance(node, cst.Integer) else "float"})
+        return _NONE
+
+    def comprehension(
+        self, node: cst.ListComp | cst.GeneratorExp, own: Mapping[str, Kinds], depth: int
+    ) -> Kinds:
+        inside = dict(own)
+        loop: cst.CompFor | None = node.for_in
+        while loop is not None:
+            inside |= self.targets(loop.target, loop.iter, inside, depth)
+            loop = loop.inner_for_in
+        return self.kinds(node.elt, inside, depth + 1)
+
+    def joined(self, left: Kinds, right: Kinds) -> Kinds:
+        """What arithmetic gives: one float is enough."""
+        floats = frozenset({"float"})
+        if floats in (left, right):
+            return floats
+        both = left | right
+        if "bool" in both:
+            both = both - {"bool"} | {"int"}
+        return both if left and right else _NONE
+
+    def call(self, node: cst.Call, own: Mapping[str, Kinds], depth: int) -> Kinds:
+        name, args = code(node.func), [arg.value for arg in node.args if arg.keyword is None]
+        given = [self.kinds(arg, own, depth + 1) for arg in args]
+        match node.func:
+            case cst.Attribute(value=value, attr=cst.Name("tolist" | "item")):
+                dtype = (fact.dtype or "") if (fact := self.site.fact(value)) is not None else ""
+                for part, kind in (("float", "float"), ("int", "int"), ("bool", "bool")):
+                    if part in dtype:
+                        return frozenset({kind})
+                return self.seen(node)
+        if name in _WHOLE or (name == "round" and len(args) == 1):
+            return frozenset({"int"})
+        if name == "float" or name.startswith("math."):
+            return frozenset({"float"})
+        if name == "bool":
+            return frozenset({"bool"})
+        if name in ("max", "min", "round", "divmod", "pow"):
+            return _NONE.union(*given)
+        if name in _SAME:
+            return given[0] if given else _NONE
+        return self.seen(node)
+
+    def seen(self, node: cst.CSTNode) -> Kinds:
+        fact = self.site.fact(node)
+        return frozenset({fact.kind}) if fact is not None and fact.is_python_scalar else _NONE
+
+    def name(self, name: str, own: Mapping[str, Kinds], depth: int) -> Kinds:
+        """All that the piece gives a name, or puts into its list."""
+        if name in self.open:
+            return _NONE
+        self.open.add(name)
+        found: Kinds = _NONE
+        bound = False
+        for node in (part for top in self.nodes for part in walk(top)):
+            match node:
+                case cst.Assign(targets=targets, value=value):
+                    for target in targets:
+                        inside = self.targets(target.target, value, own, depth, whole=True)
+                        if name in inside:
+                            found, bound = found | inside[name], True
+                        elif _root(target.target) == name:
+                            found |= self.kinds(value, own, depth + 1)
+                case cst.AugAssign(target=target, value=value, operator=sign) if (
+                    _root(target) == name
+                ):
+                    is_float = isinstance(sign, cst.DivideAssign)
+                    found |= {"float"} if is_float else self.kinds(value, own, depth + 1)
+                case cst.For(target=target, iter=value):
+                    inside = self.targets(target, value, own, depth)
+                    if name in inside:
+                        found, bound = found | inside[name], True
+                case cst.Call(
+                    func=cst.Attribute(
+                        value=cst.Name(of), attr=cst.Name("append" | "extend" | "insert")
+                    ),
+                    args=[*_, last],
+                ) if of == name:
+                    found |= self.kinds(last.value, own, depth + 1)
+        self.open.discard(name)
+        return found if bound or found else self.seen_name(name)
+
+    def seen_name(self, name: str) -> Kinds:
+        for node in (part for top in self.nodes for part in walk(top)):
+            if isinstance(node, cst.Name) and node.value == name and (seen := self.seen(node)):
+                return seen
+        return _NONE
+
+    def targets(
+        self,
+        target: cst.BaseExpression,
+        value: cst.BaseExpression,
+        own: Mapping[str, Kinds],
+        depth: int,
+        *,
+        whole: bool = False,
+    ) -> dict[str, Kinds]:
+        """What the names of a target get, of the value or (of a loop) of its items."""
+        if isinstance(target, cst.Name):
+            if not whole and isinstance(value, cst.Call) and code(value.func) in ("range",):
+                return {target.value: frozenset({"int"})}
+            return {target.value: self.kinds(value, own, depth + 1)}
+        if not isinstance(target, cst.Tuple | cst.List):
+            return {}
+        parts: Sequence[cst.BaseExpression] = ()
+        if isinstance(value, cst.Call) and code(value.func) == "zip":
+            parts = [arg.value for arg in value.args]
+        elif isinstance(value, cst.Call) and code(value.func) == "enumerate" and value.args:
+            parts = [cst.Integer("0"), value.args[0].value]
+        elif whole and isinstance(value, cst.Tuple | cst.List):
+            parts = [element.value for element in value.elements]
+        found: dict[str, Kinds] = {}
+        for place, element in enumerate(target.elements):
+            if len(parts) == len(target.elements):
+                found |= self.targets(element.value, parts[place], own, depth, whole=whole)
+            elif isinstance(element.value, cst.Name):
+                found[element.value.value] = self.kinds(value, own, depth + 1)
+        return found
+
+
+def _root(node: cst.BaseExpression) -> str:
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
