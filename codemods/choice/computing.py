@@ -392,8 +392,15 @@ def _own(function: ast.FunctionDef) -> frozenset[str]:
 
 
 def _bound(target: ast.AST | None) -> set[str]:
-    inner = ast.walk(target) if target is not None else ()
-    return {node.id for node in inner if isinstance(node, ast.Name)}
+    """The names that a target binds: a store into what a name holds binds none."""
+    match target:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return set().union(*map(_bound, items))
+        case ast.Starred(value=value):
+            return _bound(value)
+    return set()
 
 
 def _is_fresh(value: ast.expr) -> bool:

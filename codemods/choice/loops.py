@@ -33,6 +33,7 @@ from ..control_flow.values import Values
 from .context import Context, Declined
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
+from .loops_lists import FromOutside, Kept, kept_lists, refuse_growing
 from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_plainly
 from .loops_range import Rounds, rounds_of
 from .loops_returns import Behind, return_behind, values_of
@@ -63,14 +64,15 @@ class LoopToBound(Codemod):
     afterwards is tensors of one shape and dtype, and whole numbers or truth values that it counts
     or sets (``steps``, ``converged``, its own variable): these come out of tensors behind it, and
     the option ``capture_scalar_outputs`` keeps them.  Rows of a tensor may be written (``out[i] =
-    ...``).  An iteration of a ``for`` may return a tensor (the first row that fits), where the next
-    statement after the loop returns one like it.
+    ...``).  To a list of which only sums, means and the length are asked, all iterations append,
+    and a second list says what counts.  An iteration of a ``for`` may return a tensor (the first
+    row that fits), where the next statement after the loop returns one like it.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
     whose results are not used.
 
     *Refuses.*  Random numbers, output, in-place changes and calls of unknown code in the loop;
-    lists that grow and fractions that are used after a loop that ends early.
+    other lists that grow and fractions that are used after a loop that ends early.
     """
 
     name = "loop-to-bound"
@@ -110,13 +112,22 @@ def _loop_at(site: Site) -> cst.For | cst.While | None:
         if isinstance(parent, cst.If) and child is parent.test and tested is None:
             tested = parent
         if isinstance(parent, cst.For | cst.While):
-            jumps = tested is not None and _own_jumps([tested])
+            jumps = tested is not None and (_own_jumps([tested]) or _appends(tested))
             asks = (parent.test if isinstance(parent, cst.While) else parent.iter) is child
             return parent if asks or (jumps and parent.body is child) else None
         if isinstance(parent, cst.FunctionDef | cst.Lambda):
             return None
         child = parent
     return None
+
+
+def _appends(node: cst.CSTNode) -> bool:
+    return any(
+        isinstance(it, cst.Call)
+        and isinstance(it.func, cst.Attribute)
+        and it.func.attr.value == "append"
+        for it in walk(node)
+    )
 
 
 def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
@@ -139,7 +150,8 @@ def _rewrite(site: Site, loop: cst.For | cst.While, function: cst.FunctionDef) -
     rounds = rounds_of(loop, site, values)
     if rounds is None and not is_bounded(loop.iter, values):
         raise Refusal(f"it is not known how often it runs over `{code(loop.iter)}`")
-    if rounds is None and not _own_jumps(branch_of(loop.body).statements):
+    statements = branch_of(loop.body).statements
+    if rounds is None and not _own_jumps(statements) and not any(map(_appends, statements)):
         raise Refusal("")
     targets = {n.value for n in walk(loop.target) if isinstance(n, cst.Name)}
     last = targets & used
@@ -189,6 +201,9 @@ class _Engine:
         self.unbound: set[str] = set()
         #: Python numbers whose value behind the loop data decide.
         self.numbers: dict[str, Number] = {}
+        #: Lists to which some rounds append; names that are bound where not all rounds count.
+        self.masked: set[str] = set()
+        self.lists: dict[str, Kept] = kept_lists(site, loop, function, values, self.taken)
         #: Whether nobody can tell that the loop was there.
         self.idle = False
 
@@ -273,6 +288,8 @@ class _Engine:
             first.append(cst.parse_statement(f"{name} = None"))
         first += given
         first += self._numbers_begin()
+        self.lists = {name: kept for name, kept in self.lists.items() if kept.below}
+        first += [cst.parse_statement(f"{kept.flags} = []") for kept in self.lists.values()]
         if self.counted is not None:
             loop, over = self._to_most(loop, self.counted, first)
             asks = f"{self.done} | ({over})" if stops else over
@@ -291,18 +308,19 @@ class _Engine:
             leading_lines=comments if first else above,
             orelse=None,
         )
-        back = [
+        back: list[cst.BaseStatement] = [
             cst.parse_statement(f"{it.name} = {it.kept}.item()") for it in self.numbers.values()
         ]
+        back += self._lists_end(edit)
         edit.replace(self.loop, *first, new, *self._else(), *back)
         self._return(edit)
-        also = set_options(self.site, edit, ["capture_scalar_outputs"] if back else [])
+        also = set_options(self.site, edit, ["capture_scalar_outputs"] if self.numbers else [])
         if also is None:
             raise Refusal("no script is known that could be told to keep numbers in the graph")
         if values.torch_missing:
             edit.add_import("torch")
         notes = ["The loop runs all its iterations; what those after the end compute is not used."]
-        if back:
+        if self.numbers:
             notes.append(describe(list(self.numbers.values())))
         safety = Safety.SAFE
         facts = [values.outside(name) for name in self.frozen]
@@ -326,7 +344,79 @@ class _Engine:
                 "Where the bound is NaN, Python raises an error; the patch runs no iteration."
             )
         title = "let the loop run to its bound, and keep what it had with torch.where"
-        return edit.rewrite(title, notes=notes, rank=26, safety=safety, also=also)
+        # A list of which nothing is kept is left to those who know tests of tensors.
+        open_tests = any(kept.asks or kept.error for kept in self.lists.values())
+        return edit.rewrite(
+            title, notes=notes, rank=26, safety=safety, also=also, prepares=open_tests
+        )
+
+    def _lists_end(self, edit: Edit) -> list[cst.BaseStatement]:
+        """Which values count, behind the loop, and what the original raises where none does."""
+        lines: list[cst.BaseStatement] = []
+        for kept in self.lists.values():
+            kept.write(edit)
+            if not kept.idle:
+                lines.append(line_of(f"{kept.flags} = {self.torch}.stack({kept.flags})"))
+            if kept.error:
+                text = f"if {kept.nothing()}:\n    raise {kept.error}\n"
+                lines.append(cst.parse_statement(text))
+        return lines
+
+    def _collects(self, node: cst.If) -> bool:
+        """Whether data decide whether the statement appends to a list."""
+        inside = set(walk(node))
+        appends = [call for kept in self.lists.values() for call in kept.appends]
+        return any(call in inside for call in appends) and self._by_data(node.test)
+
+    def collecting(self, node: cst.If, mask: Mask | None) -> list[cst.BaseStatement]:
+        """``if test: losses.append(value)``, without a jump."""
+        condition = self._condition(node.test)
+        if condition.node is None:
+            raise Refusal(f"`{code(node.test)}` may have dimensions")
+        if condition.python:
+            condition = self._with_python(condition)
+        if condition.python or comments_in(node.test):
+            raise Refusal(f"`{condition.python or code(node.test)}` is decided by Python, too")
+        flag = self.name("counts")
+        test = condition.tensor
+        if mask is not None:
+            test = f"{mask.counts(self.torch)} & {operand(test)}"
+        body = branch_of(node.body)
+        lines = [line_of(f"{flag} = {test}", leading(node), body.header)]
+        lines += self.block(body.statements, Mask(flag, rests=False))[0]
+        match node.orelse:
+            case None:
+                return lines
+            case cst.Else(body=orelse):
+                other = self.name("others")
+                text = f"{self.torch}.logical_not({flag})"
+                if mask is not None:
+                    text = f"{mask.counts(self.torch)} & {text}"
+                lines.append(line_of(f"{other} = {text}"))
+                return lines + self.block(branch_of(orelse).statements, Mask(other, rests=False))[0]
+        raise Refusal("a list grows below an `elif`")
+
+    def _append(self, node: cst.BaseStatement, mask: Mask | None) -> list[cst.BaseStatement] | None:
+        """``losses.append(value)``: in every round, with a flag that says whether it counts."""
+        for kept in self.lists.values():
+            for call in kept.appends:
+                match node:
+                    case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if value is call:
+                        break
+            else:
+                continue
+            kept.always += mask is None
+            kept.below += mask is not None
+            if kept.always and kept.below:
+                raise refuse_growing(kept.name)
+            if mask is None:
+                return [node]
+            counts, value = mask.counts(self.torch), self._safe(call.args[0].value, mask)
+            return [
+                like(node, f"{kept.name}.append({code(value)})"),
+                line_of(f"{kept.flags}.append({counts})"),
+            ]
+        return None
 
     def _to_most(
         self, loop: cst.For | cst.While, counted: Rounds, first: list[cst.BaseStatement]
@@ -472,6 +562,8 @@ class _Engine:
         tests = () if self.bound is None else self.bound.asked
         if self.counted is not None:
             tests = (self.counted.asked,)
+        appends = [call for kept in self.lists.values() for call in kept.appends]
+        self.vain.known = frozenset(appends)
         self.vain.check(*tests, *statements, *self._else_statements())
         stored: set[str] = set()
         for node in (part for s in statements for part in walk(s)):
@@ -486,11 +578,9 @@ class _Engine:
                 raise Refusal(f"`{code(target)}` is set")
             elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
                 owner = self.values.fact(node.func.value)
-                if owner is not None and owner.kind in ("list", "dict", "set"):
-                    raise Refusal(
-                        f"`{code(node.func.value)}` changes its length with the data; keep all"
-                        " rounds, with a mask or a count of what is valid"
-                    )
+                grows = owner is not None and owner.kind in ("list", "dict", "set")
+                if grows and code(node.func.value) not in self.lists:
+                    raise refuse_growing(code(node.func.value))
             elif isinstance(node, cst.NamedExpr) and not self._is_of_one(node):
                 raise Refusal(f"`{code(node)}` binds a name in an expression")
         return stored
@@ -545,7 +635,7 @@ class _Engine:
                     f"`{name}` is {kind}, and its value after the loop depends on the data; count"
                     " with a tensor"
                 )
-        if not self.frozen and not stored and self.behind is None:
+        if not self.frozen and not stored and self.behind is None and not self.lists:
             if comments_in(self.loop) or self._else_statements():
                 raise Refusal("no name that it binds is used afterwards")
             self.idle = True
@@ -567,6 +657,9 @@ class _Engine:
         while queue:
             statement = queue.pop(0)
             jumps = _own_jumps([statement])
+            if not jumps and isinstance(statement, cst.If) and self._collects(statement):
+                done += self.collecting(statement, mask)
+                continue
             if not jumps:
                 done += self.plain(statement, mask)
                 continue
@@ -651,6 +744,8 @@ class _Engine:
         condition = self._condition(node.test)
         if condition.node is None:
             raise Refusal(f"`{code(node.test)}` may have dimensions")
+        if condition.python and not breaks and not before:
+            condition = self._with_python(condition)
         if condition.python and (before or not breaks or self.loop.orelse is not None):
             raise Refusal(f"`{condition.python}` is decided by Python, beside the data")
         if comments_in(node.test):
@@ -715,6 +810,24 @@ class _Engine:
         python = "" if parts.python is None else code(parts.python)
         return Condition(tensor, python, parts.joint, parts.tensor)
 
+    def _with_python(self, condition: Condition) -> Condition:
+        """``use and x.sum() == 0`` as one tensor, where Python's part is a plain truth value.
+
+        The data are asked in any case then: a part like ``x is not None`` may be there for that.
+        """
+        node = cst.parse_expression(condition.python)
+        asks = any(
+            isinstance(part, cst.Call | cst.Comparison | cst.Subscript) for part in walk(node)
+        )
+        equal = isinstance(node, cst.Comparison) and all(
+            isinstance(it.operator, cst.Equal | cst.NotEqual) for it in node.comparisons
+        )
+        if asks and not equal:
+            return condition
+        sign = "&" if condition.joint == "and" else "|"
+        truth = f"({condition.python})" if equal else f"bool({condition.python})"
+        return Condition(f"{operand(condition.tensor)} {sign} {truth}", node=condition.node)
+
     def _is_point(self, node: cst.BaseExpression) -> bool:
         """Whether the test has no dimensions; ``torch.allclose`` gives a bool, made of a tensor."""
         fact = self.values.fact(node)
@@ -749,12 +862,16 @@ class _Engine:
 
     def plain(self, node: cst.BaseStatement, mask: Mask | None) -> list[cst.BaseStatement]:
         """A statement from which nothing jumps."""
+        appended = self._append(node, mask)
+        if appended is not None:
+            return appended
         bound = names_bound([node])
         numbers = [self.numbers[name] for name in bound if name in self.numbers]
         if numbers and (mask is None or not self._is_countable(node, numbers, mask)):
             raise Refusal(f"`{numbers[0].name}` is no tensor, and data decides whether it changes")
         if mask is None:
             return [node]
+        self.masked |= set(bound)
         beside = [it for it in numbers if it.beside]
         if beside:
             kept = [
@@ -898,7 +1015,22 @@ class _Engine:
 
     def _safe(self, value: cst.BaseExpression, mask: Mask) -> cst.BaseExpression:
         arms = ("1", "{}") if mask.rests else ("{}", "1")
-        return self.vain.guarded(value, f"{self.torch}.where({mask.flag}, {', '.join(arms)})")
+        safe = f"{self.torch}.where({mask.flag}, {', '.join(arms)})"
+        guarded = self.vain.guarded(value, safe)
+        if not self.lists or not self.gradients:
+            return guarded
+        return self._of_ones(value, safe, guarded)
+
+    def _of_ones(
+        self, value: cst.BaseExpression, safe: str, guarded: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        """The value of ones, where it does not count: nothing comes from it but an entry of a list.
+
+        Where the inputs are ones, what divides by them needs no guard of its own.
+        """
+        ones = value.visit(FromOutside(self.values, self.masked, safe))
+        assert isinstance(ones, cst.BaseExpression)
+        return guarded if ones.deep_equals(value) else ones
 
     def _guarded(
         self, node: cst.BaseStatement, mask: Mask, original: cst.BaseStatement | None = None

@@ -22,6 +22,15 @@ _FACTS = {
 }
 
 
+_LISTS = {
+    **_FACTS,
+    "kept": Fact("list", "list", items=()),
+    "out[i].sum()": tensor(),
+    "out[i].sum() / y.sum()": tensor(),
+    "torch.log(out[i].sum())": tensor(),
+}
+
+
 def _function(body: str, end: str = "x", before: str = "") -> str:
     lines = "\n".join(f"        {line}" for line in body.splitlines())
     first = "".join(f"    {line}\n" for line in before.splitlines())
@@ -182,6 +191,61 @@ EXAMPLES = (
         title="where it stopped, and whether it did",
     ),
     Example(
+        _function(
+            "if out[i].sum() == 0: continue\nkept.append(torch.log(out[i].sum()))",
+            "torch.stack(kept).mean()",
+            "kept = []",
+        )
+        .replace("    return", "    if not kept: return y\n    return")
+        .replace("range(n)", "range(4)"),
+        _function(
+            "skips = out[i].sum() == 0\n"
+            "kept.append(torch.log(torch.where(skips, 1, out[i]).sum()))\n"
+            "kept_kept.append(torch.logical_not(skips))",
+            "(torch.where(kept_kept, torch.stack(kept), 0).sum() / kept_kept.sum().clamp(min=1))",
+            "kept = []\nkept_kept = []",
+        )
+        .replace(
+            "    return",
+            "    kept_kept = torch.stack(kept_kept)\n"
+            "    if not kept_kept.any(): return y\n    return",
+        )
+        .replace("range(n)", "range(4)"),
+        at="out[i].sum() == 0",
+        facts={
+            **_FACTS,
+            "torch.log(out[i].sum())": tensor(),
+            "kept": Fact("list", "list", items=()),
+        },
+        title="the mean of what rounds add to a list",
+    ),
+    Example(
+        _function(
+            "if out[i].sum() > 0:\n    kept.append(out[i].sum() / y.sum())",
+            "sum(kept) / len(kept)",
+            "kept = []",
+        ),
+        _function(
+            "counts = out[i].sum() > 0\n"
+            "kept.append(torch.where(counts, out[i], 1).sum() / y.sum())\n"
+            "kept_kept.append(counts)",
+            "torch.where(torch.stack(kept_kept), torch.stack(kept), 0).sum() / "
+            "torch.stack(kept_kept).sum().clamp(min=1)",
+            "kept = []\nkept_kept = []",
+        ).replace(
+            "    return",
+            "    if not kept or not torch.stack(kept_kept).any():\n"
+            '        raise ZeroDivisionError("division by zero")\n    return',
+        ),
+        at="out[i].sum() > 0",
+        facts={
+            **_FACTS,
+            "out[i].sum() / y.sum()": tensor(),
+            "kept": Fact("list", "list", items=()),
+        },
+        title="rounds that add to a list, and what nothing in it raises",
+    ),
+    Example(
         _over("range(int(y.clamp(0, 4).nan_to_num().max()))", "x = x * 0.5 - i  # one step"),
         _over(
             "range(4)",
@@ -208,6 +272,23 @@ _NEAR_MISSES = (
     _near_miss("a count that is read below the test",
                "x = x * n\nif x.sum() < 1:\n    n = 0\n    break", "x, n"),
     _near_miss("a list grows", "x = x * 2\nnames.append(x)" + _ENDS, "names"),
+    *(
+        NearMiss(
+            _function(f"if out[i].sum() > 0: kept.append({value})", end, f"kept = {first}"),
+            at="out[i].sum() > 0",
+            why=why,
+            facts=_LISTS,
+        )
+        for value, end, first, why in (
+            ("out[i].sum()", "kept", "[]", "the list is a result"),
+            ("out[i].sum()", "torch.stack(kept).max()", "[]", "another reduction"),
+            ("out[i].sum()", "len(kept)", "[]", "the count is a result"),
+            ("out[i].sum()", "sum(kept) / len(kept)", "[err]", "the list holds something before"),
+            ("out[i]", "torch.stack(kept).mean()", "[]", "rows"),
+            ("i", "sum(kept) / len(kept)", "[]", "numbers"),
+            ("kept[-1]", "sum(kept) / len(kept)", "[]", "it is read in a round"),
+        )
+    ),
     _near_miss("random numbers", "x = x + torch.rand(3)" + _ENDS),
     _near_miss("output", "print(i)\nx = x * 2" + _ENDS),
     _near_miss("unknown code", "x = xs(x)" + _ENDS),

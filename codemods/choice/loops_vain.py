@@ -18,7 +18,7 @@ from gbfix.rewriting.modules import stores
 from ..control_flow.refusal import Refusal
 from ..control_flow.texts import number_of
 from ..control_flow.values import Values
-from .computing import class_computes
+from .computing import class_computes, function_computes, method_computes
 
 #: Fail, or have no finite derivative, for what a round may well come to.
 _MAY_FAIL = words(
@@ -60,6 +60,8 @@ class Vain:
         self.unsure: list[str] = []
         self.draws: list[str] = []
         self._open: set[str] = set()
+        #: Calls that are known to be harmless.
+        self.known: frozenset[cst.CSTNode] = frozenset()
 
     def check(self, *nodes: cst.CSTNode) -> None:
         """Refuse what must not be run once too often."""
@@ -79,7 +81,7 @@ class Vain:
                 id(part) for it in walk(node) if isinstance(it, cst.If) for part in walk(it.test)
             }
             for inner in walk(node):
-                if isinstance(inner, cst.Call):
+                if isinstance(inner, cst.Call) and inner not in self.known:
                     # A number that a test reads stays in its tensor there.
                     if not (id(inner) in tests and _reads_item(inner)):
                         self._call(inner)
@@ -158,7 +160,15 @@ class Vain:
             return False
         self._open.add(name)
         plain = own is None or self._calls_plain_layers(own, found)
-        return plain and self._only_computes(found)
+        return plain and (self._only_computes(found) or self._is_told(name, own))
+
+    def _is_told(self, name: str, own: cst.ClassDef | None) -> bool:
+        """Whether the text of all that it calls says that it only computes."""
+        if not name.startswith("self."):
+            return not function_computes(self.site, name).why_not
+        assert own is not None
+        told = method_computes(self.site, own.name.value, name.removeprefix("self."))
+        return not told.why_not
 
     def _calls_plain_layers(self, own: cst.ClassDef, method: cst.FunctionDef) -> bool:
         """Whether what a method calls of its object draws nothing and counts nothing."""

@@ -237,7 +237,10 @@ class _Loop:
         edit.replace(loop, *new)
         if self.values.torch_missing:
             edit.add_import("torch")
-        notes = ["The whole row is computed with, whatever the numbers are."]
+        notes = [
+            "The whole row is computed with, whatever the numbers are.",
+            "A number that is no place of the row raises before anything is changed.",
+        ]
         return edit.rewrite("change all elements at once, by a mask", notes=notes, rank=15)
 
     def _index(self, over: cst.BaseExpression) -> str:

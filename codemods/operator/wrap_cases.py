@@ -380,5 +380,13 @@ NEAR_MISSES = (
     _near_miss(
         _LOOP.replace("found = []", "global SEEN; found = []; SEEN = ids"), "binds a global name"
     ),
+    NearMiss(
+        _helper(
+            "STATE[0] = count\n    " + _LOOP.replace("% count", "% STATE[0]"), "STATE = [7]\n\n\n"
+        ),
+        at="zlib.crc32(str(i).encode())",
+        why="it reads what the compiled function changes: the graph runs before that is done",
+        facts=_FACTS,
+    ),
     _near_miss(_LOOP, "an object goes in", {"count": Fact("object", "Config", in_project=True)}),
 )

@@ -10,6 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.purity import harmless_calls
+from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Safety
@@ -21,7 +22,7 @@ from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
 from .data import sized_names
 from .effects_in import acts
-from .fakes import Fake, fake_of, read_by_python, written
+from .fakes import Fake, called, fake_of, read_by_python, written
 from .gradients import differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import mixes_numbers
@@ -159,6 +160,29 @@ def _without_numpy(site: Site) -> bool:
     return any(_NO_NUMPY.search(text) for text in (site.source, *site.sources.values()))
 
 
+def _check_globals(piece: Piece) -> None:
+    """Refuse to read inside what the region changes outside: Dynamo makes changes of Python's
+    objects once the graph has run, and the operator would read the value of the call before.
+    """
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    inside = [*nodes, *(function.body for function in called(site, nodes))]
+    kept = {
+        name
+        for name, bound in module_bindings(site.module).items()
+        if not any(isinstance(it, cst.FunctionDef | cst.Import | cst.ImportFrom) for it in bound)
+    }
+    read = {name for node in inside for name in activity(node).reads} & kept - _locals(piece)
+    if not read:
+        return
+    around = [level.function for level in levels(site) if level.site.path == site.path]
+    for function in (*around, *called(site, [it.body for it in around])):
+        does = activity(function.body)
+        changed = (does.mutates | does.global_writes) & read
+        if changed:
+            raise Refused(f"it reads `{min(changed)}`, which the compiled function changes")
+
+
 def _leaves_nothing(piece: Piece) -> bool:
     """Whether layers run in the piece, and all that its region computes with tensors does."""
     site, function = piece.level.site, piece.level.function
@@ -201,6 +225,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         raise Refused("all that it does is tensor code, which needs no operator")
     if any(leaf.kind == "ndarray" for leaf in leaves) and _without_numpy(site):
         raise Refused("it gives an array, and the program lets Dynamo trace no numpy")
+    _check_globals(piece)
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
     edit = site.edit()

@@ -1,0 +1,350 @@
+"""A list to which only some rounds of a loop append, and of which sums and means are taken.
+
+Every round appends, and a second list says which values count: ``torch.stack(losses).mean()``
+becomes a mean over those.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from gbfix.analysis.names import fresh
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Edit, Site
+
+from ..control_flow.refusal import Refusal
+from ..control_flow.values import Values
+
+#: What is asked of a tensor that says nothing of its values.
+_TOLD = words(
+    "shape dtype device ndim size dim numel layout type new_zeros new_ones new_full new_empty"
+)
+#: Takes of a tensor what says nothing of its values, too.
+_LIKE = words("type_as view_as expand_as zeros_like ones_like full_like empty_like")
+_EMPTY_STACK = 'RuntimeError("stack expects a non-empty TensorList")'
+_ZERO = 'ZeroDivisionError("division by zero")'
+
+
+@dataclasses.dataclass
+class Kept:
+    """A list of values without dimensions: ``flags`` is what says which of them count."""
+
+    name: str
+    flags: str
+    #: The calls that append, each a statement of its own.
+    appends: list[cst.Call]
+    #: What is asked of the list behind the loop.
+    uses: list[cst.Name]
+    #: Whether the code returns, or raises, where nothing was appended.
+    is_guarded: bool = False
+    #: What the original raises where nothing was appended.
+    error: str = ""
+    #: Whether a test of Python's becomes one of a tensor.
+    asks: bool = False
+    #: How many appends stand below a test of the data, and how many do not.
+    below: int = 0
+    always: int = 0
+    edits: dict[cst.CSTNode, str] = dataclasses.field(default_factory=dict)
+
+    #: The text of the flags as one tensor: with no rounds at all, there is none.
+    read: str = ""
+    #: Whether there may be no rounds.
+    idle: bool = False
+
+    def count(self, *, safe: bool) -> str:
+        return f"{self.read}.sum().clamp(min=1)" if safe else f"{self.read}.sum()"
+
+    def nothing(self) -> str:
+        """The text that says that no value counts."""
+        asks = f"not {self.read}.any()"
+        return f"not {self.name} or {asks}" if self.idle else asks
+
+    def something(self) -> str:
+        return f"{self.name} and {self.read}.any()" if self.idle else f"{self.read}.any()"
+
+    def write(self, edit: Edit) -> None:
+        for node, text in self.edits.items():
+            edit.replace(node, cst.parse_expression(text))
+
+
+def kept_lists(
+    site: Site,
+    loop: cst.For | cst.While,
+    function: cst.FunctionDef,
+    values: Values,
+    taken: set[str],
+) -> dict[str, Kept]:
+    """The lists to which the loop appends, and of which no more is asked than sums and means."""
+    found: dict[str, Kept] = {}
+    for node in walk(loop.body):
+        match node:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Expr(
+                        value=cst.Call(
+                            func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
+                            args=[cst.Arg(keyword=None, star="")],
+                        ) as call
+                    )
+                ]
+            ):
+                kept = found.setdefault(name, Kept(name, fresh(f"{name}_kept", taken), [], []))
+                kept.appends.append(call)
+    for kept in found.values():
+        kept.idle = _may_be_idle(loop, values)
+        kept.read = f"{values.torch}.stack({kept.flags})" if kept.idle else kept.flags
+        kept.is_guarded = any(
+            _leaves_without(site, use)
+            for other in found.values()
+            if _blocks(site, other) == _blocks(site, kept)
+            for use in site.places_of(other.name, function)
+        )
+    return {
+        name: kept
+        for name, kept in found.items()
+        if _is_counted(site, loop, function, values, kept)
+    }
+
+
+def _may_be_idle(loop: cst.For | cst.While, values: Values) -> bool:
+    """Whether sizes decide that there is no round."""
+    if not isinstance(loop, cst.For):
+        return True
+    match loop.iter:
+        case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer())]):
+            return False
+        case cst.Call(func=cst.Name("range" | "enumerate"), args=[cst.Arg(value=over)]):
+            pass
+        case over:
+            pass
+    fact = values.fact(over)
+    if fact is None or fact.is_tensor or not isinstance(over, cst.Name | cst.Attribute):
+        return True
+    # A number that somebody gives may be 0; what an object is made with is not.
+    return fact.is_python_scalar and isinstance(over, cst.Name)
+
+
+def _blocks(site: Site, kept: Kept) -> list[int]:
+    """Where a list grows: two that grow in the same blocks are equally long."""
+    return [id(site.parent(site.statement_of(call))) for call in kept.appends]
+
+
+def _is_counted(
+    site: Site,
+    loop: cst.For | cst.While,
+    function: cst.FunctionDef,
+    values: Values,
+    kept: Kept,
+) -> bool:
+    for call in kept.appends:
+        fact = values.fact(call.args[0].value)
+        if fact is None or not fact.is_tensor or fact.shape != ():
+            return False
+    receivers = {call.func.value for call in kept.appends if isinstance(call.func, cst.Attribute)}
+    starts = 0
+    block = site.block_of(loop)
+    for place in site.places_of(kept.name, function):
+        if place in receivers:
+            continue
+        statement = site.statement_of(place)
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=target)], value=cst.List(elements=[])
+                    )
+                ]
+            ) if target is place and statement in block and starts == 0:
+                starts += 1
+                continue
+        kept.uses.append(place)
+    if starts != 1 or any(site.span(use).line < site.span(loop).end_line for use in kept.uses):
+        return False
+    return all(_understand(site, use, kept, values) for use in kept.uses)
+
+
+def _leaves_without(site: Site, use: cst.Name) -> bool:
+    """``if not losses: return zero``"""
+    for node in site.ancestors(use):
+        if isinstance(node, cst.If):
+            test = code(node.test)
+            length = f"len({use.value})"
+            asks = [f"not {use.value}", f"not {length}", f"{length} == 0", f"{length} < 1"]
+            if test not in asks:
+                return False
+            last: cst.CSTNode = node.body.body[-1]
+            small = last.body if isinstance(last, cst.SimpleStatementLine) else (last,)
+            return bool(small) and isinstance(small[-1], cst.Return | cst.Raise)
+        if isinstance(node, cst.BaseStatement):
+            return False
+    return False
+
+
+def _is_asked_first(site: Site, node: cst.CSTNode, name: str) -> bool:
+    """``torch.stack(losses).mean() if losses else zero``"""
+    child = node
+    for outer in site.ancestors(node):
+        if isinstance(outer, cst.BaseStatement):
+            break
+        if isinstance(outer, cst.IfExp) and outer.body is child:
+            length = f"len({name})"
+            return code(outer.test) in (name, length, f"{length} > 0", f"{length} != 0")
+        child = outer
+    return False
+
+
+def _understand(site: Site, use: cst.Name, kept: Kept, values: Values) -> bool:
+    """Keeps what stands for one use of the list, or says that it is another use."""
+    holder = site.parent(use)
+    match holder:
+        case cst.UnaryOperation(operator=cst.Not()):
+            return _asked(site, holder, kept, kept.nothing())
+        case cst.If(test=test) | cst.IfExp(test=test) if test is use:
+            return _asked(site, use, kept, kept.something())
+        case cst.Arg():
+            call = site.parent(holder)
+            if isinstance(call, cst.Call):
+                return _called(site, call, kept, values)
+    return False
+
+
+def _asked(site: Site, node: cst.CSTNode, kept: Kept, text: str) -> bool:
+    """Puts a test of a tensor in the place of one of the list's length."""
+    kept.asks = True
+    holder = site.parent(node)
+    alone = isinstance(holder, cst.If | cst.IfExp) and holder.test is node
+    kept.edits[node] = text if alone else f"({text})"
+    return True
+
+
+def _called(site: Site, call: cst.Call, kept: Kept, values: Values) -> bool:
+    name = resolve(site.module, call.func) or code(call.func)
+    chosen = f"{values.torch}.where({kept.read}, {values.torch}.stack({kept.name}), 0)"
+    if name == "builtins.len" and len(call.args) == 1:
+        return _counted(site, call, kept)
+    if name == "builtins.sum" and len(call.args) == 1:
+        kept.edits[call] = f"{chosen}.sum()"
+        return True
+    if name != "torch.stack" or [code(arg.value) for arg in call.args[1:]] not in ([], ["0"]):
+        return False
+    outer = site.parent(call)
+    reduced: cst.CSTNode | None = None
+    what = ""
+    match outer:
+        case cst.Attribute(attr=cst.Name("mean" | "sum" as what)):
+            reduced = site.parent(outer)
+            if not isinstance(reduced, cst.Call) or reduced.func is not outer:
+                return False
+            args = reduced.args
+        case cst.Arg():
+            reduced = site.parent(outer)
+            if not isinstance(reduced, cst.Call) or reduced.args[0] is not outer:
+                return False
+            what = (resolve(site.module, reduced.func) or "").removeprefix("torch.")
+            args = reduced.args[1:]
+    if reduced is None or what not in ("mean", "sum"):
+        return False
+    if [code(arg.value) for arg in args] not in ([], ["0"]):
+        return False
+    if not kept.is_guarded and not _is_asked_first(site, call, kept.name):
+        kept.error = _EMPTY_STACK
+    mean = f"({chosen}.sum() / {kept.count(safe=True)})"
+    kept.edits[reduced] = mean if what == "mean" else f"{chosen}.sum()"
+    return True
+
+
+def _counted(site: Site, call: cst.Call, kept: Kept) -> bool:
+    """``len(losses)``, where arithmetic or a test uses it."""
+    holder = site.parent(call)
+    match holder:
+        case cst.BinaryOperation(operator=cst.Divide(), right=right) if right is call:
+            if not kept.is_guarded and not _is_asked_first(site, call, kept.name):
+                kept.error = kept.error or _ZERO
+            kept.edits[call] = kept.count(safe=True)
+            return True
+        case cst.BinaryOperation():
+            kept.edits[call] = kept.count(safe=False)
+            return True
+        case cst.Comparison(left=left, comparisons=[only]) if left is call:
+            test = code(only).strip()
+            if test in ("== 0", "< 1", "<= 0"):
+                return _asked(site, holder, kept, kept.nothing())
+            return test in ("> 0", "!= 0", ">= 1") and _asked(site, holder, kept, kept.something())
+        case cst.UnaryOperation(operator=cst.Not()):
+            return _asked(site, holder, kept, kept.nothing())
+        case cst.If(test=test) | cst.IfExp(test=test) if test is call:
+            return _asked(site, call, kept, kept.something())
+        case cst.Arg():
+            outer = site.parent(holder)
+            if isinstance(outer, cst.Call) and code(outer.func) == "max" and len(outer.args) == 2:
+                other = next(arg for arg in outer.args if arg is not holder)
+                if code(other.value) == "1":
+                    kept.edits[outer] = kept.count(safe=True)
+                    return True
+    return False
+
+
+class FromOutside(cst.CSTTransformer):
+    """Puts ones in the place of tensors that come from outside of what counts.
+
+    ``torch.where`` gives a value that is not chosen a zero gradient, and zero times a derivative
+    that is not finite is NaN: where the inputs are ones, derivatives are finite.
+    """
+
+    def __init__(self, values: Values, own: set[str], safe: str) -> None:
+        super().__init__()
+        self.values = values
+        self.own = own
+        self.safe = safe
+        self.no_variables: set[int] = set()
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        self.no_variables.add(id(node.attr))
+        return node.attr.value not in _TOLD
+
+    def visit_Arg(self, node: cst.Arg) -> None:
+        self.no_variables.add(id(node.keyword))
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        return code(node.func).rpartition(".")[2] not in _LIKE
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
+        return self._root(node) is None
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        return self._guarded(original_node, updated_node)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        if id(original_node) in self.no_variables:
+            return updated_node
+        return self._guarded(original_node, updated_node)
+
+    def _root(self, node: cst.BaseExpression) -> str | None:
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        return node.value if isinstance(node, cst.Name) else None
+
+    def _guarded(self, old: cst.BaseExpression, new: cst.BaseExpression) -> cst.BaseExpression:
+        root = self._root(old)
+        if root is None or root in self.own:
+            return new
+        fact = self.values.fact(old)
+        floats = fact is not None and (fact.dtype or "").startswith("torch.float")
+        if fact is None or not fact.is_tensor or not floats or fact.requires_grad is False:
+            return new
+        return cst.parse_expression(self.safe.format(code(new)))
+
+
+def refuse_growing(name: str) -> Refusal:
+    return Refusal(
+        f"`{name}` changes its length with the data; keep all rounds, with a mask or a count of"
+        " what is valid"
+    )
