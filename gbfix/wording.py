@@ -15,8 +15,10 @@ _ABOUT = {
     "single": "For a batch of one",
     "fewer": "For a batch of two",
     "grown": "For a larger batch",
-    "ragged": "Where one input has more rows than the others",
-    "ragged-rest": "Where one input has fewer rows than the others",
+    **dict.fromkeys(
+        ("ragged", "ragged-rest", "ragged-2", "ragged-2-rest"),
+        "Where one input has more rows than another",
+    ),
     "wider": "For wider inputs",
     "taller": "For inputs of another size before the last",
     "square": "For a larger square",

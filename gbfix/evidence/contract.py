@@ -89,7 +89,7 @@ _NEXT = frozenset(
     {
         *("double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"),
         *("column", "columns", "longer", "other-words", "nought", "minus"),
-        *("ragged", "ragged-rest"),
+        *("ragged", "ragged-rest", "ragged-2", "ragged-2-rest"),
     }
 )
 #: Variations that give numbers, attributes and globals other values: Dynamo compiles anew for them.

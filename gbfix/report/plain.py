@@ -28,8 +28,10 @@ _INPUTS = {
     "single": "a batch of one row",
     "fewer": "a batch of two rows",
     "empty": "a batch without rows",
-    "ragged": "one input with one more row than the others",
-    "ragged-rest": "one input with one row less than the others",
+    **dict.fromkeys(
+        ("ragged", "ragged-rest", "ragged-2", "ragged-2-rest"),
+        "one input with one more row than another",
+    ),
     "wider": "inputs with one more column",
     "taller": "inputs with one more before the last dimension",
     "square": "a square with one more on each side",

@@ -157,9 +157,12 @@ SHAPES = (
     Variation("single", None, "shape"),
     # Fewer rows than a constant of the text may ask for, and not so few that they broadcast.
     Variation("fewer", None, "shape"),
-    # Rows that are as many in all inputs may be so by chance.
+    # Rows that are as many in all inputs may be so by chance: of any two of four, each is once
+    # longer than the other.
     Variation("ragged", None, "shape"),
     Variation("ragged-rest", None, "shape"),
+    Variation("ragged-2", None, "shape"),
+    Variation("ragged-2-rest", None, "shape"),
     Variation("wider", None, "shape"),
     # What lies between batch and columns; both sides of what is square; one that becomes two.
     Variation("taller", None, "shape"),
@@ -567,6 +570,7 @@ class _Copier:
         self._words = words
         self._columns = 0
         self._alike = 0
+        self._grown: set[bool] = set()
         self._memo: dict[int, Any] = {}
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._varied: set[int] = set()
@@ -765,10 +769,12 @@ class _Copier:
             return value
         label, rows = self._variation.label, value.shape[0]
         if label.startswith("ragged"):
+            chosen = bool(self._alike & (2 if "2" in label else 1))
             self._alike += 1
-            # There is another one that stays as it is.
-            self.changed |= self._alike > 1
-            grows = (self._alike == 1) is (label == "ragged")
+            grows = chosen is not label.endswith("rest")
+            # Where all of them grow, or none, nothing is new.
+            self._grown.add(grows)
+            self.changed = len(self._grown) > 1
             return torch.cat([value, value[:1]]) if grows else value
         if label == "grown":
             self.changed = True
