@@ -139,7 +139,7 @@ def _plain(finding: Finding) -> str:
             return f"{place} gets no gradient instead of a zero one"
         case Kind.NEW | Kind.LOST:
             return f"the gradient of {place} is {finding.kind}"
-        case Kind.VALUE_FOR_NAN | Kind.UNDONE:
+        case Kind.VALUE_FOR_NAN | Kind.UNDONE | Kind.LEFT:
             return _of_compilers(finding, place)
         case Kind.VALUE if finding.part is Part.GRADIENT:
             return f"the gradient of {place} differs"
@@ -154,6 +154,8 @@ def _of_compilers(finding: Finding, place: str) -> str:
     """What every graph has, whatever the patch."""
     if finding.kind is Kind.UNDONE:
         return f"a call that raises an error does not change {place} before"
+    if finding.kind is Kind.LEFT:
+        return f"a call that raises an error leaves the {finding.place} as it was in the graph"
     what = f"the gradient of {place}" if finding.part is Part.GRADIENT else place
     return f"inductor's kernels compute numbers where {what} is NaN in the original"
 
@@ -196,6 +198,7 @@ _STATEMENTS = {
     Kind.ALIAS: "{what} was {before} and is now {after}",
     Kind.STRIDES: "{what}: strides {before} became {after}",
     Kind.UNDONE: "{place} is not changed by a call that raises an error",
+    Kind.LEFT: "{place} stays as it was in the graph that raised an error",
     Kind.VALUE_FOR_NAN: "{what}: numbers where the original gives NaN",
     Kind.NUMBER_CLASS: "{place} was a NumPy number and is a Python number now",
     Kind.MISSING: "{place} is missing afterwards",

@@ -38,6 +38,9 @@ class Context:
         self.origins: dict[cst.CSTNode, cst.CSTNode] = {}
         #: Whether None on one side may become the tensor of the other.
         self.tensor_for_none = False
+        #: Whether numbers are read back from what is chosen, and whether any was.
+        self.read_back = False
+        self.reads_numbers = False
         #: Calls (their text up to the parenthesis) of modules with finite derivatives.
         self.tame: set[str] = set()
         self._reading = False

@@ -119,8 +119,32 @@ class Vain:
             raise Refusal(f"`{last}` may fail where the loop would have ended")
         if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
             return
+        if fact is not None and fact.kind == "function" and fact.in_project:
+            self._given_function(fact.qualname or "", func)
+            return
         if not self._is_plain_function(func):
             raise Refusal(f"it is not known what `{code(func)}` does")
+
+    def _given_function(self, qualname: str, func: cst.BaseExpression) -> None:
+        """A function of the project that a name holds: ``f`` for what a caller gives as ``f``."""
+        first, *inner = qualname.split(".")
+        if not inner and self._is_plain_function(cst.Name(first)):
+            return
+        if inner == ["<locals>", "<lambda>"]:
+            lambdas = [
+                node
+                for part in self.site.module.body
+                if isinstance(part, cst.FunctionDef) and part.name.value == first
+                for node in walk(part)
+                if isinstance(node, cst.Lambda)
+            ]
+            text = f"<lambda> of {first}"
+            if lambdas and text not in self._open:
+                self._open.add(text)
+                self.check(*(node.body for node in lambdas))
+            if lambdas:
+                return
+        raise Refusal(f"it is not known what `{code(func)}` does")
 
     def _is_given(self, func: cst.BaseExpression) -> bool:
         """Whether ``self.layer`` may be what somebody gives to the object."""

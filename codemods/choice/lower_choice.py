@@ -11,6 +11,7 @@ from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
 from gbfix.schema import Safety
 
+from ..config.setting import set_options
 from . import module_cases
 from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined
@@ -19,6 +20,10 @@ from .layout import laid_out
 from .matching import decides_by_tensor
 from .tests import decided_by_tensor
 
+_BACK = (
+    "A Python number or truth value that is given comes out of a tensor, which a setting of Dynamo"
+    " keeps in the graph."
+)
 _NOTE = "Both branches are evaluated, and one of them is taken."
 
 
@@ -42,7 +47,8 @@ class LowerChoice(Codemod):
     elements in place, and blocks of Python's.  What Python decides (``is None``,
     ``self.training``, sizes) stays with Python.  A branch may call modules of the project's own
     classes where their text only computes: a layer that is left out at random is evaluated and not
-    used.
+    used.  Numbers and truth values that branches give to Python (``return x, True``) are read back
+    with ``.item()``, and the option ``capture_scalar_outputs`` keeps them in the graph.
 
     **Fix safety**
 
@@ -72,10 +78,12 @@ class LowerChoice(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         seen: set[str] = set()
-        for modules, none in ((False, False), (True, False), (False, True)):
+        for modules, none, back in _WAYS:
             for everything in (True, False):
                 try:
-                    rewrite = _rewrite(site, everything=everything, modules=modules, none=none)
+                    rewrite = _rewrite(
+                        site, everything=everything, modules=modules, none=none, back=back
+                    )
                 except _NOT_THIS_ONE:
                     continue
                 text = rewrite.edits[site.path]
@@ -84,9 +92,23 @@ class LowerChoice(Codemod):
                     yield rewrite
 
 
-def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False) -> Rewrite:
+#: Whether arms may call modules, whether a tensor may stand where None was, and whether numbers
+#: are Python's again behind the choice.
+_WAYS = (
+    (False, False, False),
+    (True, False, False),
+    (False, True, False),
+    (False, False, True),
+    (True, False, True),
+)
+
+
+def _rewrite(
+    site: Site, *, everything: bool, modules: bool, none: bool = False, back: bool = False
+) -> Rewrite:
     ctx = Context(site)
     ctx.tensor_for_none = none
+    ctx.read_back = back
     target = choice_at(site, ctx)
     if target is None:
         raise Declined("")
@@ -124,11 +146,16 @@ def _rewrite(site: Site, *, everything: bool, modules: bool, none: bool = False)
     if ctx.torch_missing:
         edit.add_import("torch")
     rank = 12 if converter.vain.cheap and not modules else 24
+    also: list[Rewrite] = []
+    if ctx.reads_numbers:
+        ctx.notes.append(_BACK)
+        also = set_options(site, edit, ["capture_scalar_outputs"]) or []
     return edit.rewrite(
         "select with torch.where instead of branching",
         notes=[_NOTE, *ctx.notes, *dict.fromkeys(ctx.doubts)],
         safety=Safety.UNSAFE if ctx.doubts else Safety.SAFE,
-        rank=rank,
+        rank=rank + 8 * ctx.reads_numbers,
+        also=also,
     )
 
 

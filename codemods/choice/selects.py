@@ -45,7 +45,7 @@ class Selects:
         truths = (_truth(true), _truth(false))
         if None not in truths:
             text = test.positive(self.ctx.torch) if truths[0] else invert(test.positive(""))
-            return cst.parse_expression(text)
+            return self._read_back(cst.parse_expression(text))
         facts = [self.ctx.fact(true), self.ctx.fact(false)]
         kinds = [fact.kind if fact is not None else "" for fact in facts]
         if kinds.count("none") == 1 and self.ctx.tensor_for_none:
@@ -145,15 +145,38 @@ class Selects:
         kinds: list[str],
     ) -> cst.BaseExpression:
         one, other = (false, true) if test.negated else (true, false)
+        torch = self.ctx.torch
+        if self.ctx.read_back and "" not in kinds:
+            return self._of_one_kind(test, one, other, kinds)
         if "float" not in kinds:
             return self.where(test, true, false)
         if not self.dtype:
             raise Declined("the branches give Python numbers")
-        torch = self.ctx.torch
         texts = [_plain(one), _plain(other)]
         at = [code(one), code(other)].index(code((true, false)[kinds.index("float")]))
         texts[at] = f"{torch}.full((), {texts[at]}, dtype={self.dtype})"
         return cst.parse_expression(f"{torch}.where({test.text}, {texts[0]}, {texts[1]})")
+
+    def _of_one_kind(
+        self, test: Test, one: cst.BaseExpression, other: cst.BaseExpression, kinds: list[str]
+    ) -> cst.BaseExpression:
+        """A Python number again, of the kind that both have."""
+        if kinds[0] != kinds[1]:
+            raise Declined("the branches give Python numbers of different kinds")
+        torch, texts = self.ctx.torch, [_plain(one), _plain(other)]
+        if kinds[0] == "float":
+            texts = [f"{torch}.full((), {text}, dtype={torch}.float64)" for text in texts]
+        chosen = f"{torch}.where({test.text}, {texts[0]}, {texts[1]})"
+        return self._read_back(cst.parse_expression(chosen))
+
+    def _read_back(self, chosen: cst.BaseExpression) -> cst.BaseExpression:
+        """The number of a tensor, where the choice is asked for numbers."""
+        if not self.ctx.read_back:
+            return chosen
+        self.ctx.reads_numbers = True
+        text = code(chosen)
+        tight = isinstance(chosen, cst.Name | cst.Call | cst.Attribute | cst.Subscript)
+        return cst.parse_expression(f"{text}.item()" if tight else f"({text}).item()")
 
     # -- containers --------------------------------------------------------------------------
 

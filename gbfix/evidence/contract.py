@@ -126,7 +126,7 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
     ``eager`` says that both programs ran uncompiled.
     """
     where = zone(finding.label, finding.variation, kinds)
-    if finding.kind in (Kind.VALUE_FOR_NAN, Kind.UNDONE):
+    if finding.kind in (Kind.VALUE_FOR_NAN, Kind.UNDONE, Kind.LEFT):
         return Weight.CAVEAT if usage.any_callers else Weight.LIMIT
     if where is Zone.INSIDE:
         return _inside(finding, key, usage, eager=eager)

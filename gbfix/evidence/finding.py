@@ -46,6 +46,8 @@ class Kind(enum.StrEnum):
     #: What a call changed before it raised: a graph changes nothing where it does not come to its
     #: end.
     UNDONE = "undone"
+    #: A mode that a graph had switched when it raised, and that nothing switches back.
+    LEFT = "left"
     # Gradients.
     LOST = "lost"
     NEW = "new"

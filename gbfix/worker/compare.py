@@ -29,6 +29,8 @@ _ASPECTS = (
     ("kind", Kind.TYPE),
     ("requires_grad", Kind.DIFFERENTIABLE),
 )
+#: Modes that code switches for a while.
+_MODES = frozenset({"grad mode", "autocast"})
 #: Numbers in a text: their last places are inductor's own.
 _DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]\d+)?|\s+")
 _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
@@ -143,8 +145,12 @@ class Comparison:
             old, new = before.settings.get(name), after.settings.get(name)
             if name == "environment" and self.mode == "inductor":
                 continue  # its C++ build sets variables of its own
-            if old != new:
-                found.add(Kind.DIFFERS, Part.SETTING, name)
+            if old == new:
+                continue
+            # What torch raises within a graph leaves it in the mode that the graph had switched.
+            both = before.error is not None and after.error is not None
+            left = both and self.graphs and before.error_parts is None and name in _MODES
+            found.add(Kind.LEFT if left else Kind.DIFFERS, Part.SETTING, name)
 
     def _errors(self, before: Shot, after: Shot, found: Findings) -> None:
         if before.error is None and after.error is None:

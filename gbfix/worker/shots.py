@@ -269,6 +269,7 @@ class Camera:
         looks = variation.label in ("base", "again")
         objects = objects_in({"in": (args, kwargs), **self._roots})
         had = state_image(self._roots)
+        mode = torch.is_grad_enabled()
         with self._effects.watch(files=looks) as effects:
             started = time.monotonic()
             try:
@@ -282,6 +283,8 @@ class Camera:
             shot.seconds = time.monotonic() - started
         shot.rng = random_state()
         shot.settings = settings.read()
+        if shot.error is not None:
+            torch.set_grad_enabled(mode)  # a graph that raises leaves it: that is said once
         shot.effects = effects
         if shot.error is None:
             imager = Imager(known, objects)
