@@ -133,6 +133,9 @@ def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
         return one
     if one is UNKNOWN:
         return other
+    if one.parts is not None and other.parts is not None and len(one.parts) == len(other.parts):
+        pairs = zip(one.parts, other.parts, strict=True)
+        return Value(parts=tuple(merged(a, b, differing) for a, b in pairs))
     if one.sizes is None or other.sizes is None or len(one.sizes) != len(other.sizes):
         return UNKNOWN
     return Value(

@@ -96,6 +96,8 @@ class Reader:
         self.lists: set[str] = set()
         #: Functions of one expression, by the names that they are given here.
         self.lambdas: dict[str, cst.Lambda] = {}
+        #: Functions that the code defines within itself.
+        self.inner: dict[str, cst.FunctionDef] = {}
 
     # -- statements --------------------------------------------------------------------------
 
@@ -129,6 +131,8 @@ class Reader:
                 self.either([body, inner], loops)
             case cst.While(body=body):
                 self.statement(body, (*loops, DATA))
+            case cst.FunctionDef(name=cst.Name(name)):
+                self.inner[name] = node
 
     def either(self, bodies: Sequence[cst.CSTNode | None], loops: Loops) -> None:
         """One of the bodies runs; None stands for nothing."""
@@ -567,7 +571,10 @@ class Reader:
         skip = 0
         if isinstance(node.func, cst.Name) and node.func.value in self.lambdas:
             return self.applied(self.lambdas[node.func.value], node)
-        if isinstance(node.func, cst.Name):
+        around: dict[str, Value] = {}
+        if isinstance(node.func, cst.Name) and node.func.value in self.inner:
+            function, around = self.inner[node.func.value], self.names
+        elif isinstance(node.func, cst.Name):
             bound = module_bindings(self.site.module).get(node.func.value, ())
             function = bound[0] if len(bound) == 1 else None
         elif isinstance(node.func, cst.Attribute):
@@ -579,7 +586,7 @@ class Reader:
             skip = 0 if static else 1
         if not isinstance(function, cst.FunctionDef):
             return UNKNOWN
-        names: dict[str, Value] = {}
+        names: dict[str, Value] = dict(around)
         parameters = params_of(function.params)[skip:]
         for parameter in parameters:
             if parameter.default is not None:
@@ -591,6 +598,8 @@ class Reader:
             if argument.keyword is not None:
                 names[argument.keyword.value] = self.value(argument.value)
         reader = Reader(self.site, names, {}, self.depth + 1)
+        if around:
+            reader.inner, reader.lambdas = dict(self.inner), dict(self.lambdas)
         reader.statement(function.body, ())
         return reader.result()
 

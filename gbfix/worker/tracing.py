@@ -146,6 +146,8 @@ def _frames(error: BaseException, project: Project) -> list[Frame]:
             stack = getattr(cause, "real_stack", None)
             cause = cause.__cause__ or cause.__context__
     if not stack:
+        stack = _told_by_graph(str(error))
+    if not stack:
         # Without Dynamo's own stack the Python traceback still passes through the user's frames.
         stack = [
             item
@@ -153,6 +155,17 @@ def _frames(error: BaseException, project: Project) -> list[Frame]:
             if project.owns(item.filename)
         ]
     return [to_frame(item, project) for item in stack]
+
+
+def _told_by_graph(message: str) -> list[traceback.FrameSummary]:
+    """The lines of the program that a node of a graph comes from, as a backend's error tells."""
+    _, told, rest = message.partition("\nOriginal traceback:\n")
+    if not told:
+        return []
+    return [
+        traceback.FrameSummary(path, int(line), name)
+        for path, line, name in re.findall(r'^\s*File "(.+)", line (\d+), in (\S+)$', rest, re.M)
+    ]
 
 
 def to_frame(item: traceback.FrameSummary, project: Project) -> Frame:
