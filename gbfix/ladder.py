@@ -63,6 +63,8 @@ class Baseline:
     parts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: What the original printed when compiled, where that is something else than uncompiled.
     shown_compiled: bytes | None = None
+    #: By region: how many frames of its first call Dynamo began, and left to Python whole.
+    fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: What accepted rewrites have proved; it holds for every later candidate, too.
     assumes: tuple[str, ...] = ()
     #: By region: the kinds of its recorded calls.
@@ -637,8 +639,10 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
     settled = []
     for (key, index), made in graphs.items():
         before = baseline.graphs.get((key, index), 0)
-        # Where nothing at all was compiled before, there was nothing to recompile.
+        # Where nothing at all was compiled before, or no more than functions that a frame calls
+        # which was run as Python, there was nothing to recompile.
         begun = key in baseline.calls and baseline.graphs.get((key, first[key]), 0)
+        begun = begun and not baseline.fallbacks.get(key)
         if index == first[key] or not begun:
             continue
         # What is compiled behind a break that is left depends on the side that the call took.

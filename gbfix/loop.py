@@ -212,6 +212,7 @@ class Loop:
             raising=self._recorded.raising,
             refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
             conditionals={e.key: e.conditionals for e in ladder.user_traces(user)},
+            fallbacks=ladder.region_fallbacks(user),
             kinds=usage.kinds(golden, list(bench.project.values())),
             usage=usage.usage(golden, self._texts(), self._options.callers),
         )
@@ -573,7 +574,8 @@ class Loop:
             if self._is_late():
                 return False
             judgement = self._trials.attempt(rewrite, site, observed, self._overlay, may_break=True)
-            verdict = judgement.verdict
+            # How many graphs there are counts once the break is gone.
+            verdict = _but_graphs(judgement.verdict)
             safety = _safety(rewrite, verdict)
             if not verdict.passed or (safety is Safety.UNSAFE and not self._options.unsafe_fixes):
                 continue
@@ -942,6 +944,11 @@ def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
     """What was not tried to the end for some rewrite, nor for all of them together since."""
     rungs = {r.name: r for item in accepted for r in item.verdict.rungs if r.passed is None}
     return tuple(rung for name, rung in rungs.items() if last.rung(name) is None)
+
+
+def _but_graphs(verdict: Verdict) -> Verdict:
+    rungs = tuple(rung for rung in verdict.rungs if rung.passed or rung.name != "recompiles")
+    return dataclasses.replace(verdict, rungs=rungs)
 
 
 def _function(found: GraphBreak) -> tuple[str, str] | None:

@@ -119,7 +119,8 @@ class Vain:
             raise Refusal(f"`{last}` may fail where the loop would have ended")
         if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
             return
-        if fact is not None and fact.kind == "function" and fact.in_project:
+        held = isinstance(func, cst.Name) and fact is not None and fact.kind == "function"
+        if held and fact is not None and fact.in_project:
             self._given_function(fact.qualname or "", func)
             return
         if not self._is_plain_function(func):

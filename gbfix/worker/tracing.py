@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import operator
 import os
 import re
 import traceback
@@ -20,6 +21,8 @@ from gbfix.schema import Frame, GraphBreak
 from gbfix.worker.values import Project
 
 _CODE = re.compile(r"/gb(\d{4})\.html")
+#: What stands above the message of a backend's error.
+_BACKEND = re.compile(r"^backend='\w+' raised:\n(?:\w+: )?")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -72,7 +75,7 @@ def _told(error: BaseException) -> BaseException | None:
 def extract(error: BaseException, region: str, project: Project) -> GraphBreak:
     """The break that an exception of the compiler describes."""
     error = _told(error) or error
-    message = _strip(str(error))
+    message = _BACKEND.sub("", _strip(str(error)))
     gb_type = getattr(error, "gb_type", None) or ""
     kind = type(error).__name__
     frames = _frames(error, project)
@@ -207,12 +210,54 @@ class GraphCounter:
         self.sizes: list[int] = []
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+        check_numbers_read(module)
         self.graphs += 1
         self.sizes.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
         asks = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs)
         if torch.is_grad_enabled() and asks:
             self.conditionals = max(self.conditionals, _conditionals(module))
         return module.forward
+
+
+class ReadsNumber(RuntimeError):
+    """What every compiling backend of torch raises for a graph that Dynamo makes."""
+
+
+def check_numbers_read(module: torch.fx.GraphModule) -> None:
+    """Raise `ReadsNumber` where an element is chosen by a graph's input without dimensions.
+
+    Dynamo lets ``table[t]`` pass, with a whole number ``t`` on the CPU; AOTAutograd reads ``t``,
+    and cannot (measured with torch 2.13).  Without ``fullgraph=True`` the frame is run uncompiled.
+    """
+    for node in module.graph.nodes:
+        if node.op != "call_function" or node.target is not operator.getitem:
+            continue
+        of, index = node.args
+        if not _is_tensor(of):
+            continue
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(_is_tensor(part) and _is_whole(part.meta["example_value"]) for part in parts):
+            told = node.meta.get("stack_trace") or ""
+            raise ReadsNumber(
+                "Could not extract specialized integer from data-dependent expression: an element"
+                f" is chosen by a tensor without dimensions\nOriginal traceback:\n{told}"
+            )
+
+
+def _is_tensor(node: Any) -> bool:
+    value = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+    return isinstance(value, torch.Tensor)
+
+
+def _is_whole(value: torch.Tensor) -> bool:
+    whole = not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
+    return value.dim() == 0 and whole
+
+
+def checked(module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+    """Runs a graph as it is, where a compiling backend would take it."""
+    check_numbers_read(module)
+    return module.forward
 
 
 def _conditionals(module: torch.nn.Module) -> int:
@@ -338,7 +383,8 @@ def make_compiled(
     compile_: Any,
 ) -> Any:
     """``target`` compiled by the real `torch.compile` with the given backend."""
-    if backend == "eager" and torch._C._functorch.peek_interpreter_stack() is not None:
+    plain = backend == "eager" or backend is checked
+    if plain and torch._C._functorch.peek_interpreter_stack() is not None:
         # Inside `torch.func.vmap` and its like Dynamo lets only this backend through, by name.
         backend = _as_eager
     return compile_(target, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
