@@ -539,8 +539,8 @@ class Loop:
                     rewrite, found, site, observed, verdict, safety, judgement.split
                 )
                 if self._only_moves(found, judgement):
-                    # Another rewrite may do away with it.
-                    moved = moved or (accepted_one, judgement)
+                    # Another rewrite may do away with it; one that prepares is none by itself.
+                    moved = moved or (None if rewrite.prepares else (accepted_one, judgement))
                     continue
                 self._accept(accepted_one, judgement)
                 return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -115,6 +116,7 @@ class Fact:
     tokens that are equal, within one record of locals, for the same object and for tensors that
     share memory.  ``qualname`` is the dotted home of a function, class or module
     (``torch.serialization.save``), ``in_project`` whether its source belongs to the project.
+    ``each`` is what holds of all items, where lists of several lengths were seen.
     """
 
     kind: str
@@ -128,6 +130,7 @@ class Fact:
     value: Any = None
     constant: bool = False
     items: tuple[Fact, ...] | None = None
+    each: Fact | None = None
     keys: tuple[str, ...] | None = None
     qualname: str = ""
     in_project: bool = False
@@ -141,6 +144,12 @@ class Fact:
     @property
     def is_python_scalar(self) -> bool:
         return self.kind in ("bool", "int", "float", "complex", "str", "bytes", "none")
+
+    def _of_each(self) -> Fact | None:
+        """What holds of all items, or None where there is none, or nothing is known of them."""
+        if self.each is not None or not self.items:
+            return self.each
+        return functools.reduce(Fact.merged, self.items)
 
     def merged(self, other: Fact) -> Fact:
         """One fact for two observations of the same place: what holds of both."""
@@ -156,11 +165,13 @@ class Fact:
                     a if a == b else None for a, b in zip(self.shape, other.shape, strict=True)
                 )
         same_value = self.constant and other.constant and repr(self.value) == repr(other.value)
-        items = self.items
+        items, each = self.items, self.each
         if self.items != other.items:
             items = None
             if self.items and other.items and len(self.items) == len(other.items):
                 items = tuple(a.merged(b) for a, b in zip(self.items, other.items, strict=True))
+            elif (one := self._of_each()) is not None and (two := other._of_each()) is not None:
+                each = one.merged(two)
         return dataclasses.replace(
             self,
             type=self.type if self.type == other.type else "",
@@ -175,6 +186,7 @@ class Fact:
             value=self.value if same_value or not self.is_python_scalar else None,
             constant=same_value,
             items=items,
+            each=each,
             qualname=self.qualname if self.qualname == other.qualname else "",
         )
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, walk
@@ -444,15 +444,20 @@ class _Parts:
         return "" if self._put_back(index) or self._counts_all(ids) else _UNCOUNTED
 
     def _bound(self, name: str) -> cst.BaseExpression | None:
-        """What a name is bound to, once, and never changed."""
+        """What a name is bound to before the loop, once, and never changed."""
         if name in activity(self.function.body).mutates:
             return None
+        start = self.site.span(self.loop).line
         found: list[cst.BaseExpression] = []
-        for node in walk(self.function.body):
-            if isinstance(node, cst.Assign) and any(code(it.target) == name for it in node.targets):
-                found.append(node.value)
-        once = len(found) == 1 and is_bound_once(self.site, self.function, name)
-        return found[0] if once else None
+        for place in self.site.places_of(name, self.function.body):
+            target = self.site.parent(place)
+            if self.site.span(place).line >= start or not isinstance(target, cst.AssignTarget):
+                continue
+            assign = self.site.parent(target)
+            if isinstance(assign, cst.Assign):
+                found.append(assign.value)
+        params = {param.name.value for param in params_of(self.function.params)}
+        return found[0] if len(found) == 1 and name not in params else None
 
     def _order(self) -> tuple[str, str] | None:
         """The index that sorts the rows, and the name of what they are sorted by."""
@@ -490,7 +495,7 @@ class _Parts:
                     ],
                     value=cst.Name(done),
                 ) if (by, done) == (index, self.done):
-                    return self.site.block_of(self.site.statement_of(node)) == self.block
+                    return any(self.site.statement_of(node) is line for line in self.block)
         return False
 
     def _counts_all(self, ids: str) -> bool:

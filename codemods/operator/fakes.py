@@ -49,9 +49,8 @@ def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bo
     )
     texts = [maker.tensor(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
-    lines = (f"size = {torch}.library.get_ctx().new_dynamic_size()",) if maker.dynamic else ()
-    if maker.dynamic > 1:
-        raise Refused("several sizes depend on the data")
+    new = f"{torch}.library.get_ctx().new_dynamic_size()"
+    lines = tuple(f"{name} = {new}" for name in maker.named_sizes.values())
     return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic))
 
 
@@ -132,9 +131,41 @@ class Maker:
         self.read = read
         self.guessed: list[str] = []
         self.dynamic = 0
+        #: By place and recorded size, the names of sizes that the data decide: what was as large in
+        #: the same dimension is taken to be so in every call, which an operator's result shows.
+        self.named_sizes: dict[tuple[int, int | None], str] = {}
+        #: Whether each item of a list has sizes of its own.
+        self.in_list = False
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
 
+    def listed(self, result: Result, value: Value) -> str:
+        """A list of tensors; its length has to be told by the text."""
+        length = value.length
+        seen = result.count
+        differs = bool(seen) and length.value is not None and length.value != seen
+        if not length.known or length.data or differs:
+            raise Refused("how many tensors it gives is not known")
+        self.in_list = True
+        try:
+            each = self.tensor(dataclasses.replace(result, kind="tensor"), value.item)
+        finally:
+            self.in_list = False
+        return f"[{each} for _ in range({length.text})]"
+
+    def data_size(self, place: int, seen: int | None) -> str:
+        """The name of a size that the data decide."""
+        self.dynamic += 1
+        if self.in_list:
+            return f"{self.torch}.library.get_ctx().new_dynamic_size()"
+        key = (place, seen)
+        if key not in self.named_sizes:
+            count = len(self.named_sizes)
+            self.named_sizes[key] = f"size_{count}" if count else "size"
+        return self.named_sizes[key]
+
     def tensor(self, result: Result, value: Value) -> str:
+        if result.kind == "list":
+            return self.listed(result, value)
         if result.is_number:
             return f"{self.torch}.empty((), dtype={self.named(result.dtype)})"
         shape = result.fact.shape
@@ -145,7 +176,7 @@ class Maker:
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
         texts = [
-            self.size(size, seen, place - len(shape))
+            self.size(size, seen, place - len(shape), len(shape))
             for place, (size, seen) in enumerate(zip(sizes, shape, strict=True))
         ]
         if value.lists != len(shape):
@@ -164,11 +195,10 @@ class Maker:
                 raise Refused("its result is not laid out row by row")
             expected *= max(size, 1)
 
-    def size(self, size: Size, seen: int | None, place: int) -> str:
-        """One size; ``place`` counts from the last one, -1."""
+    def size(self, size: Size, seen: int | None, place: int, dims: int) -> str:
+        """One size; ``place`` counts from the last one, -1, of ``dims``."""
         if size.data:
-            self.dynamic += 1
-            return "size"
+            return self.data_size(place + dims, seen)
         agrees = size.value is None or seen is None or size.value == seen
         if size.known and agrees:
             return size.text
@@ -186,15 +216,13 @@ class Maker:
         choices += numbers
         if not choices:
             if seen is None or not self.guesses:
-                self.dynamic += 1
-                return "size"
+                return self.data_size(place + dims, seen)
             self.guessed.append(str(seen))
             return str(seen)
         torn = size.torn or not agrees or bool(_MERGES.search(self.made))
         if len(choices) > 1 or torn:
             if not self.guesses:
-                self.dynamic += 1
-                return "size"
+                return self.data_size(place + dims, seen)
             self.guessed.append(choices[0])
         return choices[0]
 
@@ -212,16 +240,17 @@ class Maker:
             dims = len(p.fact.shape or ())
             if sizes and sizes == [f"{p.name}.shape[{n}]" for n in range(dims)]:
                 text = f"{p.name}.shape"
-        if forgets and sizes[0] != "size":
+        if forgets and not _is_of_data(sizes[0]):
             text = f"{text} if {sizes[0]} else (0,)"
         asked = self.asked_dtype(dtype)
         if like is None:
             kind = asked or self.named(dtype)
             some = dict.fromkeys(size for size in sizes if not size.isdigit())
             asked_for = self.asked_whether_empty()
-            if "size" in some and asked_for:
+            of_data = any(map(_is_of_data, some))
+            if of_data and asked_for:
                 some = {asked_for: None}
-            if untyped and some and "size" not in some and not dtype.startswith("torch.float"):
+            if untyped and some and not of_data and not dtype.startswith("torch.float"):
                 kind += f" if {' and '.join(some)} else {self.named(untyped)}"
             return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
@@ -277,6 +306,10 @@ class Maker:
 
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)
+
+
+def _is_of_data(size: str) -> bool:
+    return size == "size" or size.startswith("size_") or size.endswith("new_dynamic_size()")
 
 
 _READS = frozenset({"tolist", "item", "numpy", "__array__"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
@@ -38,7 +39,8 @@ class Result:
     """One value of the piece.
 
     ``name`` is what the piece binds (empty for what it returns), ``kind`` one of ``tensor``,
-    ``ndarray``, ``int``, ``float``, ``bool``, ``none``, ``dict`` and ``tuple`` (with ``parts``).
+    ``ndarray``, ``int``, ``float``, ``bool``, ``none``, ``list`` (of tensors), ``dict`` and
+    ``tuple`` (with ``parts``).
     """
 
     name: str
@@ -47,6 +49,8 @@ class Result:
     node: cst.BaseExpression | None = None
     parts: tuple[Result, ...] = ()
     keys: tuple[str, ...] = ()
+    #: How many tensors a ``list`` held; its ``fact`` is that of each of them.
+    count: int = 0
 
     @property
     def is_number(self) -> bool:
@@ -73,6 +77,10 @@ def carried(name: str, fact: Fact | None, carries: Carries,
         return Result(name, "tensor", fact, node)
     if fact.kind == "none":
         return Result(name, "none", fact, node)
+    if fact.type == "list" and (fact.items or fact.each is not None):
+        listed = _listed(name, fact, node)
+        if listed is not None:
+            return listed
     if not carries & Carries.NUMBERS:
         return None
     if fact.kind == "ndarray" and fact.shape is not None:
@@ -89,6 +97,19 @@ def carried(name: str, fact: Fact | None, carries: Carries,
     if fact.type == "dict" and told and all(key.isidentifier() for key in keys):
         return _several(name, "dict", fact, carries, node)
     return None
+
+
+def _listed(name: str, fact: Fact, node: cst.BaseExpression | None) -> Result | None:
+    """A list of tensors of one dtype and number of dimensions, through which no gradient goes."""
+    items = fact.items or ((fact.each,) if fact.each is not None else ())
+    if not all(map(is_plain_tensor, items)):
+        return None
+    each = functools.reduce(Fact.merged, items)
+    if each.shape is None or each.dtype is None:
+        return None
+    if any(item.requires_grad for item in items):
+        raise Refused("a gradient goes through it")
+    return Result(name, "list", each, node, count=len(fact.items or ()))
 
 
 def _several(

@@ -134,6 +134,20 @@ class Reader:
             case cst.FunctionDef(name=cst.Name(name)):
                 self.inner[name] = node
 
+    def put(self, target: cst.CSTNode, found: Value) -> None:
+        """``outputs[i] = x[kept]``: one item of a list gets other sizes."""
+        match target:
+            case cst.Subscript(value=cst.Name(name)) if name in self.names:
+                held = self.names[name]
+                if not held.lists or not held.sizes or len(held.sizes) < 2:
+                    return
+                length, *inner = held.sizes
+                if found.sizes is None or len(found.sizes) != len(inner):
+                    each: tuple[Size, ...] = (TORN,) * len(inner)
+                else:
+                    each = merged(Value(tuple(inner)), Value(found.sizes), DATA).sizes or ()
+                self.names[name] = dataclasses.replace(held, sizes=(length, *each))
+
     def either(self, bodies: Sequence[cst.CSTNode | None], loops: Loops) -> None:
         """One of the bodies runs; None stands for nothing."""
         before = self.names
@@ -160,6 +174,7 @@ class Reader:
             case cst.Assign(targets=targets, value=value):
                 found = self.value(value)
                 for target in targets:
+                    self.put(target.target, found)
                     self.bind(target.target, self.in_rounds(target.target, found, loops))
                     for name, given in _bound(target.target, value):
                         self.born[name] = len(loops)

@@ -152,9 +152,10 @@ def _returns(piece: Piece, torch: str) -> str:
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if not leaves:
         return "None"
-    if len(leaves) == 1:
-        return f"{torch}.Tensor"
-    return f"tuple[{', '.join(f'{torch}.Tensor' for _ in leaves)}]"
+    kinds = [
+        f"list[{torch}.Tensor]" if leaf.kind == "list" else f"{torch}.Tensor" for leaf in leaves
+    ]
+    return kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
 
 
 def _fake_text(operator: Operator) -> str:
@@ -272,6 +273,8 @@ _FRESH = re.compile(
 def _leaf(operator: Operator, result: Result, text: str) -> str:
     """A leaf as a tensor that shares no memory with anything."""
     torch = operator.torch
+    if result.kind == "list":
+        return f"[each.clone() for each in {text}]"
     if result.is_number:
         return f"{torch}.tensor({text}, dtype={_in(result.dtype, torch)})"
     if result.kind == "ndarray":

@@ -57,8 +57,9 @@ class WrapPiece(Codemod):
     cross_op.register_fake(lambda a, b, buckets: torch.empty((a.shape[0],), dtype=torch.int64))
     ```
     The piece is the smallest one, from the break outward through the functions that led to it, that
-    takes tensors, numbers, strings and attributes, and gives tensors.  Arrays and numbers are
-    carried as tensors and read back.  What the fake says of sizes is told from the piece's text.
+    takes tensors, numbers, strings and attributes, and gives tensors or lists of them.  Arrays and
+    numbers are carried as tensors and read back.  What the fake says of sizes is told from the
+    piece's text.
 
     *When it applies.*  The break lies in Python that reads tensors' values or calls what the
     compiler cannot follow.  Where a gradient goes through it, the code must compute and nothing
@@ -69,7 +70,8 @@ class WrapPiece(Codemod):
 
     *Refuses.*  Pieces through which a gradient goes and that draw numbers, look at autograd or read
     tensors that are not passed; pieces that set attributes or global names, that
-    leave a loop or define functions, and results that are lists, texts or objects.
+    leave a loop or define functions, and results that are texts, objects or lists of others than
+    tensors, or of as many as the data decide.
     """
 
     name = "wrap-piece"

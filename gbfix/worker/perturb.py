@@ -157,12 +157,6 @@ SHAPES = (
     Variation("single", None, "shape"),
     # Fewer rows than a constant of the text may ask for, and not so few that they broadcast.
     Variation("fewer", None, "shape"),
-    # Rows that are as many in all inputs may be so by chance: of any two of four, each is once
-    # longer than the other.
-    Variation("ragged", None, "shape"),
-    Variation("ragged-rest", None, "shape"),
-    Variation("ragged-2", None, "shape"),
-    Variation("ragged-2-rest", None, "shape"),
     Variation("wider", None, "shape"),
     # What lies between batch and columns; both sides of what is square; one that becomes two.
     Variation("taller", None, "shape"),
@@ -193,6 +187,12 @@ FLAGS = (
     Variation("arrays", None, "arrays"),
     Variation("scalars", None, "arrays"),
     Variation("texts", None, "arrays"),
+    # Rows that are as many in all inputs may be so by chance: of any two of four, each is once
+    # longer than the other.  What raises half way leaves other state behind: these come last.
+    Variation("ragged", None, "shape"),
+    Variation("ragged-rest", None, "shape"),
+    Variation("ragged-2", None, "shape"),
+    Variation("ragged-2-rest", None, "shape"),
 )
 #: Gradients of gradients.
 TWICE = Variation("twice", None, "grad")
