@@ -508,14 +508,7 @@ class Worker:
     def _trace(self, region: Region, index: int, call: Call) -> None:
         """One call under ``fullgraph=True``: one graph, or the first break."""
         tracing.prepare_compiler("eager")
-        checked = tracing.make_compiled(
-            call.target,
-            tracing.checked,
-            fullgraph=True,
-            dynamic=region.dynamic,
-            compile_=real_compile,
-        )
-        compiled = tracing.Counted(checked)
+        compiled = tracing.Counted(self._compile(call.target, region, "eager", fullgraph=True))
         camera, base = Camera(call, self.effects), perturb.VALUES[:1]
         met: list[BaseException] = []
 

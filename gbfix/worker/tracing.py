@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import linecache
-import operator
 import os
 import re
 import traceback
@@ -210,54 +209,12 @@ class GraphCounter:
         self.sizes: list[int] = []
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
-        check_numbers_read(module)
         self.graphs += 1
         self.sizes.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
         asks = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs)
         if torch.is_grad_enabled() and asks:
             self.conditionals = max(self.conditionals, _conditionals(module))
         return module.forward
-
-
-class ReadsNumber(RuntimeError):
-    """What every compiling backend of torch raises for a graph that Dynamo makes."""
-
-
-def check_numbers_read(module: torch.fx.GraphModule) -> None:
-    """Raise `ReadsNumber` where an element is chosen by a graph's input without dimensions.
-
-    Dynamo lets ``table[t]`` pass, with a whole number ``t`` on the CPU; AOTAutograd reads ``t``,
-    and cannot (measured with torch 2.13).  Without ``fullgraph=True`` the frame is run uncompiled.
-    """
-    for node in module.graph.nodes:
-        if node.op != "call_function" or node.target is not operator.getitem:
-            continue
-        of, index = node.args
-        if not _is_tensor(of):
-            continue
-        parts = index if isinstance(index, tuple) else (index,)
-        if any(_is_tensor(part) and _is_whole(part.meta["example_value"]) for part in parts):
-            told = node.meta.get("stack_trace") or ""
-            raise ReadsNumber(
-                "Could not extract specialized integer from data-dependent expression: an element"
-                f" is chosen by a tensor without dimensions\nOriginal traceback:\n{told}"
-            )
-
-
-def _is_tensor(node: Any) -> bool:
-    value = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
-    return isinstance(value, torch.Tensor)
-
-
-def _is_whole(value: torch.Tensor) -> bool:
-    whole = not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
-    return value.dim() == 0 and whole
-
-
-def checked(module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
-    """Runs a graph as it is, where a compiling backend would take it."""
-    check_numbers_read(module)
-    return module.forward
 
 
 def _conditionals(module: torch.nn.Module) -> int:
@@ -383,8 +340,7 @@ def make_compiled(
     compile_: Any,
 ) -> Any:
     """``target`` compiled by the real `torch.compile` with the given backend."""
-    plain = backend == "eager" or backend is checked
-    if plain and torch._C._functorch.peek_interpreter_stack() is not None:
+    if backend == "eager" and torch._C._functorch.peek_interpreter_stack() is not None:
         # Inside `torch.func.vmap` and its like Dynamo lets only this backend through, by name.
         backend = _as_eager
     return compile_(target, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
