@@ -25,6 +25,8 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 RUN = """
 import json, os, runpy, sys
 import torch, torch._dynamo
+# `torch.save` imports it when it is first called, and Dynamo would trace the import.
+import torch.utils.serialization.config
 
 for line in sys.stdin:
     job = json.loads(line)

@@ -322,27 +322,9 @@ class _Engine:
         notes = ["The loop runs all its iterations; what those after the end compute is not used."]
         if self.numbers:
             notes.append(describe(list(self.numbers.values())))
-        safety = Safety.SAFE
-        facts = [values.outside(name) for name in self.frozen]
-        if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
-            safety = Safety.UNSAFE
-            notes.append("A tensor that it does not change would lose its gradient.")
-        if self.vain.draws:
-            safety = Safety.UNSAFE
-            notes.append(
-                f"`{self.vain.draws[0]}` may draw random numbers in these iterations, too."
-            )
-        if self.vain.unsure:
-            safety = Safety.UNSAFE
-            notes.append(
-                "With gradients, a derivative that is not finite there makes them NaN"
-                f" (`{self.vain.unsure[0]}`)."
-            )
-        if self.counted is not None and not self.counted.finite:
-            safety = Safety.UNSAFE
-            notes.append(
-                "Where the bound is NaN, Python raises an error; the patch runs no iteration."
-            )
+        doubts = self._doubts()
+        notes += doubts
+        safety = Safety.UNSAFE if doubts else Safety.SAFE
         title = "let the loop run to its bound, and keep what it had with torch.where"
         # A list of which nothing is kept is left to those who know tests of tensors.
         open_tests = any(kept.asks or kept.error for kept in self.lists.values())
@@ -350,17 +332,36 @@ class _Engine:
             title, notes=notes, rank=26, safety=safety, also=also, prepares=open_tests
         )
 
+    def _doubts(self) -> list[str]:
+        """Why the loop may come to something else."""
+        found = []
+        facts = [self.values.outside(name) for name in self.frozen]
+        if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
+            found.append("A tensor that it does not change would lose its gradient.")
+        if self.vain.draws:
+            found.append(
+                f"`{self.vain.draws[0]}` may draw random numbers in these iterations, too."
+            )
+        if self.vain.unsure:
+            found.append(
+                "With gradients, a derivative that is not finite there makes them NaN"
+                f" (`{self.vain.unsure[0]}`)."
+            )
+        if self.counted is not None and not self.counted.finite:
+            found.append(
+                "Where the bound is NaN, Python raises an error; the patch runs no iteration."
+            )
+        return found + [kept.doubt for kept in self.lists.values() if kept.doubt]
+
     def _lists_end(self, edit: Edit) -> list[cst.BaseStatement]:
-        """Which values count, behind the loop, and what the original raises where none does."""
-        lines: list[cst.BaseStatement] = []
+        """Which values count, behind the loop."""
         for kept in self.lists.values():
             kept.write(edit)
-            if not kept.idle:
-                lines.append(line_of(f"{kept.flags} = {self.torch}.stack({kept.flags})"))
-            if kept.error:
-                text = f"if {kept.nothing()}:\n    raise {kept.error}\n"
-                lines.append(cst.parse_statement(text))
-        return lines
+        return [
+            line_of(f"{kept.flags} = {self.torch}.stack({kept.flags})")
+            for kept in self.lists.values()
+            if not kept.idle
+        ]
 
     def _collects(self, node: cst.If) -> bool:
         """Whether data decide whether the statement appends to a list."""

@@ -28,6 +28,7 @@ _LISTS = {
     "out[i].sum()": tensor(),
     "out[i].sum() / y.sum()": tensor(),
     "torch.log(out[i].sum())": tensor(),
+    "short": tensor(dtype="torch.int16"),
 }
 
 
@@ -287,6 +288,8 @@ _NEAR_MISSES = (
             ("out[i]", "torch.stack(kept).mean()", "[]", "rows"),
             ("i", "sum(kept) / len(kept)", "[]", "numbers"),
             ("kept[-1]", "sum(kept) / len(kept)", "[]", "it is read in a round"),
+            ("best", "torch.stack(kept).mean()", "[]", "whole numbers have no mean"),
+            ("short", "sum(kept) / len(kept)", "[]", "torch adds up short numbers as long ones"),
         )
     ),
     _near_miss("random numbers", "x = x + torch.rand(3)" + _ENDS),

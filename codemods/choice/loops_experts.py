@@ -292,14 +292,11 @@ class _Dense:
             bound = [
                 node
                 for node in walk(self.function.body)
-                if isinstance(node, cst.Assign | cst.AugAssign | cst.For | cst.AnnAssign)
+                if isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign)
                 and name in activity(node).writes
-                and not isinstance(node, cst.For)
             ]
-            if len(bound) == 1 and isinstance(bound[0], cst.Assign):
-                match bound[0].value:
-                    case cst.Call(func=cst.Attribute(attr=cst.Name("topk"))):
-                        return True
+            if len(bound) == 1 and isinstance(bound[0], cst.Assign) and _picks(bound[0].value):
+                return True
         return False
 
     def _fresh(self, wish: str) -> str:
@@ -377,6 +374,16 @@ def experts_told(site: Site, function: cst.FunctionDef, loop: cst.For) -> str:
             if not found.rows_alone:
                 return f"`{name}` may look at several rows together."
     return ""
+
+
+def _picks(node: cst.BaseExpression) -> bool:
+    """``x.topk(k)``, and the indices of what it gives."""
+    match node:
+        case cst.Subscript(value=inner) | cst.Attribute(value=inner, attr=cst.Name("indices")):
+            return _picks(inner)
+        case cst.Call(func=cst.Attribute(attr=cst.Name("topk"))):
+            return True
+    return False
 
 
 def _called(

@@ -10,20 +10,24 @@ import dataclasses
 
 import libcst as cst
 
+from gbfix.analysis.exits import exits
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Edit, Site
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.values import Values
+from ..operator.data import KNOWN
 
-#: What is asked of a tensor that says nothing of its values.
-_TOLD = words(
-    "shape dtype device ndim size dim numel layout type new_zeros new_ones new_full new_empty"
+#: Asks a tensor, or takes of it, what says nothing of its values.
+_TOLD = KNOWN | words(
+    """layout new_zeros new_ones new_full new_empty type_as view_as expand_as zeros_like ones_like
+    full_like empty_like"""
 )
-#: Takes of a tensor what says nothing of its values, too.
-_LIKE = words("type_as view_as expand_as zeros_like ones_like full_like empty_like")
+#: Dtypes in which Python's ``sum`` and torch's give the same.
+_SUMMED = FLOAT_DTYPES | {"torch.int64"}
 _EMPTY_STACK = 'RuntimeError("stack expects a non-empty TensorList")'
 _ZERO = 'ZeroDivisionError("division by zero")'
 
@@ -38,10 +42,14 @@ class Kept:
     appends: list[cst.Call]
     #: What is asked of the list behind the loop.
     uses: list[cst.Name]
-    #: Whether the code returns, or raises, where nothing was appended.
-    is_guarded: bool = False
-    #: What the original raises where nothing was appended.
+    #: The line behind which something was appended: the code leaves there where nothing was.
+    guard: int = 0
+    #: What the original raises where nothing was appended, and before which statement.
     error: str = ""
+    raising: cst.CSTNode | None = None
+    #: Whether Python's ``sum`` may have nothing to add up.
+    may_be_zero: bool = False
+    dtype: str = ""
     #: Whether a test of Python's becomes one of a tensor.
     asks: bool = False
     #: How many appends stand below a test of the data, and how many do not.
@@ -65,7 +73,26 @@ class Kept:
     def something(self) -> str:
         return f"{self.name} and {self.read}.any()" if self.idle else f"{self.read}.any()"
 
+    @property
+    def doubt(self) -> str:
+        if self.may_be_zero and not self.error:
+            return f"Where nothing is added to `{self.name}`, a tensor stands for Python's 0."
+        return ""
+
+    def fails(self, site: Site, node: cst.CSTNode, error: str) -> None:
+        """Keep that the original raises at a node where nothing was appended."""
+        if not self.is_asked(site, node) and not self.error:
+            self.error, self.raising = error, site.statement_of(node)
+
+    def is_asked(self, site: Site, node: cst.CSTNode) -> bool:
+        """Whether something was appended wherever the node runs."""
+        behind = 0 < self.guard < site.span(node).line
+        return behind or _is_asked_first(site, node, self.name)
+
     def write(self, edit: Edit) -> None:
+        if self.error and self.raising is not None:
+            text = f"if {self.nothing()}:\n    raise {self.error}\n"
+            edit.insert_before(self.raising, cst.parse_statement(text))
         for node, text in self.edits.items():
             edit.replace(node, cst.parse_expression(text))
 
@@ -81,27 +108,24 @@ def kept_lists(
     found: dict[str, Kept] = {}
     for node in walk(loop.body):
         match node:
-            case cst.SimpleStatementLine(
-                body=[
-                    cst.Expr(
-                        value=cst.Call(
-                            func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
-                            args=[cst.Arg(keyword=None, star="")],
-                        ) as call
-                    )
-                ]
+            case cst.Expr(
+                value=cst.Call(
+                    func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
+                    args=[cst.Arg(keyword=None, star="")],
+                ) as call
             ):
                 kept = found.setdefault(name, Kept(name, fresh(f"{name}_kept", taken), [], []))
                 kept.appends.append(call)
     for kept in found.values():
         kept.idle = _may_be_idle(loop, values)
         kept.read = f"{values.torch}.stack({kept.flags})" if kept.idle else kept.flags
-        kept.is_guarded = any(
-            _leaves_without(site, use)
+        asked = (
+            _leaves_without(site, use, loop)
             for other in found.values()
             if _blocks(site, other) == _blocks(site, kept)
             for use in site.places_of(other.name, function)
         )
+        kept.guard = min((line for line in asked if line), default=0)
     return {
         name: kept
         for name, kept in found.items()
@@ -127,9 +151,16 @@ def _may_be_idle(loop: cst.For | cst.While, values: Values) -> bool:
     return fact.is_python_scalar and isinstance(over, cst.Name)
 
 
-def _blocks(site: Site, kept: Kept) -> list[int]:
-    """Where a list grows: two that grow in the same blocks are equally long."""
-    return [id(site.parent(site.statement_of(call))) for call in kept.appends]
+def _blocks(site: Site, kept: Kept) -> list[tuple[int, int]]:
+    """Where a list grows: two that grow in the same blocks, behind as many jumps, are as long."""
+    places = []
+    for call in kept.appends:
+        statement = site.statement_of(call)
+        block = [*site.block_of(statement)]
+        before = block[: next(n for n, line in enumerate(block) if line is statement)]
+        jumps = sum(exits([line]).jumps > 0 for line in before)
+        places.append((id(site.parent(statement)), jumps))
+    return places
 
 
 def _is_counted(
@@ -141,8 +172,11 @@ def _is_counted(
 ) -> bool:
     for call in kept.appends:
         fact = values.fact(call.args[0].value)
-        if fact is None or not fact.is_tensor or fact.shape != ():
+        if fact is None or not fact.is_tensor or fact.shape != () or fact.dtype not in _SUMMED:
             return False
+        if kept.dtype not in ("", fact.dtype):
+            return False  # which of them are there would decide the dtype of all
+        kept.dtype = fact.dtype
     receivers = {call.func.value for call in kept.appends if isinstance(call.func, cst.Attribute)}
     starts = 0
     block = site.block_of(loop)
@@ -166,21 +200,21 @@ def _is_counted(
     return all(_understand(site, use, kept, values) for use in kept.uses)
 
 
-def _leaves_without(site: Site, use: cst.Name) -> bool:
-    """``if not losses: return zero``"""
+def _leaves_without(site: Site, use: cst.Name, loop: cst.For | cst.While) -> int:
+    """The line of ``if not losses: return zero`` behind the loop; 0 for any other use."""
     for node in site.ancestors(use):
         if isinstance(node, cst.If):
-            test = code(node.test)
             length = f"len({use.value})"
             asks = [f"not {use.value}", f"not {length}", f"{length} == 0", f"{length} < 1"]
-            if test not in asks:
-                return False
+            if code(node.test) not in asks or node not in site.block_of(loop):
+                return 0
             last: cst.CSTNode = node.body.body[-1]
             small = last.body if isinstance(last, cst.SimpleStatementLine) else (last,)
-            return bool(small) and isinstance(small[-1], cst.Return | cst.Raise)
+            leaves = bool(small) and isinstance(small[-1], cst.Return | cst.Raise)
+            return site.span(node.test).line if leaves else 0
         if isinstance(node, cst.BaseStatement):
-            return False
-    return False
+            return 0
+    return 0
 
 
 def _is_asked_first(site: Site, node: cst.CSTNode, name: str) -> bool:
@@ -226,6 +260,7 @@ def _called(site: Site, call: cst.Call, kept: Kept, values: Values) -> bool:
     if name == "builtins.len" and len(call.args) == 1:
         return _counted(site, call, kept)
     if name == "builtins.sum" and len(call.args) == 1:
+        kept.may_be_zero |= not kept.is_asked(site, call)
         kept.edits[call] = f"{chosen}.sum()"
         return True
     if name != "torch.stack" or [code(arg.value) for arg in call.args[1:]] not in ([], ["0"]):
@@ -249,8 +284,9 @@ def _called(site: Site, call: cst.Call, kept: Kept, values: Values) -> bool:
         return False
     if [code(arg.value) for arg in args] not in ([], ["0"]):
         return False
-    if not kept.is_guarded and not _is_asked_first(site, call, kept.name):
-        kept.error = _EMPTY_STACK
+    if what == "mean" and kept.dtype not in FLOAT_DTYPES:
+        return False
+    kept.fails(site, call, _EMPTY_STACK)
     mean = f"({chosen}.sum() / {kept.count(safe=True)})"
     kept.edits[reduced] = mean if what == "mean" else f"{chosen}.sum()"
     return True
@@ -260,9 +296,10 @@ def _counted(site: Site, call: cst.Call, kept: Kept) -> bool:
     """``len(losses)``, where arithmetic or a test uses it."""
     holder = site.parent(call)
     match holder:
-        case cst.BinaryOperation(operator=cst.Divide(), right=right) if right is call:
-            if not kept.is_guarded and not _is_asked_first(site, call, kept.name):
-                kept.error = kept.error or _ZERO
+        case cst.BinaryOperation(
+            operator=cst.Divide(), left=cst.Call(func=cst.Name("sum"), args=[of]), right=right
+        ) if right is call and code(of.value) == kept.name:
+            kept.fails(site, call, _ZERO)
             kept.edits[call] = kept.count(safe=True)
             return True
         case cst.BinaryOperation():
@@ -312,7 +349,7 @@ class FromOutside(cst.CSTTransformer):
         self.no_variables.add(id(node.keyword))
 
     def visit_Call(self, node: cst.Call) -> bool:
-        return code(node.func).rpartition(".")[2] not in _LIKE
+        return code(node.func).rpartition(".")[2] not in _TOLD
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:
         return self._root(node) is None

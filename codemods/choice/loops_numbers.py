@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.tree import walk
 from gbfix.schema import Fact
 
@@ -41,7 +42,19 @@ def is_number(fact: Fact | None) -> bool:
 
 def is_set_plainly(name: str, loop: cst.For | cst.While, values: Values) -> bool:
     """Whether the loop only gives the name numbers that no tensor holds."""
-    for node in _bindings(name, loop):
+    bindings = list(_bindings(name, loop))
+    # One name by one: what unpacks, `with` or a nested `for` gives is not followed.
+    if any(
+        name in activity(node).writes and node not in bindings
+        for node in walk(loop.body)
+        if isinstance(node, cst.BaseSmallStatement | cst.NamedExpr)
+    ) or any(
+        name in activity(node.target).reads
+        for node in walk(loop.body)
+        if isinstance(node, cst.For | cst.CompFor)
+    ):
+        return False
+    for node in bindings:
         match node:
             case cst.AugAssign(operator=cst.AddAssign() | cst.SubtractAssign()) | cst.Assign():
                 if not _is_plain(node.value, name, values):

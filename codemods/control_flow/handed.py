@@ -37,9 +37,9 @@ def argument_of(
 
 
 def hands_to_changer(
-    site: Site, node: cst.Name, but: cst.Call | None = None, *, unknown: bool = True
+    site: Site, node: cst.BaseExpression, but: cst.Call | None = None, *, unknown: bool = True
 ) -> bool:
-    """Whether a name goes, as it is, into a call that may change in place what it is given.
+    """Whether a value goes, as it is, into a call that may change in place what it is given.
 
     ``unknown`` is what is thought of calls whose text is not in the file.
     """
@@ -55,7 +55,7 @@ def hands_to_changer(
 def _may_change(
     site: Site,
     call: cst.Call,
-    node: cst.Name,
+    node: cst.BaseExpression,
     seen: frozenset[str] = frozenset(),
     *,
     unknown: bool,
@@ -88,7 +88,7 @@ def _may_change(
 def _changes_given(
     site: Site,
     call: cst.Call,
-    node: cst.Name,
+    node: cst.BaseExpression,
     inner: cst.FunctionDef,
     seen: frozenset[str],
     *,
@@ -96,6 +96,8 @@ def _changes_given(
 ) -> bool:
     """Whether a function changes the parameter that a call gives the name to, or a part of it."""
     does = activity(inner.body)
+    if isinstance(inner.params.star_arg, cst.Param) or inner.params.posonly_params:
+        return bool(does.mutates)  # which parameter gets it is not told
     for param in params_of(inner.params):
         name = param.name.value
         if argument_of(site, call, inner, name) is not node:
@@ -110,9 +112,6 @@ def _changes_given(
                         return True  # it may be a view
                 case cst.Call(args=args):
                     own = [arg.value for arg in args if code(arg.value) == name]
-                    for use in own:
-                        if isinstance(use, cst.Name) and _may_change(
-                            site, part, use, seen, unknown=unknown
-                        ):
-                            return True
+                    if any(_may_change(site, part, it, seen, unknown=unknown) for it in own):
+                        return True
     return False

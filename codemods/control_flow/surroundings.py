@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from gbfix.analysis.activity import activity
@@ -58,7 +60,8 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
         return values.share(it, frozenset()) in (Share.FRESH, Share.PYTHON)
 
     changed = changed_in_place(nodes, held, makes_new, site.function)
-    changed |= _changed_by_helpers(site, nodes, holders_of(nodes, held, makes_new, site.function))
+    holders = holders_of(nodes, held, makes_new, site.function)
+    changed |= _changed_by_helpers(site, nodes, holders, makes_new)
     if "inplace=True" in site.source:
         changed |= held & handed_to_modules(nodes)
     for name in sorted(changed):
@@ -71,17 +74,21 @@ def check_later_changes(site: Site, node: cst.CSTNode, values: Values, names: se
             raise Refusal(f"`{name}` is changed in place afterwards, when it would be a copy")
 
 
-def _changed_by_helpers(site: Site, nodes: list[cst.CSTNode], held: set[str]) -> frozenset[str]:
-    """Names that go into functions of the file which change what they are given."""
-    return frozenset(
-        arg.value.value
-        for node in nodes
-        for part in walk(node)
-        if isinstance(part, cst.Call)
-        for arg in part.args
-        if isinstance(arg.value, cst.Name) and arg.value.value in held
-        if hands_to_changer(site, arg.value, unknown=False)
-    )
+def _changed_by_helpers(
+    site: Site,
+    nodes: list[cst.CSTNode],
+    held: set[str],
+    makes_new: Callable[[cst.BaseExpression], bool],
+) -> frozenset[str]:
+    """Names that go, or views of which go, into functions of the file that change what they get."""
+    found: set[str] = set()
+    for part in (part for node in nodes for part in walk(node)):
+        for arg in part.args if isinstance(part, cst.Call) else ():
+            names = held & {it.value for it in walk(arg.value) if isinstance(it, cst.Name)}
+            may = bool(names) and not makes_new(arg.value)
+            if may and hands_to_changer(site, arg.value, unknown=False):
+                found |= names
+    return frozenset(found)
 
 
 def _may_share(name: str, names: set[str], values: Values) -> bool:

@@ -10,7 +10,7 @@ from gbfix.analysis.tree import children, walk, words
 from gbfix.codemod import Site
 
 #: Ask a tensor for what is known while tracing.
-_KNOWN = words(
+KNOWN = words(
     """len isinstance type id size dim numel shape dtype device ndim ndimension element_size
     hasattr getattr is_floating_point is_contiguous stride requires_grad data_ptr range"""
 )
@@ -93,7 +93,7 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
     if isinstance(node, cst.Call):
         func = node.func
         last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
-        if last in _KNOWN:
+        if last in KNOWN:
             return False
         operands = [argument.value for argument in node.args]
         if isinstance(func, cst.Attribute):
@@ -105,7 +105,7 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
             if last in _READS and seen is None:
                 return True
     if isinstance(node, cst.Attribute):
-        return node.attr.value not in _KNOWN and is_data(site, node.value, data)
+        return node.attr.value not in KNOWN and is_data(site, node.value, data)
     if isinstance(node, cst.BaseComp):
         reads = activity(node).reads
         if reads & data:

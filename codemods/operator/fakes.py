@@ -50,7 +50,7 @@ def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bo
     texts = [maker.tensor(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     new = f"{torch}.library.get_ctx().new_dynamic_size()"
-    lines = tuple(f"{name} = {new}" for name in maker.named_sizes.values())
+    lines = tuple(f"{name} = {new}" for name in maker.sizes)
     return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic))
 
 
@@ -131,9 +131,8 @@ class Maker:
         self.read = read
         self.guessed: list[str] = []
         self.dynamic = 0
-        #: By place and recorded size, the names of sizes that the data decide: what was as large in
-        #: the same dimension is taken to be so in every call, which an operator's result shows.
-        self.named_sizes: dict[tuple[int, int | None], str] = {}
+        #: Names of sizes that the data decide, one for each: that two were equal may be chance.
+        self.sizes: list[str] = []
         #: Whether each item of a list has sizes of its own.
         self.in_list = False
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
@@ -152,16 +151,13 @@ class Maker:
             self.in_list = False
         return f"[{each} for _ in range({length.text})]"
 
-    def data_size(self, place: int, seen: int | None) -> str:
-        """The name of a size that the data decide."""
+    def data_size(self) -> str:
+        """What stands for a size that the data decide."""
         self.dynamic += 1
         if self.in_list:
             return f"{self.torch}.library.get_ctx().new_dynamic_size()"
-        key = (place, seen)
-        if key not in self.named_sizes:
-            count = len(self.named_sizes)
-            self.named_sizes[key] = f"size_{count}" if count else "size"
-        return self.named_sizes[key]
+        self.sizes.append(f"size_{len(self.sizes)}" if self.sizes else "size")
+        return self.sizes[-1]
 
     def tensor(self, result: Result, value: Value) -> str:
         if result.kind == "list":
@@ -176,7 +172,7 @@ class Maker:
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
         texts = [
-            self.size(size, seen, place - len(shape), len(shape))
+            self.size(size, seen, place - len(shape))
             for place, (size, seen) in enumerate(zip(sizes, shape, strict=True))
         ]
         if value.lists != len(shape):
@@ -195,10 +191,10 @@ class Maker:
                 raise Refused("its result is not laid out row by row")
             expected *= max(size, 1)
 
-    def size(self, size: Size, seen: int | None, place: int, dims: int) -> str:
-        """One size; ``place`` counts from the last one, -1, of ``dims``."""
+    def size(self, size: Size, seen: int | None, place: int) -> str:
+        """One size; ``place`` counts from the last one, -1."""
         if size.data:
-            return self.data_size(place + dims, seen)
+            return self.data_size()
         agrees = size.value is None or seen is None or size.value == seen
         if size.known and agrees:
             return size.text
@@ -216,13 +212,13 @@ class Maker:
         choices += numbers
         if not choices:
             if seen is None or not self.guesses:
-                return self.data_size(place + dims, seen)
+                return self.data_size()
             self.guessed.append(str(seen))
             return str(seen)
         torn = size.torn or not agrees or bool(_MERGES.search(self.made))
         if len(choices) > 1 or torn:
             if not self.guesses:
-                return self.data_size(place + dims, seen)
+                return self.data_size()
             self.guessed.append(choices[0])
         return choices[0]
 
@@ -247,10 +243,10 @@ class Maker:
             kind = asked or self.named(dtype)
             some = dict.fromkeys(size for size in sizes if not size.isdigit())
             asked_for = self.asked_whether_empty()
-            of_data = any(map(_is_of_data, some))
-            if of_data and asked_for:
+            if asked_for and any(map(_is_of_data, some)):
                 some = {asked_for: None}
-            if untyped and some and not of_data and not dtype.startswith("torch.float"):
+            told = some and not any(map(_is_of_data, some))
+            if untyped and told and not dtype.startswith("torch.float"):
                 kind += f" if {' and '.join(some)} else {self.named(untyped)}"
             return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:

@@ -149,7 +149,7 @@ def _with_its_block(piece: Piece, carries: Carries) -> Iterator[Piece]:
     holder = site.parent(site.parent(statements[0]) or statements[0])
     if piece.tail is not None or not isinstance(holder, cst.With):
         return
-    if list(holder.body.body) != statements or not _switches_gradients_off(holder):
+    if list(holder.body.body) != statements or not switches_gradients_off(holder):
         return
     block = site.parent(holder)
     body = list(getattr(block, "body", ()))
@@ -171,7 +171,7 @@ def _takes_no_gradients(piece: Piece) -> bool:
     )
 
 
-def _switches_gradients_off(node: cst.With) -> bool:
+def switches_gradients_off(node: cst.With) -> bool:
     """Whether the statement does nothing else: ``with torch.no_grad():``."""
     return node.asynchronous is None and all(
         item.asname is None and code(item.item) == "torch.no_grad()" for item in node.items

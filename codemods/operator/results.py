@@ -29,6 +29,8 @@ class Carries(enum.IntFlag):
     NUMBERS = 1
     #: Tensors through which a gradient goes back: the piece is run again for it.
     GRADIENTS = 2
+    #: Lists of tensors.
+    LISTS = 4
 
 
 _NUMBER_DTYPES = {"int": "torch.int64", "float": "torch.float64", "bool": "torch.bool"}
@@ -77,10 +79,8 @@ def carried(name: str, fact: Fact | None, carries: Carries,
         return Result(name, "tensor", fact, node)
     if fact.kind == "none":
         return Result(name, "none", fact, node)
-    if fact.type == "list" and (fact.items or fact.each is not None):
-        listed = _listed(name, fact, node)
-        if listed is not None:
-            return listed
+    if carries & Carries.LISTS and fact.type == "list":
+        return _listed(name, fact, node)
     if not carries & Carries.NUMBERS:
         return None
     if fact.kind == "ndarray" and fact.shape is not None:
@@ -102,7 +102,7 @@ def carried(name: str, fact: Fact | None, carries: Carries,
 def _listed(name: str, fact: Fact, node: cst.BaseExpression | None) -> Result | None:
     """A list of tensors of one dtype and number of dimensions, through which no gradient goes."""
     items = fact.items or ((fact.each,) if fact.each is not None else ())
-    if not all(map(is_plain_tensor, items)):
+    if not items or not all(map(is_plain_tensor, items)):
         return None
     each = functools.reduce(Fact.merged, items)
     if each.shape is None or each.dtype is None:

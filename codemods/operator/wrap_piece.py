@@ -26,7 +26,7 @@ from .fakes import Fake, called, fake_of, read_by_python, written
 from .gradients import differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import mixes_numbers
-from .pieces import Piece, levels, pieces
+from .pieces import Piece, levels, pieces, switches_gradients_off
 from .results import Carries, Result
 from .text import Operator, name_for, torch_alias, write
 from .wrap_cases import EXAMPLES, NEAR_MISSES
@@ -126,12 +126,23 @@ _MOST = 6
 
 
 def _by_level(site: Site) -> list[Piece | Refused]:
-    """What gives tensors, and what gives numbers as well, the innermost functions first."""
-    both = [*pieces(site, Carries.TENSORS), *pieces(site, Carries.NUMBERS)]
+    """What gives tensors, numbers as well, or lists of tensors, the innermost functions first.
+
+    Before these comes what takes a block with it that switches gradients off: nothing in a graph
+    that an error leaves switches them on again.
+    """
+    kinds = (Carries.TENSORS, Carries.NUMBERS, Carries.LISTS)
+    both = [piece for carries in kinds for piece in pieces(site, carries)]
     order = [level.function for level in levels(site)]
     refused: list[Piece | Refused] = [piece for piece in both if isinstance(piece, Refused)]
     found = [piece for piece in both if isinstance(piece, Piece)]
-    return [*refused, *sorted(found, key=lambda piece: order.index(piece.level.function))]
+
+    def rank(piece: Piece) -> tuple[bool, int]:
+        only = piece.nodes[0]
+        takes = isinstance(only, cst.With) and switches_gradients_off(only)
+        return not takes, order.index(piece.level.function)
+
+    return [*refused, *sorted(found, key=rank)]
 
 
 _CLOCK = (
@@ -243,6 +254,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         if changed or ordered:
             raise Refused("a gradient goes through it, and it does more than compute")
         gradients = differentiable(piece)
+    if not gradients and has_products(piece):
+        raise Refused("a matrix product inside an operator would escape autocast")
     # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
     follow = True if gradients and not _CASTS.search(written(piece)) else None
     fake = fake_of(piece, torch, follow=follow, guesses=guesses)
@@ -271,7 +284,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         changed,
         detached,
         gradients,
-        bool(gradients) and has_products(piece),
+        has_products(piece),
     )
     write(operator, edit)
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
