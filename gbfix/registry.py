@@ -113,6 +113,14 @@ FAMILIES: Mapping[str, Family] = {
             "library call, but the number comes out of a tensor and differs from call to call.",
         ),
         Family(
+            "backend-reads-number",
+            "A backend has to read a number that a tensor holds",
+            "An index is a tensor without dimensions (`table[t]`), or a number of one beside "
+            "something else (`x[:, t.item()]`).  Dynamo makes a graph of it that no compiling "
+            "backend takes: aot_eager and inductor raise BackendCompilerFailed under "
+            "`fullgraph=True`, and run the function uncompiled without it.",
+        ),
+        Family(
             "data-dependent-other",
             "Data-dependent value or shape used where a known one is needed",
             "A value or shape that depends on the contents of a tensor reached an operation that "
@@ -168,6 +176,9 @@ FAMILIES: Mapping[str, Family] = {
     )
 }
 
+#: What gbfix says of a graph that no compiling backend takes, as it looks for one itself.
+READS_NUMBER = "An element is chosen by a number that a tensor holds"
+
 # Which family an exception class belongs to, when its message does not already tell.
 _FAMILY_OF_TYPE: Mapping[str, str] = {
     "UncapturedHigherOrderOpError": "uncaptured-hop",
@@ -202,6 +213,9 @@ def family_for(error_type: str, message: str) -> str:
         return "uncaptured-hop"
     if "Could not guard on data-dependent expression" in message:
         return "data-dependent-guard"
+    chooses = "target=operator.getitem" in message or "target=operator.setitem" in message
+    if READS_NUMBER in message or (name == "BackendCompilerFailed" and chooses):
+        return "backend-reads-number"
     if "Could not extract specialized integer" in message:
         return "data-dependent-specialization"
     lowered = message.lower()

@@ -90,18 +90,10 @@ _CASES = [
     (FollowNumber(), "def f(x, t):\n    return x * (1 / t.item())\n", "t.item()", False),
     (
         LookupByTensor(),
-        "def f(x, table: torch.Tensor, time):\n    return x * table[time]\n",
+        "def f(x, table, time: torch.Tensor):\n    return x * table[time]\n",
         "table[time]",
         True,
     ),
-    (
-        LookupByTensor(),
-        "def f(x, table, time):\n    return x * table[time]\n",
-        "table[time]",
-        False,
-    ),
-    (LookupByTensor(), _TABLE.format(made="torch.ones(9).cumsum(0)"), "self.table[time]", True),
-    (LookupByTensor(), _TABLE.format(made="table"), "self.table[time]", False),
     (LookupByTensor(), _TABLE.format(made="[table, 1.0]"), "self.table[time]", False),
     (
         SameNumber(),

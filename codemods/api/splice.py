@@ -112,6 +112,9 @@ class Splice:
             top = self._site.top_level_statement(self._site.statement)
             module = self._site.module
             text = text.strip("\n").replace("    ", module.default_indent) + "\n\n"
+            above = len(top.leading_lines) if isinstance(top, cst.BaseStatement) else 0
+            if top is not module.body[0] and not above:
+                text = f"\n\n{text}"  # as black has it
             self.insert_line_before(top, text.replace("\n", module.default_newline))
 
     def _first_line(self, node: cst.CSTNode) -> int:

@@ -17,6 +17,7 @@ from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Site
+from gbfix.rewriting.names import only_line
 from gbfix.schema import Fact
 
 from .flow_counts import mask_counted
@@ -427,9 +428,20 @@ def implicit_reads(site: Site) -> list[cst.CSTNode]:
             fact = infer(place, site.fact)
             if fact is None or not fact.is_tensor or fact.shape != ():
                 continue
-            if isinstance(node, cst.Call) or fact.dtype in _INTS - {"torch.uint8"}:
+            # A byte would be a mask.
+            if isinstance(node, cst.Call) or _is_long(site, place):
                 found.append(place)
     return found
+
+
+def _is_long(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the text says that the tensor holds an int64."""
+    if isinstance(node, cst.Name):
+        line = only_line(site, node.value)
+        match line:
+            case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
+                return is_long(value)
+    return is_long(node)
 
 
 def _reads_a_value(call: cst.Call) -> bool:

@@ -11,7 +11,10 @@ from gbfix.codemod import Site
 from .flow_numbers import COUNTS
 
 #: What gives an int64 whatever it is given.
-_LONG = words("argmax argmin count_nonzero argsort nonzero bincount numel long sum prod cumsum")
+_LONG = words(
+    """argmax argmin count_nonzero argsort nonzero bincount numel long sum prod cumsum randint
+    randperm"""
+)
 
 
 def is_not_negative(site: Site, node: cst.BaseExpression) -> bool:
@@ -57,15 +60,17 @@ def is_part_of(node: cst.BaseExpression, name: str) -> bool:
 def is_long(value: cst.BaseExpression) -> bool:
     """Whether the tensor is of int64 whatever its parts are."""
     match value:
-        case cst.Call(func=cst.Attribute(attr=attr)):
-            return attr.value in _LONG
+        case cst.Call(func=cst.Attribute(attr=attr), args=args):
+            asked = any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in args)
+            return attr.value in _LONG and not asked
         case cst.BinaryOperation(left=left, operator=operator, right=right):
-            plain = isinstance(operator, cst.Add | cst.Subtract | cst.Multiply)
-            return plain and (
-                (is_long(left) and isinstance(right, cst.Integer))
-                or (is_long(right) and isinstance(left, cst.Integer))
-            )
+            plain = isinstance(operator, _KEEPS_LONG)
+            numbers = [isinstance(side, cst.Integer) or is_long(side) for side in (left, right)]
+            return plain and all(numbers) and (is_long(left) or is_long(right))
     return False
+
+
+_KEEPS_LONG = cst.Add | cst.Subtract | cst.Multiply | cst.FloorDivide | cst.Modulo
 
 
 def counts(value: cst.BaseExpression) -> bool:

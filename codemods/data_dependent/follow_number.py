@@ -54,6 +54,7 @@ class FollowNumber(Codemod):
         "GB0124",
         "GB0033",
         "GB0219",
+        "backend-reads-number",
         "data-dependent-guard",
         "data-dependent-specialization",
         "data-dependent-other",

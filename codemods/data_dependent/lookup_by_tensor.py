@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -14,6 +14,7 @@ from gbfix.analysis.purity import effects_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.rewriting.functions import function_of_file
 from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
@@ -23,9 +24,9 @@ from ..control_flow.refusal import Refusal
 from ..control_flow.sites import ternary_at, without_gradients
 from ..control_flow.values import Values
 from ..wrap.loose import is_tensor_by_text
-from .lookup_cases import EXAMPLES, NEAR_MISSES
+from .lookup_cases import ENTRY, EXAMPLES, NEAR_MISSES
 
-_WHOLE = words("torch.int32 torch.int64")
+_WHOLE = words("torch.int8 torch.int16 torch.int32 torch.int64")
 #: Functions and methods that give new memory and leave their argument alone.
 _FRESH = words("sqrt rsqrt square exp log abs neg sin cos sigmoid pow reciprocal")
 _COMPARED = (
@@ -39,10 +40,10 @@ class LookupByTensor(Codemod):
     **What it does**
 
     ``alpha = self.alphas[t - 1]``, with a 0-dimensional ``t``, becomes ``alpha =
-    self.alphas[torch.as_tensor(t - 1)[None]][0]``: an index of one dimension stays in the graph,
-    where Python would have to read the number for one of none.  ``self.alphas[p] if p >= 0 else
-    self.last``, as schedulers of diffusion models have it, becomes ``torch.where`` at the same
-    time; with another test, ``torch.cond``.  All such lookups of the function are changed.
+    entry(self.alphas, t - 1)``, with a function of the file's own: an index of one dimension stays
+    in the graph, where the number would have to be read for one of none.  ``self.alphas[p] if p >=
+    0 else self.last``, as schedulers of diffusion models have it, becomes ``torch.where`` at the
+    same time; with another test, ``torch.cond``.  All such lookups of the function are changed.
 
     **When it applies**
 
@@ -51,10 +52,10 @@ class LookupByTensor(Codemod):
 
     **Fix safety**
 
-    Safe where the text says that the table is a tensor (an annotation, a buffer, a function of
-    torch's that made it), else unsafe: the same row, also for negative numbers, whole numbers of
-    Python and indices of more dimensions; a number out of bounds fails in both.  The row is a copy
-    now, which arithmetic cannot tell.
+    Safe: the same row, also for negative numbers; a number out of bounds fails in both.  Numbers of
+    Python, masks, indices of more dimensions and tables that are no tensors are looked up as
+    before.  The row is a copy now, which arithmetic cannot tell.  Unsafe where only the run says
+    that a parameter is a tensor (no annotation does): Dynamo has error classes of its own.
 
     **Refuses**
 
@@ -67,6 +68,7 @@ class LookupByTensor(Codemod):
         "GB0033",
         "GB0124",
         "GB0170",
+        "backend-reads-number",
         "data-dependent-guard",
         "data-dependent-specialization",
     )
@@ -111,20 +113,40 @@ def _rewrite(
         if any(above in done for above in site.ancestors(node)):
             continue
         assert isinstance(node, cst.Subscript)
-        splice.replace(node, _looked_up(site, function, node, values.torch))
+        splice.replace(node, _looked_up(site, node, values.torch))
         done.append(node)
+    splice.insert_function(_entry(site, values.torch)[1])
     is_cond = text.startswith(f"{values.torch}.cond")
-    tables = [node.value for node in found if isinstance(node, cst.Subscript)]
-    sure = all(is_tensor_by_text(site, table) for table in tables)
+    indices = [
+        index
+        for node in found
+        if isinstance(node, cst.Subscript) and site.statement_of(node) is site.statement
+        if (index := _index(node)) is not None
+    ]
+    told = ternary is not None or all(map(_is_told(site), indices))
     return splice.rewrite(
         "look up by a tensor of one dimension, which needs no number",
-        safety=Safety.SAFE if sure else Safety.UNSAFE,
-        notes=(*(_NOTES if is_cond else ()), *(() if sure else (_TABLE,))),
+        safety=Safety.SAFE if told else Safety.UNSAFE,
+        notes=(*(_NOTES if is_cond else ()), *(() if told else (UNTOLD,))),
         rank=16 if is_cond else 15,
     )
 
 
-_TABLE = "only the recorded run says that the table is a tensor: a list would give another row"
+UNTOLD = (
+    "only the recorded run says that the index is a tensor; another kind is looked up as before,"
+    " but an error that it leads to is Dynamo's then"
+)
+
+
+def _is_told(site: Site) -> Callable[[cst.BaseExpression], bool]:
+    """Whether an index is computed, or said to be a tensor."""
+    return lambda index: dotted(index) is None or is_tensor_by_text(site, index)
+
+
+def _entry(site: Site, torch: str) -> tuple[str, str]:
+    return function_of_file(site, "entry", ENTRY, torch)
+
+
 _NOTES = ("Outside a compiled region torch.cond costs about 0.5 ms a call.",)
 
 
@@ -248,13 +270,11 @@ _AUGMENT = r"(?:[-+*/%@&|^]|//|\*\*|<<|>>)"
 # -- texts -----------------------------------------------------------------------------------
 
 
-def _looked_up(
-    site: Site, function: cst.FunctionDef, node: cst.Subscript, torch: str, at_least: str = ""
-) -> str:
+def _looked_up(site: Site, node: cst.Subscript, torch: str, text: str = "") -> str:
     index = _index(node)
     assert index is not None
-    text = f"{_as_tensor(site, function, index, torch)}{at_least}"
-    return f"{site.text(node.value)}[{text}[None]][0]"
+    text = text or Splice(site).source_of(index)
+    return f"{_entry(site, torch)[0]}({site.text(node.value)}, {text})"
 
 
 def _as_tensor(site: Site, function: cst.FunctionDef, index: cst.BaseExpression, torch: str) -> str:
@@ -319,9 +339,10 @@ def _where(
         return None
     if not _only_computes(site, function, node):
         return None
+    tensor = _as_tensor(site, function, index, values.torch)
     arguments = [
-        f"{_as_tensor(site, function, index, values.torch)} >= 0",
-        _looked_up(site, function, row, values.torch, ".clamp(min=0)"),
+        f"{tensor} >= 0",
+        _looked_up(site, row, values.torch, f"{tensor}.clamp(min=0)"),
         site.text(other),
     ]
     return _laid_out(site, node, f"{values.torch}.where", arguments)
@@ -341,7 +362,7 @@ def _cond(
     for arm in (node.body, node.orelse):
         if arm in found and isinstance(arm, cst.Subscript):
             table = _fact(site, arm, arm.value)
-            text = _looked_up(site, function, arm, values.torch)
+            text = _looked_up(site, arm, values.torch)
             seen: Fact | None = table
         elif dotted(arm) is not None:
             text, seen = f"{site.text(arm)}.clone()", site.fact(arm)

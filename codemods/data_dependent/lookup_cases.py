@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from gbfix.codemod import scalar, tensor
+
+#: What looks up; ``{name}`` and ``{torch}`` are what the file calls it and torch.
+ENTRY = '''def {name}(table, index):
+    """``table[index]``; a tensor without dimensions is no number that has to be read."""
+    whole = ({torch}.int64, {torch}.int32, {torch}.int16, {torch}.int8)
+    both = isinstance(table, {torch}.Tensor) and isinstance(index, {torch}.Tensor)
+    if both and index.dim() == 0 and index.dtype in whole:
+        return table[index.long()[None]].squeeze(0)
+    return table[index]
+'''
+
+
+def _after(body: str) -> str:
+    body = textwrap.dedent(body)
+    head, function = "\nimport torch\n\n", ENTRY.format(name="entry", torch="torch")
+    return f"{head}{function}\n\n{body.removeprefix(head)}"
+
 
 _WHOLE = tensor(dtype="torch.int64")
 _FACTS = {
@@ -27,13 +45,15 @@ EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
             row = table[t - 1]  # the time before
             return x * row + table[t] ** 0.5
         """,
-        """
+        _after(
+            """
         import torch
 
         def f(x, table, t):
-            row = table[torch.as_tensor(t - 1)[None]][0]  # the time before
-            return x * row + table[torch.as_tensor(t)[None]][0] ** 0.5
-        """,
+            row = entry(table, t - 1)  # the time before
+            return x * row + entry(table, t) ** 0.5
+        """
+        ),
         {"at": "table[t - 1]", "facts": _FACTS},
     ),
     (
@@ -43,12 +63,14 @@ EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         def f(x, table, t: torch.Tensor):
             return x * table[t - 1]
         """,
-        """
+        _after(
+            """
         import torch
 
         def f(x, table, t: torch.Tensor):
-            return x * table[(t - 1)[None]][0]
-        """,
+            return x * entry(table, t - 1)
+        """
+        ),
         {"at": "table[t - 1]", "facts": _FACTS},
     ),
     (
@@ -61,19 +83,21 @@ EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
             row = self.table[p] if p >= 0 else self.last
             return x * now / row
         """,
-        """
+        _after(
+            """
         import torch
 
         def f(self, x, t):
             p = t - 1
-            now = self.table[torch.as_tensor(t)[None]][0]
+            now = entry(self.table, t)
             row = torch.where(
                 torch.as_tensor(p) >= 0,
-                self.table[torch.as_tensor(p).clamp(min=0)[None]][0],
+                entry(self.table, torch.as_tensor(p).clamp(min=0)),
                 self.last,
             )
             return x * now / row
-        """,
+        """
+        ),
         {"at": "p >= 0", "facts": _FACTS},
     ),
     (
@@ -81,21 +105,23 @@ EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
         import torch
 
         def f(self, x, p):
-            row = self.last if x.sum() > 3 else self.table[p]
+            row = self.last if x.sum() > 30000 else self.table[p]
             return x / row
         """,
-        """
+        _after(
+            """
         import torch
 
         def f(self, x, p):
             row = torch.cond(
-                x.sum() > 3,
+                x.sum() > 30000,
                 lambda: self.last.clone(),
-                lambda: self.table[torch.as_tensor(p)[None]][0],
+                lambda: entry(self.table, p),
             )
             return x / row
-        """,
-        {"at": "x.sum() > 3", "facts": _FACTS},
+        """
+        ),
+        {"at": "x.sum() > 30000", "facts": _FACTS},
     ),
 )
 
@@ -127,7 +153,7 @@ NEAR_MISSES = (
     _case("return x * table[t]", "a list", table=scalar(2)),
     _case("return x * table[t]", "an index of one dimension", t=tensor(1, dtype="torch.int64")),
     _case("return x * table[t]", "a mask", t=tensor(dtype="torch.bool")),
-    _case("return x * table[t]", "bytes of one dimension are a mask",
+    _case("return x * table[t]", "a byte is a mask",
           t=tensor(dtype="torch.uint8")),
     _case("return x * table[t]", "a number of Python", t=scalar(2)),
     _case("return x * table[t]", "an index elsewhere",

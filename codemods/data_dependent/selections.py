@@ -9,10 +9,10 @@ import libcst as cst
 
 from gbfix.analysis import torch_names
 from gbfix.analysis.kinds import infer
-from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
+from gbfix.rewriting.functions import function_of_file
 from gbfix.schema import Fact
 
 from .flow import torch_name
@@ -126,14 +126,7 @@ def mean_function(site: Site, edits: Iterable[Parts]) -> str:
 
 def _mean_of_kept(site: Site) -> tuple[str, str]:
     """The function's name, and its text where the file has none that is alike."""
-    torch = torch_name(site)
-    for name, bound in module_bindings(site.module).items():
-        match bound:
-            case [cst.FunctionDef() as function] if name.startswith("mean_of_kept"):
-                if code(function).strip() == _MEAN.format(name=name, torch=torch).strip():
-                    return name, ""
-    name = fresh("mean_of_kept", names_in(site.module))
-    return name, _MEAN.format(name=name, torch=torch)
+    return function_of_file(site, "mean_of_kept", _MEAN, torch_name(site))
 
 
 def whole(site: Site, node: cst.BaseExpression, what: Elementwise, mask: cst.BaseExpression) -> str:

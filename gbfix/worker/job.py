@@ -508,7 +508,14 @@ class Worker:
     def _trace(self, region: Region, index: int, call: Call) -> None:
         """One call under ``fullgraph=True``: one graph, or the first break."""
         tracing.prepare_compiler("eager")
-        compiled = tracing.Counted(self._compile(call.target, region, "eager", fullgraph=True))
+        checked = tracing.make_compiled(
+            call.target,
+            tracing.checked,
+            fullgraph=True,
+            dynamic=region.dynamic,
+            compile_=real_compile,
+        )
+        compiled = tracing.Counted(checked)
         camera, base = Camera(call, self.effects), perturb.VALUES[:1]
         met: list[BaseException] = []
 

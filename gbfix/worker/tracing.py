@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import operator
 import os
 import re
 import traceback
@@ -15,7 +16,7 @@ import torch._dynamo
 from torch._C._dynamo import eval_frame as _eval_frame
 from torch._dynamo import exc as dynamo_exc
 
-from gbfix.registry import Registry, family_for
+from gbfix.registry import READS_NUMBER, Registry, family_for
 from gbfix.schema import Frame, GraphBreak
 from gbfix.worker.values import Project
 
@@ -209,12 +210,68 @@ class GraphCounter:
         self.sizes: list[int] = []
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+        check_numbers_read(module)
         self.graphs += 1
         self.sizes.append(sum(node.op.startswith("call_") for node in module.graph.nodes))
         asks = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs)
         if torch.is_grad_enabled() and asks:
             self.conditionals = max(self.conditionals, _conditionals(module))
         return module.forward
+
+
+class ReadsNumber(RuntimeError):
+    """What every compiling backend of torch raises for a graph that Dynamo makes."""
+
+
+def check_numbers_read(module: torch.fx.GraphModule) -> None:
+    """Raise `ReadsNumber` where an index is a number that no compiling backend takes.
+
+    Dynamo lets ``table[t]`` pass, with a whole number ``t`` on the CPU that is an input of the
+    graph; AOTAutograd reads ``t``, and cannot.  It takes ``table[t.item()]``, but not beside
+    something else, as in ``table[:, t.item()]`` (measured with torch 2.13).  Without
+    ``fullgraph=True`` the frame is run uncompiled, or the compiled call raises IndexError.
+    """
+    for node in module.graph.nodes:
+        if node.op != "call_function" or node.target not in (operator.getitem, operator.setitem):
+            continue
+        of, index = node.args[:2]
+        if not _is_tensor(of):
+            continue
+        parts = index if isinstance(index, tuple) else (index,)
+        by_tensor = any(
+            _is_tensor(part) and _is_whole(part.meta["example_value"]) for part in parts
+        )
+        by_number = isinstance(index, tuple) and any(map(_is_read, parts))
+        if by_tensor or by_number:
+            told = node.meta.get("stack_trace") or ""
+            raise ReadsNumber(
+                f"{READS_NUMBER}, which no compiling backend reads\nOriginal traceback:\n{told}"
+            )
+
+
+def _is_read(node: Any) -> bool:
+    """Whether it is a number that the graph reads of a tensor, or is computed of one."""
+    if not isinstance(node, torch.fx.Node):
+        return False
+    if not isinstance(node.meta.get("example_value"), torch.SymInt):
+        return False
+    return node.target == "item" or any(map(_is_read, node.all_input_nodes))
+
+
+def _is_tensor(node: Any) -> bool:
+    value = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+    return isinstance(value, torch.Tensor)
+
+
+def _is_whole(value: torch.Tensor) -> bool:
+    whole = not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
+    return value.dim() == 0 and whole
+
+
+def checked(module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+    """Runs a graph as it is, where a compiling backend would take it."""
+    check_numbers_read(module)
+    return module.forward
 
 
 def _conditionals(module: torch.nn.Module) -> int:
@@ -340,7 +397,8 @@ def make_compiled(
     compile_: Any,
 ) -> Any:
     """``target`` compiled by the real `torch.compile` with the given backend."""
-    if backend == "eager" and torch._C._functorch.peek_interpreter_stack() is not None:
+    plain = backend == "eager" or backend is checked
+    if plain and torch._C._functorch.peek_interpreter_stack() is not None:
         # Inside `torch.func.vmap` and its like Dynamo lets only this backend through, by name.
         backend = _as_eager
     return compile_(target, backend=backend, fullgraph=fullgraph, dynamic=dynamic)

@@ -1,6 +1,15 @@
 import torch
 
 
+def entry(table, index):
+    """``table[index]``; a tensor without dimensions is no number that has to be read."""
+    whole = (torch.int64, torch.int32, torch.int16, torch.int8)
+    both = isinstance(table, torch.Tensor) and isinstance(index, torch.Tensor)
+    if both and index.dim() == 0 and index.dtype in whole:
+        return table[index.long()[None]].squeeze(0)
+    return table[index]
+
+
 class Schedule:
     """Steps of a diffusion model backwards: products of all alphas, and how far a step goes."""
 
@@ -11,10 +20,10 @@ class Schedule:
 
     def step(self, noise, time, sample):
         before = time - self.stride
-        now = self.products[torch.as_tensor(time)[None]][0]
+        now = entry(self.products, time)
         product = torch.where(
             torch.as_tensor(before) >= 0,
-            self.products[torch.as_tensor(before).clamp(min=0)[None]][0],
+            entry(self.products, torch.as_tensor(before).clamp(min=0)),
             self.last,
         )
         guess = (sample - (1 - now) ** 0.5 * noise) / now**0.5
