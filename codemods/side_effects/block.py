@@ -353,7 +353,7 @@ class Taker:
         if isinstance(node, cst.Name):
             return self.name(node, hidden)
         if isinstance(node, cst.Attribute):
-            if code(node) in self.stored and self.receiver(node):
+            if code(node) in self.stored and (self.receiver(node) or self.of_global(node)):
                 return True
             if self.is_moving(node) and self.need(node, hidden):
                 return True
@@ -411,6 +411,14 @@ class Taker:
         self.owner(root, owner)
         self.note_type(node)
         return True
+
+    def of_global(self, node: cst.Attribute) -> bool:
+        """Whether the operator finds the attribute by a global name, as one of a class."""
+        return (
+            isinstance(node.value, cst.Name)
+            and node.value.value not in self.locals
+            and node.value.value not in self.bound
+        )
 
     def owner(self, root: cst.Name, fact: Fact) -> None:
         """Let the operator find an object of the project by its identity."""

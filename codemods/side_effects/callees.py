@@ -403,7 +403,9 @@ class _Function:
             if self.noted:
                 self.judge.doings.touches.add("." + attribute)
         elif name and self.is_global(name):
-            self.judge.doings.touches.add(name)
+            found = self.judge.found(name, self.text)
+            of_class = bool(attribute) and found is not None and isinstance(found[0], ast.ClassDef)
+            self.judge.doings.touches.add("." + attribute if of_class else name)
         elif name in self.parameters or not name:
             raise Unfit(f"it changes `{ast.unparse(at)}`, which its caller holds")
         else:

@@ -22,6 +22,10 @@ class Bar:
         print(self.n, loss)
 
 
+class Seen:
+    once = False
+
+
 BAR = Bar()
 
 
@@ -162,6 +166,15 @@ EXAMPLES = (
     ),
     _own(),
     _example(
+        "a flag of a class",
+        "if not Seen.once and loss > n:\n            print(n)\n            Seen.once = True",
+        "print_forward(loss, n)",
+        "print_forward",
+        "loss: torch.Tensor, n: torch.types.Number",
+        "if not Seen.once and loss > n:\n        print(n)\n        Seen.once = True",
+        "loss > n",
+    ),
+    _example(
         "the extremes of an array, which are numbers",
         """a = x.detach().numpy()
         SEEN.append((a.min(), a.max()))""",
@@ -197,6 +210,11 @@ def _near_miss(statement: str, why: str, at: str) -> NearMiss:
 
 
 NEAR_MISSES = (
+    _near_miss(
+        "if not Seen.once and loss > n:\n            Seen.once = True\n        n = Seen.once",
+        "a flag of a class that compiled code reads, too",
+        "loss > n",
+    ),
     _near_miss("SEEN.append(loss)", "keeps a tensor", "SEEN.append(loss)"),
     _near_miss(
         "SEEN.append(loss.item())\n        loss = loss * len(SEEN)", "is read", "loss.item()"

@@ -36,6 +36,7 @@ from .moving import is_host_read, runs_at
 from .owners import find_owners
 from .readers import others_change, others_mention
 from .state_to_op import escapes
+from .warning_to_op import STACKLEVEL
 
 _ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
 _NO_VERBS = words("item mean float int len str sum any isnan isinf range tolist norm max min")
@@ -399,13 +400,10 @@ def _at_its_own_line(site: Site, body: cst.IndentedBlock) -> tuple[cst.IndentedB
         for text in {site.source, *site.sources.values()}
         for part in ast.walk(parsed(text) or ast.Module([], []))
     )
-    if calls != 1 or any(code(level.value) != "2" for level in levels):
-        raise NoBlock(
-            "a warning about the line of the caller names another line inside an operator; warn"
-            " where that line is"
-        )
     new = body.visit(_Without(levels))
     assert isinstance(new, cst.IndentedBlock)
+    if calls != 1 or any(code(level.value) != "2" for level in levels):
+        return new, STACKLEVEL
     note = "the warning names the line of the operator, where it named that of the one call"
     return new, note
 

@@ -15,7 +15,7 @@ from ..wrap.capture import is_global_object
 from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
-_STACKLEVEL = (
+STACKLEVEL = (
     "the warning names the line of the operator, and no longer that of a caller: where Python shows"
     " a warning once for each line, one text is shown once for all callers"
 )
@@ -158,7 +158,7 @@ def warning_effect(site: Site, call: cst.Call) -> Effect | Advice | None:
             "`stacklevel` decides whether Python shows a warning about something deprecated, and"
             " means something else inside an operator: warn before the compiled region."
         )
-    return Effect("warn", [call], kept, texts, notes=(_STACKLEVEL,))
+    return Effect("warn", [call], kept, texts, notes=(STACKLEVEL,))
 
 
 def _is_category(site: Site, node: cst.BaseExpression) -> bool:
