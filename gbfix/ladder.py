@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gbfix import wording
 from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
-from gbfix.evidence.contract import NO_NUMBERS
+from gbfix.evidence.contract import holds_no_numbers
 from gbfix.evidence.forgive import Assumption
 from gbfix.schema import GraphBreak, Rung, Span, Verdict
 from gbfix.worker.protocol import (
@@ -751,7 +751,7 @@ def wants_inherent(candidate: Outcome) -> bool:
 
 def _of_no_number(finding: Finding) -> bool:
     """Whether a gradient differs on inputs that hold NaN or infinities."""
-    return finding.part is Part.GRADIENT and finding.label in NO_NUMBERS
+    return finding.part is Part.GRADIENT and holds_no_numbers(finding.label)
 
 
 _ASSERTED = re.compile(r"AssertionError\((.*)\)", re.DOTALL)

@@ -15,6 +15,8 @@ _ASKS_EMPTY = re.compile(
     r"numel\(\)\s*(?:==|!=|>|<|\)|:)|\b(?:if|while|and|or|not)\s+(?:not\s+)?len\(|len\([^()]*\)\s*(?:==|!=|>)\s*0"
     r"|(?:shape\[[^]]*\]|size\([^()]*\))\s*(?:==|!=|>)\s*0|\bis_empty\b|\.nelement\(\)"
 )
+#: How a text asks for NaN and infinities.
+_ASKS_NAN = re.compile(r"\b(?:isnan|isinf|isfinite|nan_to_num)\(")
 _SECOND_ORDER = re.compile(r"create_graph\s*=\s*True|\b(?:hessian|gradgradcheck|jacfwd|jvp)\(")
 _LEAVES_AUTOGRAD = re.compile(r"\.numpy\(\)|np\.(?:as)?array\(|\.requires_grad\b(?!\s*=[^=])")
 #: How a text tells a zero gradient from none itself.
@@ -32,13 +34,16 @@ _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
 def kinds(golden: Outcome, texts: Sequence[str]) -> dict[str, Kinds]:
     """By region: the kinds of its recorded calls, with what the text asks for itself."""
     asks_empty = any(_ASKS_EMPTY.search(text) for text in texts)
+    asks_nan = any(_ASKS_NAN.search(text) for text in texts)
     second_order = any(_SECOND_ORDER.search(text) for text in texts)
     found: dict[str, Kinds] = {}
     for event in golden.of(CallKind):
         known = found.get(event.key)
         found[event.key] = known.with_call(event.kinds) if known else event.kinds
     return {
-        key: dataclasses.replace(item, asks_empty=asks_empty, second_order=second_order)
+        key: dataclasses.replace(
+            item, asks_empty=asks_empty, asks_nan=asks_nan, second_order=second_order
+        )
         for key, item in found.items()
     }
 

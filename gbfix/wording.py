@@ -29,6 +29,7 @@ _ABOUT = {
     "other-words": "With a text that the program does not know",
     "nought": "Where the numbers are 0",
     "minus": "Where the numbers are negative",
+    "halves": "Where a fraction is given for a whole number",
     "double": "For float64 inputs",
     "half": "For bfloat16 inputs",
     "mixed": "Where one input is float64 and the others are not",
@@ -58,7 +59,12 @@ _ABOUT = {
 
 def is_ordinary(finding: Finding) -> bool:
     """Whether the finding is on inputs that need no word."""
-    return finding.label not in _ABOUT
+    return _kind_of(finding) not in _ABOUT
+
+
+def _kind_of(finding: Finding) -> str:
+    """The label without the name of the values."""
+    return finding.label.partition("+")[0]
 
 
 def difference(finding: Finding) -> str:
@@ -68,8 +74,8 @@ def difference(finding: Finding) -> str:
 
 def caveat(finding: Finding) -> str:
     """Why a patch is unsafe, in a line."""
-    if finding.label in _ABOUT:
-        return f"{_ABOUT[finding.label]}: {statement(finding)}"
+    if _kind_of(finding) in _ABOUT:
+        return f"{_ABOUT[_kind_of(finding)]}: {statement(finding)}"
     if (
         finding.kind in (Kind.RAISES, Kind.SIZE_ERROR, Kind.PROMISE)
         or finding.part is Part.GRADIENT
@@ -81,7 +87,7 @@ def caveat(finding: Finding) -> str:
 def limit(finding: Finding) -> str:
     """One plain sentence about a call that the patch does not serve as the original does."""
     text = _plain(finding)
-    about = _ABOUT.get(finding.label)
+    about = _ABOUT.get(_kind_of(finding))
     return f"{about}, {text}." if about else f"{text[0].upper()}{text[1:]}."
 
 

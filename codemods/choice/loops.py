@@ -1027,11 +1027,11 @@ class _Engine:
     ) -> cst.BaseExpression:
         """The value of ones, where it does not count: nothing comes from it but an entry of a list.
 
-        Where the inputs are ones, what divides by them needs no guard of its own.
+        What has a guard keeps it: its operand may be made of other things, too.
         """
-        ones = value.visit(FromOutside(self.values, self.masked, safe))
+        ones = guarded.visit(FromOutside(self.values, self.masked, safe))
         assert isinstance(ones, cst.BaseExpression)
-        return guarded if ones.deep_equals(value) else ones
+        return ones
 
     def _guarded(
         self, node: cst.BaseStatement, mask: Mask, original: cst.BaseStatement | None = None

@@ -228,7 +228,7 @@ EXAMPLES = (
         ),
         _function(
             "counts = out[i].sum() > 0\n"
-            "kept.append(torch.where(counts, out[i], 1).sum() / y.sum())\n"
+            "kept.append(torch.where(counts, out[i], 1).sum() / torch.where(counts, y.sum(), 1))\n"
             "kept_kept.append(counts)",
             "torch.where(torch.stack(kept_kept), torch.stack(kept), 0).sum() / "
             "torch.stack(kept_kept).sum().clamp(min=1)",

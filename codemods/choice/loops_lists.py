@@ -14,8 +14,9 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import FLOAT_DTYPES
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Edit, Site
+from gbfix.schema import Fact
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.values import Values
@@ -364,6 +365,25 @@ class FromOutside(cst.CSTTransformer):
             return updated_node
         return self._guarded(original_node, updated_node)
 
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        """A guard is not needed where all that stands behind it is of ones already."""
+        for old, new in zip(original_node.args, updated_node.args, strict=True):
+            if code(original_node) == self.safe.format(code(old.value)):
+                return new.value if self._is_replaced(old.value) else updated_node
+        return updated_node
+
+    def _is_replaced(self, node: cst.CSTNode) -> bool:
+        root = self._root(node) if isinstance(node, cst.BaseExpression) else None
+        if root is None:
+            return all(map(self._is_replaced, children(node)))
+        if isinstance(node, cst.Name) and id(node) in self.no_variables:
+            return True
+        assert isinstance(node, cst.BaseExpression)
+        fact = self.values.fact(node) or self.values.outside(root)
+        if fact is None or not fact.is_tensor:
+            return True
+        return root not in self.own and self._is_followed(fact)
+
     def _root(self, node: cst.BaseExpression) -> str | None:
         while isinstance(node, cst.Subscript):
             node = node.value
@@ -373,11 +393,17 @@ class FromOutside(cst.CSTTransformer):
         root = self._root(old)
         if root is None or root in self.own:
             return new
-        fact = self.values.fact(old)
-        floats = fact is not None and (fact.dtype or "").startswith("torch.float")
-        if fact is None or not fact.is_tensor or not floats or fact.requires_grad is False:
+        # An index with a guard is not as the run saw it.
+        fact = self.values.fact(old) or self.values.outside(root)
+        if not self._is_followed(fact):
             return new
         return cst.parse_expression(self.safe.format(code(new)))
+
+    def _is_followed(self, fact: Fact | None) -> bool:
+        """Whether a gradient may go back to the tensor."""
+        if fact is None or not fact.is_tensor or fact.requires_grad is False:
+            return False
+        return (fact.dtype or "").startswith("torch.float")
 
 
 def refuse_growing(name: str) -> Refusal:

@@ -140,7 +140,7 @@ class IndexToSelect(Codemod):
             return
         chosen, own = function_of_file(site, "chosen", _CHOSEN, values.torch)
         splice, used = Splice(site), False
-        near, told, done = False, True, set[cst.CSTNode]()
+        near, told, writes, done = False, True, False, set[cst.CSTNode]()
         for node in walk(function.body):
             if not isinstance(node, cst.Subscript) or site.function_of(node) is not function:
                 continue
@@ -150,15 +150,22 @@ class IndexToSelect(Codemod):
                 splice.replace(node, text)
                 done.add(node)
                 near |= site.statement_of(node) is site.statement
+                writes |= text.endswith("[...]")
                 used |= text.startswith(f"{chosen}(")
         if near:
             splice.insert_function(own if used else "")
             yield splice.rewrite(
                 "choose by `select`, which takes a number",
                 safety=Safety.SAFE if told else Safety.UNSAFE,
-                notes=() if told else (UNTOLD,),
+                notes=(*(() if told else (UNTOLD,)), *((_WRITES,) if writes else ())),
                 rank=16,
             )
+
+
+_WRITES = (
+    "what is written has to fit the place of one whole number: for masks and indices with"
+    " dimensions the patch raises an error"
+)
 
 
 def _selected(site: Site, node: cst.Subscript, splice: Splice, chosen: str) -> str:

@@ -18,6 +18,7 @@ from gbfix.rewriting.functions import function_of_file
 from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
+from ..control_flow.handed import hands_to_changer
 from ..control_flow.if_to_where import is_point
 from ..control_flow.predicates import split
 from ..control_flow.refusal import Refusal
@@ -242,7 +243,12 @@ def _name_only_computes(site: Site, function: cst.FunctionDef, name: str) -> boo
 
 def _changes(site: Site, function: cst.FunctionDef, node: cst.Subscript) -> bool:
     """Whether anything in sight may change the table in place: the row was a view of it."""
+    table = code(node.value)
     for part in walk(function.body):
+        match part:
+            case cst.Name() | cst.Attribute() if code(part) == table:
+                if hands_to_changer(site, part, unknown=False):
+                    return True
         match part:
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name)) | cst.Name(value=name)):
                 if name.endswith("_") and not name.endswith("__"):

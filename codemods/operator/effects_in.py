@@ -20,7 +20,15 @@ _DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.",
 _EFFECTS = words("builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save")
 _TORCH_DRAWS = words(
     """torch.rand torch.randn torch.randint torch.randperm torch.normal torch.bernoulli
-    torch.multinomial torch.rand_like torch.randn_like"""
+    torch.multinomial torch.rand_like torch.randn_like torch.randint_like torch.poisson
+    torch.dropout torch.nn.functional.dropout torch.nn.functional.dropout1d
+    torch.nn.functional.dropout2d torch.nn.functional.dropout3d torch.nn.functional.alpha_dropout
+    torch.nn.functional.gumbel_softmax"""
+)
+#: Methods of tensors and distributions that draw.
+_METHODS = words(
+    """multinomial bernoulli bernoulli_ normal_ uniform_ exponential_ geometric_ cauchy_ log_normal_
+    random_ sample rsample"""
 )
 #: What objects may be asked without a change: nothing else is known of them.
 _ASKS = words(
@@ -46,6 +54,8 @@ def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> b
                 name = resolve(site.module, inner.func) or ""
                 if name in _EFFECTS | _TORCH_DRAWS or name.startswith(_DRAWS):
                     return True
+                if isinstance(inner.func, cst.Attribute) and inner.func.attr.value in _METHODS:
+                    return True
                 if _LOGGERS.match(code(inner.func)) or _may_change_object(site, inner.func):
                     return True
                 if _acts_elsewhere(site, inner.func):
@@ -61,19 +71,32 @@ def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> b
 
 def _may_change_object(site: Site, func: cst.BaseExpression) -> bool:
     """A method of an object that the file makes: ``RNG.integers``, ``TOKENIZER.add``."""
-    if not isinstance(func, cst.Attribute) or func.attr.value in _ASKS:
+    if not isinstance(func, cst.Attribute):
         return False
     root: cst.BaseExpression = func.value
     while isinstance(root, cst.Attribute | cst.Subscript):
         root = root.value
     if not isinstance(root, cst.Name) or root.value in local_names(site, root):
         return False
-    return any(
-        isinstance(line, cst.Assign | cst.AnnAssign)
-        and isinstance(line.value, cst.Call)
-        and not (resolve(site.module, line.value.func) or "").startswith(("torch.", "ctypes."))
+    made = [
+        line.value
         for line in module_bindings(site.module).get(root.value, ())
+        if isinstance(line, cst.Assign | cst.AnnAssign) and isinstance(line.value, cst.Call)
+    ]
+    if func.attr.value in _ASKS:
+        # A class of the project may do anything when it is asked.
+        return any(_is_of_project(site, call.func) for call in made)
+    return any(
+        not (resolve(site.module, call.func) or "").startswith(("torch.", "ctypes."))
+        for call in made
     )
+
+
+def _is_of_project(site: Site, func: cst.BaseExpression) -> bool:
+    """Whether a class that is called is one that the project's own files define."""
+    name = re.escape(code(func).rpartition(".")[2])
+    texts = {site.source, *site.sources.values()}
+    return any(re.search(rf"^\s*class {name}\b", text, re.MULTILINE) for text in texts)
 
 
 def _acts_elsewhere(site: Site, func: cst.BaseExpression) -> bool:

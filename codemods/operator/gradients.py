@@ -163,6 +163,7 @@ def backward_text(
         "",
         f"def {name}_pull(ctx, {', '.join(grads)}):",
         f"    {_several(tensors)} = ctx.saved_tensors",
+        *_asked(names, [p.name for p in parameters if p.annotation == "torch.Tensor"], gradients),
         *_returned(back, grads, names, others, gradients),
         "",
         "",
@@ -188,6 +189,22 @@ def _call(plain: str, names: list[str], gradients: tuple[str, ...]) -> str:
     if tuple(names) == gradients:
         return plain
     return f"lambda {', '.join(gradients)}: {plain}({', '.join(names)})"
+
+
+def _asked(names: Sequence[str], tensors: Sequence[str], gradients: tuple[str, ...]) -> list[str]:
+    """An error where a gradient is asked of what was no float in the run: it would be lost."""
+    places = [n for n, name in enumerate(names) if name in tensors and name not in gradients]
+    if not places:
+        return []
+    asked = " or ".join(f"ctx.needs_input_grad[{n}]" for n in places)
+    return [
+        f"    if {asked}:",
+        f'        raise NotImplementedError("no gradient for {_or([names[n] for n in places])}")',
+    ]
+
+
+def _or(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _returned(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
@@ -46,6 +47,20 @@ def mixes_numbers(piece: Piece) -> bool:
     return False
 
 
+def may_be_fraction(piece: Piece) -> bool:
+    """Whether a number of the piece that was whole in the run is a fraction in another call."""
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    reader = _Reader(site, nodes)
+    for leaf in (leaf for result in piece.results for leaf in result.leaves()):
+        if leaf.kind != "int":
+            continue
+        found = reader.kinds(leaf.node, {}) if leaf.node is not None else _NONE
+        if "float" in (found or reader.name(leaf.name, {}, 0)):
+            return True
+    return False
+
+
 class _Reader:
     """The kinds of Python numbers that expressions may give; none where they are not told."""
 
@@ -53,6 +68,7 @@ class _Reader:
         self.site = site
         self.nodes = nodes
         self.open: set[str] = set()
+        self.functions = {function.name.value: function for function in called(site, nodes)}
 
     def kinds(self, node: cst.BaseExpression, own: Mapping[str, Kinds], depth: int = 0) -> Kinds:
         if depth > _MOST:
@@ -74,6 +90,8 @@ class _Reader:
                 return of(one) | of(other)
             case cst.UnaryOperation(operator=cst.Not()):
                 return frozenset({"bool"})
+            case cst.Subscript(value=cst.Name(name)) if self.table(name):
+                return self.entries(name, own, depth)
             case cst.UnaryOperation(expression=inner) | cst.Subscript(value=inner):
                 return of(inner) or self.seen(node)
             case cst.BinaryOperation(operator=cst.Divide()):
@@ -119,6 +137,11 @@ class _Reader:
                     if part in dtype:
                         return frozenset({kind})
                 return self.seen(node)
+        if name in self.functions and name not in self.open:
+            return self.returned(name)
+        match node.func:
+            case cst.Attribute(value=cst.Name(of), attr=cst.Name("get")) if self.table(of):
+                return self.entries(of, own, depth).union(*given[1:])
         if name in _WHOLE or (name == "round" and len(args) == 1):
             return frozenset({"int"})
         if name == "float" or name.startswith("math."):
@@ -130,6 +153,33 @@ class _Reader:
         if name in _SAME:
             return given[0] if given else _NONE
         return self.seen(node)
+
+    def returned(self, name: str) -> Kinds:
+        """What a function of the file gives back, in any of its returns."""
+        function = self.functions[name]
+        inner = _Reader(self.site, [function.body])
+        inner.open = {*self.open, name}
+        return _NONE.union(
+            *(
+                inner.kinds(part.value, {})
+                for part in walk(function.body)
+                if isinstance(part, cst.Return) and part.value is not None
+            )
+        )
+
+    def table(self, name: str) -> cst.Dict | None:
+        """The dictionary that a global of the file is bound to."""
+        match module_bindings(self.site.module).get(name, ()):
+            case [cst.Assign(value=cst.Dict() as table)] | [
+                cst.AnnAssign(value=cst.Dict() as table)
+            ]:
+                return table
+        return None
+
+    def entries(self, name: str, own: Mapping[str, Kinds], depth: int) -> Kinds:
+        table = self.table(name)
+        values = [item.value for item in table.elements] if table is not None else []
+        return _NONE.union(*(self.kinds(value, own, depth + 1) for value in values))
 
     def seen(self, node: cst.CSTNode) -> Kinds:
         fact = self.site.fact(node)

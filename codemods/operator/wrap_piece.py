@@ -25,7 +25,7 @@ from .effects_in import acts
 from .fakes import Fake, called, fake_of, read_by_python, written
 from .gradients import differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
-from .mixed_numbers import mixes_numbers
+from .mixed_numbers import may_be_fraction, mixes_numbers
 from .pieces import Piece, levels, pieces, switches_gradients_off
 from .results import Carries, Result
 from .text import Operator, name_for, torch_alias, write
@@ -323,7 +323,8 @@ def _doubts(piece: Piece, fake: Fake) -> list[str]:
             f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
         )
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
-    if any(not leaf.is_number for leaf in leaves) and mixes_numbers(piece):
+    mixed = any(not leaf.is_number for leaf in leaves) and mixes_numbers(piece)
+    if mixed or may_be_fraction(piece):
         found.append(
             "only the recorded run shows whether its numbers are whole: the data decide it"
         )

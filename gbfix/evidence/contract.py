@@ -39,13 +39,15 @@ class Kinds:
 
     ``modes`` holds True where a module was in train mode, False where one was in eval mode.
     ``one_row``: the leading size was 1 in every call.  ``asks_empty``: the text asks whether a
-    tensor has elements or rows.  ``second_order``: the text differentiates gradients.
+    tensor has elements or rows.  ``asks_nan``: it asks for NaN or infinities.  ``second_order``: it
+    differentiates gradients.
     """
 
     gradients: bool = False
     modes: frozenset[bool] = frozenset()
     one_row: bool = False
     asks_empty: bool = False
+    asks_nan: bool = False
     second_order: bool = False
     integers: bool = False
 
@@ -88,7 +90,7 @@ _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded"
 _NEXT = frozenset(
     {
         *("double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"),
-        *("column", "columns", "longer", "other-words", "nought", "minus"),
+        *("column", "columns", "longer", "other-words", "nought", "minus", "halves"),
         *("ragged", "ragged-rest", "ragged-2", "ragged-2-rest"),
     }
 )
@@ -99,11 +101,21 @@ _PROMISE = "BrokenPromise("
 #: How a graph says that a size is not as it was taken to be.
 _ASSERTION = "Runtime assertion failed for expression"
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
-NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
+_NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
+
+
+def holds_no_numbers(label: str) -> bool:
+    """Whether inputs with this label hold NaN or an infinity."""
+    return label.rpartition("+")[2] in _NO_NUMBERS
 
 
 def zone(label: str, variation: str, kinds: Kinds) -> Zone:
     """How far a variation is from the program's kinds of calls."""
+    if "+" in label:
+        # NaN where autograd does not look in the program: only a test for it keeps it out.
+        if holds_no_numbers(label) and not kinds.asks_nan:
+            return Zone.FAR
+        label = label.partition("+")[0]
     if label == "twice":
         # A compiled function refuses to be differentiated twice, with or without a patch.
         return Zone.INSIDE if kinds.second_order else Zone.FAR
@@ -140,7 +152,11 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         twice = finding.label == "twice" and usage.any_callers
         return Weight.CAVEAT if (silent and dtypes) or twice else Weight.LIMIT
     strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
-    if finding.variation == "arrays" and finding.kind is not Kind.ALIAS:
+    if (
+        finding.variation == "arrays"
+        and finding.label != "halves"
+        and finding.kind is not Kind.ALIAS
+    ):
         # Nothing in the text says that it is a number: a tensor, learnt perhaps, is as likely.
         return Weight.CAVEAT
     if finding.kind in LOUD or finding.kind is Kind.DOES_NOT_RAISE or finding.mild:
@@ -191,6 +207,6 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
     loud = finding.kind in LOUD and finding.kind is not Kind.OTHER_ERROR
     if finding.label == "empty" and loud:
         return Weight.CAVEAT  # some text asks for emptiness; an error is no wrong result
-    if finding.part is Part.GRADIENT and finding.label in NO_NUMBERS and eager:
+    if finding.part is Part.GRADIENT and holds_no_numbers(finding.label) and eager:
         return Weight.CAVEAT
     return Weight.DIFFERENCE

@@ -103,6 +103,9 @@ def inputs(label: str) -> str:
     """What a variation of the inputs is."""
     if label.startswith("edge "):
         return "inputs close to where the program goes another way"
+    what, _, values = label.partition("+")
+    if values:
+        return f"{inputs(what)}, and {inputs(values)}"
     return _INPUTS.get(label, f"the inputs {label!r}" if label else "the program's own inputs")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from gbfix.evidence import Finding, Kind, Part
-from gbfix.evidence.contract import NO_NUMBERS
+from gbfix.evidence.contract import holds_no_numbers
 from gbfix.worker import settings
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
@@ -108,7 +108,7 @@ class Comparison:
             # Products of rows alone, and of all rows at once, round apart; where inputs (or
             # weights) are a thousand times as large, that shows.  All else is compared sharply
             # with the others.
-            rounds = self.compiled or before.label in ("scaled", "state-scaled")
+            rounds = self.compiled or before.label.endswith("scaled")
             found.diff(
                 before.result, after.result, Part.OUTPUT, "output",
                 strict=not self.compiled, tight=tight, slack=0.0 if rounds else None,
@@ -345,7 +345,7 @@ class Findings:
 
     def __init__(self, label: str = "") -> None:
         self.findings: list[Finding] = []
-        self._mixed = label in _MIXED
+        self._mixed = label.partition("+")[0] in _MIXED
         self._varied = label not in ("", "base", "again")
 
     def add(
@@ -441,7 +441,7 @@ class Findings:
 
 def _is_zero_of_no_number(before: Shot, given: TensorImage) -> bool:
     """Whether a gradient is zero times NaN or infinity, and the original's parameters got such."""
-    if before.label not in NO_NUMBERS or not given.data.is_floating_point():
+    if not holds_no_numbers(before.label) or not given.data.is_floating_point():
         return False
     finite = given.data[torch.isfinite(given.data)]
     return not finite.any() and any(

@@ -31,13 +31,18 @@ class Variation:
     ``grad`` ones make floating-point inputs require gradients, ``rebound`` ones give a global or an
     attribute another value (`gbfix.worker.rebind`), ``edge`` ones lie where the original is about
     to go another way (`gbfix.worker.edges`).  ``seed`` says what is drawn, where that is not the
-    label.
+    label.  A label such as ``grad+nan`` says that the values are those of ``nan`` at once.
     """
 
     label: str
     change: Change | None = None
     kind: str = "values"
     seed: str = ""
+
+    @property
+    def what(self) -> str:
+        """The label without the name of the values."""
+        return self.label.partition("+")[0]
 
 
 def _redraw(value: torch.Tensor, generator: torch.Generator) -> None:
@@ -166,6 +171,18 @@ SHAPES = (
     Variation("longer", None, "shape"),
     Variation("empty", None, "shape"),
 )
+#: Another kind of call and other values at once: of a kind that the program does not make, other
+#: values are not seen otherwise, and what a choice keeps out of a side shows where it runs.
+_BOTH = tuple(
+    Variation(f"{what}+{item.label}", item.change, kind, item.label)
+    for what, kind, names in (
+        ("grad", "grad", ("scaled", "nan", "inf")),
+        ("mixed", "dtype", ("small", "scaled", "negated")),
+        ("mixed-rest", "dtype", ("small", "scaled", "negated")),
+    )
+    for item in VALUES
+    if item.label in names
+)
 FLAGS = (
     Variation("flags", None, "flags"),
     Variation("words", None, "words"),
@@ -187,6 +204,9 @@ FLAGS = (
     Variation("arrays", None, "arrays"),
     Variation("scalars", None, "arrays"),
     Variation("texts", None, "arrays"),
+    *_BOTH,
+    # What raises half way leaves other state behind: from here on, that is likely.
+    Variation("halves", None, "arrays"),
     # Rows that are as many in all inputs may be so by chance: of any two of four, each is once
     # longer than the other.  What raises half way leaves other state behind: these come last.
     Variation("ragged", None, "shape"),
@@ -369,14 +389,22 @@ class Inputs:
     def _with_arrays(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], label: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
-        """The call with tensors for numbers and texts that no annotation or default names."""
+        """The call with tensors for numbers and texts that no annotation or default names, or
+        with fractions for whole numbers that no annotation names.
+        """
         bound = self._bound(args, kwargs)
         if bound is None:
             return args, kwargs, False
         changed = False
         for name, value in bound.arguments.items():
             parameter = bound.signature.parameters[name]
-            bare = parameter.annotation is parameter.default is inspect.Parameter.empty
+            untold = parameter.annotation is inspect.Parameter.empty
+            bare = untold and parameter.default is inspect.Parameter.empty
+            if label == "halves":
+                if untold and type(value) is int:
+                    bound.arguments[name] = value + 0.5
+                    changed = True
+                continue
             if bare and type(value) is str and label == "texts":
                 bound.arguments[name] = torch.tensor(3)
                 changed = True
@@ -670,8 +698,8 @@ class _Copier:
             new = self._fresh(value)
             if kind == "shape":
                 new = self._resized(new)
-            if kind == "dtype" and self._mixes(new) and _takes(new, self._variation.label):
-                new = _as_dtype(new, self._variation.label)
+            if kind == "dtype" and self._mixes(new) and _takes(new, self._variation.what):
+                new = _as_dtype(new, self._variation.what)
                 self.changed = True
             if kind == "layout" and self._variation.label == EXPANDED.label:
                 if new.dim() > 1 and new.shape[0] > 1:
@@ -709,7 +737,7 @@ class _Copier:
 
     def _mixes(self, value: torch.Tensor) -> bool:
         """Whether this tensor is converted where the others are not: the first one, or all else."""
-        label = self._variation.label
+        label = self._variation.what
         if not label.startswith("mixed") or value.dtype != torch.float32:
             return True
         self._floats += 1
