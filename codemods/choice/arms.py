@@ -36,7 +36,7 @@ from .methods import inlined
 from .numbers import dtype_for
 from .picked import picks, with_picks
 from .renaming import renamed
-from .stores import Stores, in_place_call
+from .stores import Stores, in_place_call, without_views
 
 if TYPE_CHECKING:
     from .convert import Converter
@@ -130,8 +130,8 @@ class ArmMaker:
                 self._store(
                     line, self._stores().augmented(small, self._value(value), self._local())
                 )
-            case cst.Expr(value=value) if in_place_call(value) is not None:
-                call = self._value(value)
+            case cst.Expr(value=value) if in_place_call(without_views(value)) is not None:
+                call = self._value(without_views(value))
                 assert isinstance(call, cst.Call)
                 self._place(call)
                 self._store(line, self._stores().called(call, self._local()))

@@ -48,7 +48,7 @@ EXAMPLES = (
                 if self.started:
                     return
                 self.started.fill_(True)
-                self.codes.copy_(x)
+                self.codes.copy_(x).view_as(x)
         """,
         """
         import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from gbfix.analysis.torch_names import RNG_METHODS
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, words
 
 from .context import Context, Declined
 from .gates import gated
@@ -20,12 +20,23 @@ _OPERATORS: dict[type[cst.BaseAugOp], str] = {
 _OVERWRITING = {"zero_": "0", "fill_": "{0}", "copy_": "{0}"}
 
 
+_VIEWS = words("view view_as reshape reshape_as squeeze unsqueeze t transpose detach")
+
+
 def in_place_call(node: cst.BaseExpression) -> cst.Call | None:
     """``place.method_(...)``, perhaps several in a chain; else None."""
     match node:
         case cst.Call(func=cst.Attribute(attr=cst.Name(name))) if _changes(name):
             return node
     return None
+
+
+def without_views(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The call of ``place.copy_(x).view_as(y)`` whose view nobody gets."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _VIEWS:
+            return without_views(inner)
+    return node
 
 
 def _changes(name: str) -> bool:
