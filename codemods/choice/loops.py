@@ -172,6 +172,22 @@ def _surely_runs(over: cst.BaseExpression) -> bool:
     return False
 
 
+def _counts_from_zero(loop: cst.For | cst.While) -> frozenset[str]:
+    """The variable of ``for i in range(n)``, or of ``for i, x in enumerate(xs)``."""
+    match loop:
+        case cst.For(
+            target=cst.Name(name),
+            iter=cst.Call(func=cst.Name("range"), args=[_] | [cst.Arg(value=cst.Integer()), _]),
+        ):
+            return frozenset({name})
+        case cst.For(
+            target=cst.Tuple(elements=[cst.Element(value=cst.Name(name)), _]),
+            iter=cst.Call(func=cst.Name("enumerate"), args=[_]),
+        ):
+            return frozenset({name})
+    return frozenset()
+
+
 class _Engine:
     def __init__(
         self,
@@ -191,6 +207,8 @@ class _Engine:
         self.taken = names_in(site.module)
         self.gradients = not surely_without_gradients(site, loop)
         self.vain = Vain(site, values, gradients=self.gradients)
+        self.vain.set_in_rounds = activity(loop).bound
+        self.vain.counts = _counts_from_zero(loop)
         self.breaks = False
         self.done = ""
         #: What comes behind the loop, where a round may return.
@@ -199,6 +217,8 @@ class _Engine:
         self.counted: Rounds | None = None
         self.frozen: list[str] = []
         self.unbound: set[str] = set()
+        #: What keeps the loop's own variable.
+        self.targets: set[str] = set()
         #: Python numbers whose value behind the loop data decide.
         self.numbers: dict[str, Number] = {}
         #: Lists to which some rounds append; names that are bound where not all rounds count.
@@ -222,8 +242,11 @@ class _Engine:
                 raise Refusal(f"`{name}` is used after it, and is no tensor")
             if name in names_bound([self.loop.body]):
                 raise Refusal(f"`{name}` is used after it, and bound in it, too")
-            self.numbers[name] = Number(name, self.name(f"last_{name}"))
-            self.unbound.add(self.numbers[name].kept)
+            kept = self.name(f"last_{name}")
+            self.numbers[name] = Number(name, kept)
+            self.targets.add(kept)
+            if not self._is_set_before(name):
+                self.unbound.add(kept)
             return
         if not is_set_plainly(name, self.loop, self.values):
             raise Refusal(
@@ -232,6 +255,12 @@ class _Engine:
             )
         alone = is_set_alone(name, self.loop)
         self.numbers[name] = Number(name, name if alone else self.name(f"last_{name}"))
+
+    def _is_set_before(self, name: str) -> bool:
+        """Whether the name holds a whole number where there are no rounds."""
+        fact = self.values.outside(name)
+        bound = definitely_bound_before(self.function, self.loop)
+        return fact is not None and fact.kind == "int" and name in bound
 
     def _numbers_begin(self) -> list[cst.BaseStatement]:
         """What a number is before the first round, as a tensor."""
@@ -246,7 +275,7 @@ class _Engine:
 
     def _target_kept(self, mask: Mask | None) -> list[cst.BaseStatement]:
         """The line at the top of a round that keeps the loop's own variable."""
-        found = [it for it in self.numbers.values() if it.beside and it.kept in self.unbound]
+        found = [it for it in self.numbers.values() if it.beside and it.kept in self.targets]
         if found and mask is None:
             raise Refusal(f"`{found[0].name}` is used after it")
         assert mask is not None or not found
@@ -254,6 +283,8 @@ class _Engine:
             line_of(
                 f"{it.kept} = {self._tensor(it.name)} if {it.kept} is None"
                 f" else {mask.chosen(self.torch, it.kept, it.name)}"
+                if it.kept in self.unbound
+                else f"{it.kept} = {mask.chosen(self.torch, it.kept, it.name)}"
             )
             for it in found
             if mask is not None

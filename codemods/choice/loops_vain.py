@@ -5,9 +5,11 @@ derivative that is not finite.
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
@@ -49,6 +51,35 @@ def _reads_item(node: cst.Call) -> bool:
     return isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args
 
 
+#: Fail for some of Python's numbers.
+_PARTIAL = words(
+    """math.sqrt math.log math.log2 math.log10 math.log1p math.acos math.asin math.acosh math.atanh
+    math.factorial math.gamma math.lgamma math.fmod math.pow math.comb math.perm math.isqrt"""
+)
+_OF_POSITIVE = words("math.sqrt math.log math.log2 math.log10 math.log1p")
+
+
+def _is_positive(node: cst.BaseExpression, counts: Collection[str], *, zero: bool) -> bool:
+    """Whether a number is above zero (or at it): ``i + 1``, where ``counts`` count from zero."""
+
+    def of(inner: cst.BaseExpression, *, zero: bool) -> bool:
+        return _is_positive(inner, counts, zero=zero)
+
+    match node:
+        case cst.Integer() | cst.Float():
+            return zero or node.evaluated_value > 0
+        case cst.Name(name):
+            return zero and name in counts
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            both = of(left, zero=True) and of(right, zero=True)
+            return both and (zero or of(left, zero=False) or of(right, zero=False))
+        case cst.BinaryOperation(
+            left=left, operator=cst.Multiply() | cst.Divide() | cst.Power(), right=right
+        ):
+            return of(left, zero=zero) and of(right, zero=zero)
+    return False
+
+
 class Vain:
     """Checks what runs in vain, and gives risky operands a safe value there."""
 
@@ -56,6 +87,9 @@ class Vain:
         self.site = site
         self.values = values
         self.gradients = gradients
+        #: Names that the rounds set, and those of them that count from zero.
+        self.set_in_rounds: Collection[str] = ()
+        self.counts: Collection[str] = ()
         #: What may have no finite derivative, and modules that may draw random numbers.
         self.unsure: list[str] = []
         self.draws: list[str] = []
@@ -117,6 +151,8 @@ class Vain:
         last = called.rpartition(".")[2] or code(func).rpartition(".")[2]
         if last in _MAY_FAIL and (called.startswith("torch.") or isinstance(func, cst.Attribute)):
             raise Refusal(f"`{last}` may fail where the loop would have ended")
+        if called in _PARTIAL and not self._is_defined(called, node):
+            raise Refusal(f"`{code(node)}` may fail where the loop would have ended")
         if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
             return
         held = isinstance(func, cst.Name) and fact is not None and fact.kind == "function"
@@ -125,6 +161,19 @@ class Vain:
             return
         if not self._is_plain_function(func):
             raise Refusal(f"it is not known what `{code(func)}` does")
+
+    def _is_defined(self, called: str, node: cst.Call) -> bool:
+        """Whether a function of Python's numbers cannot fail in a later round, if not in the first.
+
+        Of what the loop does not set, the first round asks it as well.
+        """
+        if len(node.args) != 1:
+            return False
+        given = node.args[0].value
+        if not activity(given).reads & set(self.set_in_rounds):
+            return True
+        zero = called in ("math.sqrt", "math.log1p")
+        return called in _OF_POSITIVE and _is_positive(given, self.counts, zero=zero)
 
     def _given_function(self, qualname: str, func: cst.BaseExpression) -> None:
         """A function of the project that a name holds: ``f`` for what a caller gives as ``f``."""
