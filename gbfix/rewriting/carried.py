@@ -33,7 +33,7 @@ _COLLECTS = words("dict partial")
 _TENSORS_ALONE = words(
     "clamp clamp_ clamp_min clamp_max mul mul_ add add_ sub sub_ div div_ lerp lerp_ pow pow_"
     " masked_fill masked_fill_ fill_ new_full unsqueeze permute contiguous expand expand_as chunk"
-    " softmax detach to float half numel dim new_zeros new_ones requires_grad is_cuda matmul"
+    " softmax detach to float half numel dim new_zeros new_ones requires_grad is_cuda matmul t"
 )
 _BOUND = 60
 #: Functions, and their names with their classes'.
@@ -333,8 +333,25 @@ class _Follower:
         """Whether the function, which no call may have reached, uses it as only a tensor is."""
         tree = _tree(self._texts[file])
         function = tree.function_of(node)
-        if not isinstance(node, ast.Name) or function is None:
+        if function is None:
             return False
+        if isinstance(node, ast.Attribute):
+            return _is_registered(tree, function, node)
+        if not isinstance(node, ast.Name):
+            return False
+        values = [
+            part.value
+            for part in ast.walk(function)
+            if isinstance(part, ast.Assign)
+            and any(isinstance(one, ast.Name) and one.id == node.id for one in part.targets)
+        ]
+        if values and all(
+            _is_registered(tree, function, value)
+            if isinstance(value, ast.Attribute)
+            else any(isinstance(it, ast.Name) and it.id == node.id for it in ast.walk(value))
+            for value in values
+        ):
+            return True  # a parameter at first, and then what is made of it
         return any(
             isinstance(part, ast.Attribute)
             and part.attr in _TENSORS_ALONE
@@ -348,6 +365,28 @@ class _Follower:
             return False
         kind = self._kind_of(file, func.value)
         return kind == "tensor" or (kind is None and func.attr in _TENSORS_ALONE)
+
+
+def _is_registered(tree: _Tree, function: ast.FunctionDef, node: ast.Attribute) -> bool:
+    """Whether the class registers what ``self.NAME`` is, as a parameter or buffer."""
+    if not isinstance(node.value, ast.Name) or node.value.id != "self":
+        return False
+    holder: ast.AST | None = function
+    while holder is not None and not isinstance(holder, ast.ClassDef):
+        holder = tree.parents.get(holder)
+    for part in ast.walk(holder) if holder is not None else ():
+        match part:
+            case ast.Call(
+                func=ast.Attribute(attr="register_parameter" | "register_buffer"),
+                args=[ast.Constant(value=name), *_],
+            ) if name == node.attr:
+                return True
+            case ast.Assign(
+                targets=[ast.Attribute(attr=name)],
+                value=ast.Call(func=ast.Attribute(attr="Parameter") | ast.Name(id="Parameter")),
+            ) if name == node.attr:
+                return True
+    return False
 
 
 def _parameters(function: ast.FunctionDef) -> set[str]:

@@ -186,3 +186,26 @@ def test_a_default_is_followed_into_its_function() -> None:
 )
 def test_who_is_called(rest: str, told: bool) -> None:
     assert bool(follow(rest + "\n").told) == told
+
+
+_LAYER = """
+class Layer(torch.nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.register_parameter("weight", start)
+        self.gain = GAINS["relu"]
+
+    def forward(self, y):
+        w = {first}
+        if self.gain != 1:
+            w = self.gain * w
+        return y.matmul(w.unknown())
+"""
+
+
+def test_a_parameter_by_the_text_is_a_tensor() -> None:
+    assert not follow(_LAYER.format(first="self.weight")).told
+
+
+def test_what_is_no_parameter_at_first_may_be_a_number() -> None:
+    assert follow(_LAYER.format(first="self.other")).told
