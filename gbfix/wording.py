@@ -9,6 +9,7 @@ from gbfix.evidence import Finding, Kind, Part
 #: How many places of a limit are named each.
 _NAMED = 3
 
+_NO_NUMBERS = ("nan", "inf", "-inf")
 _BACKWARD = "of the backward pass "
 _ABOUT = {
     "empty": "For inputs without rows",
@@ -62,6 +63,13 @@ def is_ordinary(finding: Finding) -> bool:
     return _kind_of(finding) not in _ABOUT
 
 
+def _about(finding: Finding) -> str:
+    """Of which inputs the finding speaks; empty where they need no word."""
+    about = _ABOUT.get(_kind_of(finding), "")
+    values = finding.label.partition("+")[2]
+    return f"{about}, and hold NaN or an infinity" if values in _NO_NUMBERS else about
+
+
 def _kind_of(finding: Finding) -> str:
     """The label without the name of the values."""
     return finding.label.partition("+")[0]
@@ -74,8 +82,9 @@ def difference(finding: Finding) -> str:
 
 def caveat(finding: Finding) -> str:
     """Why a patch is unsafe, in a line."""
-    if _kind_of(finding) in _ABOUT:
-        return f"{_ABOUT[_kind_of(finding)]}: {statement(finding)}"
+    about = _about(finding)
+    if about:
+        return f"{about}: {statement(finding)}"
     if (
         finding.kind in (Kind.RAISES, Kind.SIZE_ERROR, Kind.PROMISE)
         or finding.part is Part.GRADIENT
@@ -87,7 +96,7 @@ def caveat(finding: Finding) -> str:
 def limit(finding: Finding) -> str:
     """One plain sentence about a call that the patch does not serve as the original does."""
     text = _plain(finding)
-    about = _ABOUT.get(_kind_of(finding))
+    about = _about(finding)
     return f"{about}, {text}." if about else f"{text[0].upper()}{text[1:]}."
 
 

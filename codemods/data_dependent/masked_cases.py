@@ -5,12 +5,13 @@ from __future__ import annotations
 from gbfix.codemod import Example, NearMiss, tensor
 from gbfix.schema import Fact
 
-from .selections import MEAN_OF_KEPT
+from .selections import MEAN_OF_KEPT, VAR_OF_KEPT
 
 
 def _source(*lines: str) -> str:
     body = "".join(f"    {line}\n" for line in lines)
     mean = f"{MEAN_OF_KEPT}\n\n" if "mean_of_kept(" in body else ""
+    mean += f"{VAR_OF_KEPT}\n\n" if "var_of_kept(" in body else ""
     return (
         "import torch\nimport torch.nn.functional as F\n\n\n"
         "def bend(v, t):\n    return torch.sigmoid(t * (v - 1)) / t\n\n\n"
@@ -116,6 +117,16 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "rows of two dimensions, and their variance",
+            ("return x[m].sum(0) + x[m].var(0, unbiased=False)",),
+            (
+                "return torch.where(m[..., None], x, 0).sum((0, 1))"
+                " + var_of_kept(x, m[..., None], (0, 1), 0)",
+            ),
+            "x[m]",
+            {"x": tensor(4, 3, 2)},
+        ),
+        (
             "rows",
             ("return x[m].sum(0)",),
             ("return torch.where(m[..., None], x, 0).sum(0)",),
@@ -167,11 +178,12 @@ NEAR_MISSES = tuple(
             )
         ),
         (
-            ("return x[m].sum(0)",),
+            ("return x[m].var(0, keepdim=True)",),
             "x[m]",
-            "a sum over what is selected has no axis to keep",
+            "a variance that keeps its dimension",
             {"x": tensor(4, 3, 2)},
         ),
+        (("return x[m].var()",), "x[m]", "a variance of all numbers", {"x": tensor(4, 3, 2)}),
         (("return x[m].softmax(0)",), "x[m]", "not element-wise", {}),
         (("x[m] = y[m].cumsum(0)", "return x"), "y[m]", "not element-wise", {}),
         (("x[m] = y[~m]", "return x"), "y[~m]", "other elements", {}),

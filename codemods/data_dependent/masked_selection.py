@@ -33,6 +33,7 @@ from .selections import (
     mean_function,
     same_mask,
     tensor_fact,
+    varied,
     whole,
     wide_mask,
 )
@@ -61,8 +62,9 @@ class MaskedSelection(Codemod):
 
     *When it applies.*  The mask is a tensor of bools that covers the first dimensions of what it
     selects from.  What is written is element-wise in selections by the same mask, also through
-    functions of the file.  Reductions are ``sum`` and ``mean``; ``cross_entropy``, ``mse_loss``,
-    ``l1_loss``, ``smooth_l1_loss`` and ``huber_loss`` of two selections count as such.
+    functions of the file.  Reductions are ``sum``, ``mean`` and, of rows, ``var(0)``;
+    ``cross_entropy``, ``mse_loss``, ``l1_loss``, ``smooth_l1_loss`` and ``huber_loss`` of two
+    selections count as such.
 
     *Fix safety.*  Safe: what is not selected is replaced before anything that may be nan or inf, or
     may have such a gradient; the mean of nothing is nan as before.
@@ -449,7 +451,9 @@ def _reduction(
     ``of`` says what a name stands for, and under which name the mask is known.
     """
     match node:
-        case cst.Call(func=cst.Attribute(value=chosen, attr=cst.Name("sum" | "mean" as kind))):
+        case cst.Call(
+            func=cst.Attribute(value=chosen, attr=cst.Name("sum" | "mean" | "var" as kind))
+        ):
             pass
         case _:
             return None
@@ -465,24 +469,43 @@ def _reduction(
     held, fact = tensor_fact(site, chosen.value), tensor_fact(site, mask)
     if held is None or fact is None or held.shape is None or fact.shape is None:
         return None
-    along = [
-        code(arg.value) for arg in node.args if arg.keyword is None or arg.keyword.value == "dim"
-    ]
-    if len(along) != len(node.args) or along not in ([], ["0"]):
+    along, correction = _asked(node)
+    if along not in ([], ["0"]) or (correction is not None) is not (kind == "var"):
         return None
     if held.dtype not in FLOATS or (kind == "sum" and along and len(held.shape) == len(fact.shape)):
         return None
     rows = len(held.shape) > len(fact.shape)
-    if (rows and kind == "mean" and not along) or (along and len(fact.shape) != 1):
+    if rows and kind != "sum" and not along:
         return None
     torch, wide = torch_name(site), wide_mask(site, mask, chosen.value, known)
-    axis = "0" if along and rows else ""
+    axes = [str(n) for n in range(len(fact.shape))]
+    axis = (axes[0] if len(axes) == 1 else f"({', '.join(axes)})") if along and rows else ""
+    if kind == "var":
+        return varied(site, chosen.value, wide, axis, correction or "0") if axis else None
     dense: Parts = (f"{torch}.where({wide}, ", chosen.value, ", 0)")
     if kind == "sum":
         return (*dense, f".sum({axis})")
     count = code(mask) if isinstance(mask, cst.Name | cst.Attribute) else f"({code(mask)})"
     count = known or count
     return averaged(site, dense, f"{count}.sum()", axis)
+
+
+def _asked(node: cst.Call) -> tuple[list[str], str | None]:
+    """The dimensions that a reduction is asked for, and the correction of a variance."""
+    along, correction = [], "1" if code(node.func).endswith(".var") else None
+    for number, arg in enumerate(node.args):
+        word, text = arg.keyword.value if arg.keyword is not None else "", code(arg.value)
+        if arg.star:
+            return ["*"], None
+        if word == "dim" or (not word and number == 0 and text not in ("True", "False")):
+            along.append(text)
+        elif correction is not None and text in ("True", "False") and word in ("", "unbiased"):
+            correction = str(int(text == "True"))
+        elif correction is not None and word == "correction" and text in ("0", "1"):
+            correction = text
+        else:
+            return ["*"], None
+    return along, correction
 
 
 def _function(site: Site, node: cst.Call) -> str:

@@ -117,11 +117,33 @@ def averaged(site: Site, dense: Parts, count: str, over: str = "") -> Parts:
     return (f"{name}(", *dense, f", {count}{', ' + over if over else ''})")
 
 
+_VAR = '''def {name}(x, mask, dim, correction):
+    """The variance, over some dimensions, of what the mask keeps."""
+    wide = {torch}.promote_types(x.dtype, {torch}.float32)
+    count = mask.sum()
+    mean = {torch}.where(mask, x, 0).sum(dim, keepdim=True, dtype=wide) / count
+    squares = {torch}.where(mask, x - mean, 0).square().sum(dim, dtype=wide)
+    return (squares / (count - correction).clamp(min=0)).to(x.dtype)
+'''
+VAR_OF_KEPT = _VAR.format(name="var_of_kept", torch="torch")
+
+
+def varied(site: Site, of: cst.BaseExpression, mask: str, over: str, correction: str) -> Parts:
+    """A call for the variance of what a mask keeps; that of nothing is nan, as it was."""
+    name, _ = _var_of_kept(site)
+    return (f"{name}(", of, f", {mask}, {over}, {correction})")
+
+
+def _var_of_kept(site: Site) -> tuple[str, str]:
+    return function_of_file(site, "var_of_kept", _VAR, torch_name(site))
+
+
 def mean_function(site: Site, edits: Iterable[Parts]) -> str:
-    """The text of the function that `averaged` calls, where the edits do and the file lacks it."""
-    name, text = _mean_of_kept(site)
-    parts = (part for parts in edits for part in parts if isinstance(part, str))
-    return text if any(part.startswith(f"{name}(") for part in parts) else ""
+    """The functions that `averaged` and `varied` call, where the file lacks them."""
+    parts = [part for parts in edits for part in parts if isinstance(part, str)]
+    made = (_mean_of_kept(site), _var_of_kept(site))
+    texts = [t for name, t in made if any(part.startswith(f"{name}(") for part in parts)]
+    return "\n\n".join(text for text in texts if text)
 
 
 def _mean_of_kept(site: Site) -> tuple[str, str]:

@@ -9,6 +9,7 @@ to depend on the data.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
@@ -76,6 +77,10 @@ def fact_value(fact: Fact | None, name: str = "") -> Value:
         inner = first.sizes or ()
         return Value((Size(f"len({name})", length) if name else OPEN, *inner))
     return UNKNOWN
+
+
+#: A size that is never negative, by its text.
+_COUNTS = re.compile(r"\d+|[\w.]+\.shape\[\d+\]")
 
 
 class Reader:
@@ -390,7 +395,11 @@ class Reader:
                 value = min(values) if len(values) == 2 else None
                 if size.text == limit.text:
                     return size
-                return Size(f"min({size.text}, {limit.text})", value)
+                cut = f"min({size.text}, {limit.text})"
+                if not _COUNTS.fullmatch(limit.text):
+                    # A number that is given may count from the end.
+                    cut = f"({cut} if {limit.text} >= 0 else max({size.text} + {limit.text}, 0))"
+                return Size(cut, value)
         return TORN  # as long as what is cut, or shorter: a run shows one of these
 
     def call(self, node: cst.Call) -> Value:

@@ -301,10 +301,14 @@ def without_deprecations(before: Effects, after: Effects) -> Effects:
     )
 
 
+#: What torch says of a variance of nothing, which is NaN with and without that.
+_NO_VARIANCE = "degrees of freedom is <= 0"
+
+
 def _is_of_torch(category: str, text: str) -> bool:
-    """Whether torch says of a function of its own that it is deprecated."""
+    """Whether torch says of a function of its own that it is deprecated, or of a NaN."""
     if "(Triggered internally at" in text:
-        return "deprecated" in text
+        return "deprecated" in text or _NO_VARIANCE in text
     named = re.match(r"`torch\.[\w.]+(?:\(.*?\))?` is deprecated", text)
     return category in ("FutureWarning", "DeprecationWarning") and named is not None
 
