@@ -64,6 +64,8 @@ class ArmMaker:
         self.live = live
         self.suffix = "then" if holds else "else"
         self.arm = Arm()
+        #: Blocks that were made for stores of which no gradients are recorded.
+        self.unrecorded: list[cst.BaseStatement] = []
 
     def made(self) -> Arm:
         for at, statement in enumerate(self.statements):
@@ -309,7 +311,24 @@ class ArmMaker:
 
     def _store(self, line: cst.SimpleStatementLine, small: cst.BaseSmallStatement) -> None:
         self._flush()
-        self.arm.prelude.append(line.with_changes(body=[small]))
+        new = line.with_changes(body=[small])
+        stores = self._stores()
+        if not (stores.gradients and stores.is_data_of_parameter(small)):
+            self.arm.prelude.append(new)
+            return
+        last = self.arm.prelude[-1] if self.arm.prelude else None
+        if last is not None and last in self.unrecorded:
+            assert isinstance(last, cst.With) and isinstance(last.body, cst.IndentedBlock)
+            self.arm.prelude.pop()
+            body = [*last.body.body, new]
+        else:
+            body = [new]
+        block = cst.With(
+            [cst.WithItem(cst.parse_expression(f"{self.ctx.torch}.no_grad()"))],
+            cst.IndentedBlock(body),
+        )
+        self.unrecorded.append(block)
+        self.arm.prelude.append(block)
 
     def _flush(self) -> None:
         """Give names to what the arm holds back: a store may change what it reads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from gbfix.analysis.torch_names import RNG_METHODS
-from gbfix.analysis.tree import code, words
+from gbfix.analysis.tree import code, walk, words
 
 from .context import Context, Declined
 from .gates import gated
@@ -113,6 +113,27 @@ class Stores:
             return node.with_changes(value=chosen)
         new = cst.parse_expression(f"{code(place)} {sign} {_operand(value)}")
         return self._copied(place, new, local)
+
+    def is_data_of_parameter(self, small: cst.BaseSmallStatement) -> bool:
+        """Whether it writes through ``parameter.data``.
+
+        Where gradients are recorded, torch 2.13's AOTAutograd then returns outputs in the wrong
+        places (of two parameters and two outputs, measured); below ``no_grad`` it does not.  What
+        is written there has no gradient either way.
+        """
+        match small:
+            case cst.Expr(value=cst.Call(func=cst.Attribute(value=place, attr=cst.Name(name)))):
+                pass
+            case _:
+                return False
+        if not _changes(name) or ".data" not in code(place):
+            return False
+        facts = [
+            self.ctx.fact(part)
+            for part in walk(place)
+            if isinstance(part, cst.Attribute) and part.attr.value != "data"
+        ]
+        return any(fact is not None and fact.type.endswith("Parameter") for fact in facts)
 
     def called(self, node: cst.Call, local: frozenset[str]) -> cst.BaseSmallStatement:
         """``place.method_(...)`` under the path."""
