@@ -214,9 +214,10 @@ def family_for(error_type: str, message: str) -> str:
     if "Could not guard on data-dependent expression" in message:
         return "data-dependent-guard"
     chooses = "target=operator.getitem" in message or "target=operator.setitem" in message
-    if READS_NUMBER in message or (name == "BackendCompilerFailed" and chooses):
+    specializes = "Could not extract specialized integer" in message
+    if READS_NUMBER in message or (specializes and chooses and name == "BackendCompilerFailed"):
         return "backend-reads-number"
-    if "Could not extract specialized integer" in message:
+    if specializes:
         return "data-dependent-specialization"
     lowered = message.lower()
     if "recompile limit" in lowered or "recompile_limit" in lowered:

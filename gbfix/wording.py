@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gbfix.evidence import Finding, Kind, Part
+from gbfix.evidence.contract import holds_no_numbers
 
 #: How many places of a limit are named each.
 _NAMED = 3
 
-_NO_NUMBERS = ("nan", "inf", "-inf")
 _BACKWARD = "of the backward pass "
 _ABOUT = {
     "empty": "For inputs without rows",
@@ -66,8 +66,8 @@ def is_ordinary(finding: Finding) -> bool:
 def _about(finding: Finding) -> str:
     """Of which inputs the finding speaks; empty where they need no word."""
     about = _ABOUT.get(_kind_of(finding), "")
-    values = finding.label.partition("+")[2]
-    return f"{about}, and hold NaN or an infinity" if values in _NO_NUMBERS else about
+    both = "+" in finding.label and holds_no_numbers(finding.label)
+    return f"{about}, and hold NaN or an infinity" if both else about
 
 
 def _kind_of(finding: Finding) -> str:

@@ -54,7 +54,7 @@ def _reads_item(node: cst.Call) -> bool:
 #: Fail for some of Python's numbers.
 _PARTIAL = words(
     """math.sqrt math.log math.log2 math.log10 math.log1p math.acos math.asin math.acosh math.atanh
-    math.factorial math.gamma math.lgamma math.fmod math.pow math.comb math.perm math.isqrt"""
+    math.factorial math.gamma math.lgamma math.fmod math.comb math.perm math.isqrt"""
 )
 _OF_POSITIVE = words("math.sqrt math.log math.log2 math.log10 math.log1p")
 
@@ -167,13 +167,15 @@ class Vain:
 
         Of what the loop does not set, the first round asks it as well.
         """
-        if len(node.args) != 1:
-            return False
-        given = node.args[0].value
-        if not activity(given).reads & set(self.set_in_rounds):
+        if not activity(node).reads & set(self.set_in_rounds):
             return True
+        given = node.args[0].value
         zero = called in ("math.sqrt", "math.log1p")
-        return called in _OF_POSITIVE and _is_positive(given, self.counts, zero=zero)
+        return (
+            len(node.args) == 1
+            and called in _OF_POSITIVE
+            and _is_positive(given, self.counts, zero=zero)
+        )
 
     def _given_function(self, qualname: str, func: cst.BaseExpression) -> None:
         """A function of the project that a name holds: ``f`` for what a caller gives as ``f``."""

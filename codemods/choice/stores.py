@@ -34,7 +34,9 @@ def in_place_call(node: cst.BaseExpression) -> cst.Call | None:
 def without_views(node: cst.BaseExpression) -> cst.BaseExpression:
     """The call of ``place.copy_(x).view_as(y)`` whose view nobody gets."""
     match node:
-        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _VIEWS:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=args) if (
+            name in _VIEWS and not any(isinstance(part, cst.Call) for a in args for part in walk(a))
+        ):
             return without_views(inner)
     return node
 

@@ -15,7 +15,7 @@ class Block(torch.nn.Module):
         return x + self.linear(x)
 
 
-random.seed(1)
+random.seed(0)
 torch.manual_seed(0)
 block = torch.compile(Block())
 for _ in range(3):

@@ -5,7 +5,7 @@ import torch
 def strongest(scores, at_least):
     (places,) = torch.where(scores > at_least)
     if len(places) == 0:
-        return torch.full((1, 2), -1.0)
+        return scores.new_full((1, 2), -1.0)
     found = scores[places]
     order = found.argsort(descending=True)
     return torch.stack([places[order].float(), found[order]], 1)
