@@ -175,7 +175,7 @@ def _inductor(case: Path, tmp_path: Path) -> None:
     assert found == pytest.approx(wanted, rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("case", _one_of(96), ids=lambda case: f"{case.parent.name}/{case.name}")
+@pytest.mark.parametrize("case", _one_of(101), ids=lambda case: f"{case.parent.name}/{case.name}")
 def test_a_sample_under_inductor(case: Path, tmp_path: Path) -> None:
     _inductor(case, tmp_path)
 
