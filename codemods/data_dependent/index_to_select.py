@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.tree import code, dotted, walk, words
@@ -128,6 +128,7 @@ class IndexToSelect(Codemod):
                 {"t": tensor(dtype="torch.int64", device="cuda:0")},
             ),
             ("return x[n]", "x[n]", "a number that backends take", {}),
+            ("return x[:, n]", "x[:, n]", "a caller may give a list", {}),
             ("return x[1:, t.item()]", "x[1:, t.item()]", "part of a dimension", {}),
             ("return x[t, t]", "x[t, t]", "two numbers, which a mask would tell apart", {}),
             ("del x[:, t]", "del x[:, t]", "nothing of torch's", {}),
@@ -228,6 +229,9 @@ def _is_read(site: Site, part: cst.BaseSlice) -> bool:
     """Whether it is a number of Python that the text does not tell."""
     if not isinstance(part, cst.Index) or _is_literal(part):
         return False
+    given = parameters_of(site.function.params) if site.function is not None else frozenset()
+    if isinstance(part.value, cst.Name) and part.value.value in given:
+        return False  # backends take it, and another caller may give a list
     fact = infer(part.value, site.fact)
     return fact is not None and fact.kind == "int"
 
