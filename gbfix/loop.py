@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import itertools
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteErr
 from gbfix.errors import Stop
 from gbfix.evidence import Finding, Part
 from gbfix.patch import unified_diff
+from gbfix.rewriting.settings import with_setting
 from gbfix.runner import Runner, WorkerError
 from gbfix.schema import (
     Attempt,
@@ -502,7 +504,8 @@ class Loop:
         rewrites = self._propose(site, answering, shown)
         withheld = whole = False
         moved: tuple[Accepted, ladder.Judgement] | None = None
-        for number, rewrite in enumerate(rewrites):
+        for number, proposed in enumerate(rewrites):
+            rewrite = proposed
             if self._is_late():
                 break
             texts = frozenset({**self._overlay, **rewrite.edits}.items())
@@ -521,6 +524,7 @@ class Loop:
                 # The first holds more often than not: the machine is for it alone.
                 following=(*rewrites[number + 1 :], None)[0] if number else None,
             )
+            rewrite, judgement = self._with_counters(rewrite, judgement, site, observed)
             verdict = judgement.verdict
             safety = _safety(rewrite, verdict)
             accepted = verdict.passed and (safety is Safety.SAFE or self._options.unsafe_fixes)
@@ -558,6 +562,31 @@ class Loop:
             return True
         preparing = [rewrite for rewrite in rewrites if rewrite.prepares]
         return self._in_two_steps(found, site, observed, preparing, codemods)
+
+    def _with_counters(
+        self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
+    ) -> tuple[Rewrite, ladder.Judgement]:
+        """Try a rewrite once more that only fails as a module's counter is a guard in each call.
+
+        Dynamo takes whole numbers that modules hold for constants; a call that counts in one piece
+        would compile anew for each count, up to the limit.
+        """
+        if not judgement.verdict.failure.startswith("recompiles:"):
+            return rewrite, judgement
+        if not any(_COUNTS.search(self._text(path)) for path in (site.path, *rewrite.edits)):
+            return rewrite, judgement
+        wider = with_setting(site, rewrite, "allow_unspec_int_on_nn_module")
+        if wider is None or self._is_late():
+            return rewrite, judgement
+        wider = dataclasses.replace(
+            wider,
+            title=f"{rewrite.title}; let whole numbers of modules vary",
+            notes=(*rewrite.notes, _VARIES),
+        )
+        second = self._trials.attempt(
+            wider, site, observed, self._overlay, provisional=self._provisional
+        )
+        return (wider, second) if second.verdict.passed else (rewrite, judgement)
 
     def _in_two_steps(
         self,
@@ -916,6 +945,13 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
     """Whether what differs is state, in an attribute of one of these names."""
     parts = finding.place.split(".")
     return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
+
+
+_COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
+_VARIES = (
+    "A module counts its calls: Dynamo takes such a number for a constant, and would compile for"
+    " each count; the option `allow_unspec_int_on_nn_module` lets it vary, in the whole process."
+)
 
 
 def _safety(rewrite: Rewrite, verdict: Verdict) -> Safety:

@@ -24,15 +24,15 @@ from gbfix.analysis.torch_names import (
 from gbfix.analysis.tree import words
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
-from gbfix.rewriting.modules import stores
-from gbfix.rewriting.project import mentions
+from gbfix.rewriting.modules import given, stores
+from gbfix.rewriting.project import home_of, mentions
 
 from .gates import CUT, HARMLESS, TAME
 
 #: Modules whose call is one function of their input, given that they are not ``inplace``.
 _LAYERS = PURE_MODULES | words(
     """Sequential ModuleList ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardsigmoid
-    Hardswish LogSigmoid Softsign Tanhshrink Softshrink Hardshrink PReLU GLU Threshold"""
+    Hardswish LogSigmoid Softsign Tanhshrink Softshrink Hardshrink PReLU GLU Threshold Embedding"""
 )
 #: Those whose derivative may be infinite, or divides by what may be zero.
 _WILD_LAYERS = words("CosineSimilarity KLDivLoss BCELoss NLLLoss")
@@ -49,10 +49,11 @@ _FRESH = words("zeros ones empty full zeros_like ones_like empty_like full_like 
 #: Are put on modules, and may change their buffers in every call.
 _PUT_ON = r"\b(?:register_parametrization|spectral_norm)\b"
 #: Where ``inplace`` stands among the arguments of a layer; its function has the input before it.
+#: An embedding with a ``max_norm`` writes to its table.
 _INPLACE_AT = {
     **dict.fromkeys(words("relu relu6 selu silu mish hardswish hardsigmoid"), 0),
     **dict.fromkeys(words("elu celu leakyrelu"), 1),
-    **dict.fromkeys(words("hardtanh threshold"), 2),
+    **dict.fromkeys(words("hardtanh threshold embedding"), 2),
 }
 
 
@@ -69,12 +70,14 @@ class Computes:
     """What the text of a class tells: why it may do more (or ""), and whether gradients are tame.
 
     ``tame``: its derivatives are finite wherever its input is.  ``rows_alone``: no row of its input
-    (all but the last dimension count rows) has to do with another one.
+    (all but the last dimension count rows) has to do with another one.  ``calls``: the functions of
+    torch and of Python's numbers (``torch.sort``, ``math.log``) and the methods (``sort``) it calls.
     """
 
     why_not: str = ""
     tame: bool = True
     rows_alone: bool = True
+    calls: frozenset[str] = frozenset()
 
 
 def class_computes(site: Site, name: str) -> Computes:
@@ -87,9 +90,10 @@ def method_computes(site: Site, owner: str, method: str) -> Computes:
     return _computes(site, lambda reader: reader.read_method(owner, method))
 
 
-def function_computes(site: Site, name: str) -> Computes:
-    """Whether calls of a function of the site's file only compute."""
-    return _computes(site, lambda reader: reader.read_function(site.source, name))
+def function_computes(site: Site, name: str, path: str = "") -> Computes:
+    """Whether calls of a function of the site's file (or of the project's file) only compute."""
+    text = site.sources[path] if path else site.source
+    return _computes(site, lambda reader: reader.read_function(text, name))
 
 
 def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
@@ -105,13 +109,16 @@ def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
         read(reader)
     except _More as more:
         return Computes(str(more))
-    return Computes(tame=reader.tame, rows_alone=reader.rows_alone)
+    return Computes("", reader.tame, reader.rows_alone, frozenset(reader.calls))
 
 
 def made_by(site: Site, owner: str, attribute: str) -> set[str] | None:
     """The classes that make what ``self.attribute`` holds, its items too; None where not known."""
     found: set[str] = set()
-    values = [value for _, value in stores(site, owner, attribute)]
+    values: list[ast.expr | None] = []
+    for holder, value in stores(site, owner, attribute):
+        known = given(site, holder, value.id) if isinstance(value, ast.Name) else None
+        values += known or [value]
     if not values:
         return None
     texts = {site.source, *site.sources.values()}
@@ -131,7 +138,7 @@ def _classes(value: ast.expr | None) -> set[str] | None:
             if not name[:1].isupper():
                 return None
             if name not in ("ModuleList", "Sequential"):
-                inplace = any(k.arg == "inplace" or k.arg is None for k in keywords)
+                inplace = any(k.arg in ("inplace", "max_norm", None) for k in keywords)
                 inplace |= _is_told_inplace(name, args, 0)
                 of_torch = home in ("nn", "torch.nn")
                 return None if inplace else {f"{_TORCHS}{name}" if of_torch else name}
@@ -208,6 +215,7 @@ class _Reader:
         self.texts = texts
         self.tame = True
         self.rows_alone = True
+        self.calls: set[str] = set()
         self._read: set[tuple[str, str]] = set()
 
     def read_class(self, name: str) -> None:
@@ -287,7 +295,7 @@ class _Reader:
         home = _home(text, called)
         name = called.rpartition(".")[2]
         self.rows_alone &= name not in _OVER_ROWS or _is_of_last(node)
-        if any(keyword.arg in ("inplace", "out", None) for keyword in node.keywords):
+        if any(keyword.arg in ("inplace", "max_norm", "out", None) for keyword in node.keywords):
             raise _More(f"`{called}` may write to its input")
         if home.startswith("torch.") and _is_told_inplace(name, node.args, 1):
             raise _More(f"`{called}` may write to its input")
@@ -309,6 +317,7 @@ class _Reader:
                 raise _More(f"what `{called}` does is not known")
 
     def _of_torch(self, home: str, name: str) -> None:
+        self.calls.add(home)
         if home.startswith(IO_NAMESPACES):
             raise _More(f"`{home}` does more than compute")
         if name in RNG_FUNCTIONS:
@@ -320,6 +329,7 @@ class _Reader:
         self.tame &= name in HARMLESS | TAME | CUT
 
     def _of_tensor(self, method: str, called: str) -> None:
+        self.calls.add(method)
         if method not in PURE_METHODS:
             raise _More(f"what `{called}` does is not known")
         self.tame &= method in HARMLESS | TAME | CUT
@@ -342,11 +352,14 @@ class _Reader:
     def read_function(self, text: str, name: str) -> None:
         if name in _BUILTINS:
             return
-        if name in IO_FUNCTIONS or ("function", name) in self._read:
-            if name in IO_FUNCTIONS:
-                raise _More(f"it calls `{name}`")
+        if name in IO_FUNCTIONS:
+            raise _More(f"it calls `{name}`")
+        if (text, name) in self._read:
             return
-        self._read.add(("function", name))
+        self._read.add((text, name))
+        home = _home(text, name)
+        if (path := home_of(self.site, home)[0]) and path != self.site.path:
+            text, name = self.site.sources[path], home.rpartition(".")[2]
         for statement in _tree(text).body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 if statement.decorator_list:
@@ -420,9 +433,11 @@ def _imports(text: str) -> dict[str, str]:
             case ast.Import(names=names):
                 for alias in names:
                     found[alias.asname or alias.name] = alias.name
-            case ast.ImportFrom(module=str(module), names=names, level=0):
+            case ast.ImportFrom(module=module, names=names):
+                # A relative import names the end of the module's path.
                 for alias in names:
-                    found[alias.asname or alias.name] = f"{module}.{alias.name}"
+                    home = f"{module}.{alias.name}" if module else alias.name
+                    found[alias.asname or alias.name] = home
     return found
 
 

@@ -17,7 +17,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
-from ..config.setting import set_options
+from gbfix.rewriting.settings import set_options
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
 from ..control_flow.break_to_cond import is_bounded
 from ..control_flow.closures import captured_for_later
@@ -32,7 +32,7 @@ from ..control_flow.uses import is_private
 from ..control_flow.values import Values
 from .context import Context, Declined
 from .loops_cases import EXAMPLES, NEAR_MISSES
-from .loops_lines import Mask, comment_of, ifs_in, like, line_of, writes_rows
+from .loops_lines import Mask, comment_of, ifs_in, like, line_of, rows_written
 from .loops_lists import FromOutside, Kept, kept_lists, refuse_growing
 from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_plainly
 from .loops_range import Rounds, rounds_of
@@ -299,6 +299,7 @@ class _Engine:
             raise Refusal("it has too many iterations to unroll")
         stored = self._check(statements)
         self._carry(used, stored)
+        self.vain.of_ones = bool(self.lists) and not self.frozen
         if self.idle:
             edit = self.site.edit()
             edit.remove(loop)
@@ -917,7 +918,7 @@ class _Engine:
             if new is not None:
                 return new
         self._check_in_place(node)
-        if writes_rows(node):
+        if not all(self._is_of_round(name, node) for name in rows_written(node)):
             raise Refusal(f"`{code(node).strip().splitlines()[0]}` writes rows below a test")
         if not mask.rests or mask.flag != self.done:
             self._check_numbers(node)
@@ -931,6 +932,17 @@ class _Engine:
         node = self._guarded(node.with_changes(leading_lines=()), mask, node)
         after = [line_of(f"{name} = {mask.chosen(self.torch, olds[name], name)}") for name in names]
         return [*kept, node, *after]
+
+    def _is_of_round(self, name: str, node: cst.BaseStatement) -> bool:
+        """Whether a tensor is made in this round, and shares its memory with no other name's."""
+        first = branch_of(self.loop.body).statements[0]
+        if name in self.frozen or name in live_before(self.function, first):
+            return False
+        seen = self.site.locals_before(node)
+        fact = seen.get(name)
+        if fact is None or not fact.is_tensor or not fact.storage:
+            return False
+        return [it.storage for it in seen.values()].count(fact.storage) == 1
 
     def _is_countable(self, node: cst.BaseStatement, numbers: Sequence[Number], mask: Mask) -> bool:
         """Whether a line does no more than to bind numbers, and does it where rounds count."""

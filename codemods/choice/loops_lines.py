@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,17 @@ def ifs_in(node: cst.CSTNode) -> list[cst.If]:
     return [inner for inner in walk(node) if isinstance(inner, cst.If)]
 
 
-def writes_rows(node: cst.CSTNode) -> bool:
-    return any(
-        isinstance(inner, cst.AssignTarget | cst.AugAssign)
-        and isinstance(inner.target, cst.Subscript)
-        for inner in walk(node)
-    )
+def rows_written(node: cst.CSTNode) -> set[str]:
+    """What rows are written of: names, and the texts of what has none."""
+    found: set[str] = set()
+    for inner in walk(node):
+        if isinstance(inner, cst.AssignTarget | cst.AugAssign):
+            target: cst.BaseExpression = inner.target
+            while isinstance(target, cst.Subscript):
+                target = target.value
+                if not isinstance(target, cst.Subscript):
+                    found.add(code(target))
+    return found
 
 
 def line_of(

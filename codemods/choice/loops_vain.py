@@ -16,11 +16,12 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.analysis.trees import alternatives
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import stores
+from gbfix.rewriting.project import home_of
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.texts import number_of
 from ..control_flow.values import Values
-from .computing import class_computes, function_computes, method_computes
+from .computing import Computes, class_computes, function_computes, made_by, method_computes
 
 #: Fail, or have no finite derivative, for what a round may well come to.
 _MAY_FAIL = words(
@@ -94,6 +95,10 @@ class Vain:
         self.unsure: list[str] = []
         self.draws: list[str] = []
         self._open: set[str] = set()
+        #: Functions of the project whose derivatives may not be finite.
+        self.wild: set[str] = set()
+        #: Whether all that the calls are given is made of ones where it does not count.
+        self.of_ones = False
         #: Calls that are known to be harmless.
         self.known: frozenset[cst.CSTNode] = frozenset()
 
@@ -179,9 +184,13 @@ class Vain:
 
     def _given_function(self, qualname: str, func: cst.BaseExpression) -> None:
         """A function of the project that a name holds: ``f`` for what a caller gives as ``f``."""
-        first, *inner = qualname.split(".")
-        if not inner and self._is_plain_function(cst.Name(first)):
+        path, place = home_of(self.site, qualname)
+        first, *inner = place.split(".")
+        if path and not inner:
+            self._runs(function_computes(self.site, first, path), func)
             return
+        if path != self.site.path:
+            raise Refusal(f"it is not known what `{code(func)}` does")
         if inner == ["<locals>", "<lambda>"]:
             lambdas = [
                 node
@@ -198,6 +207,16 @@ class Vain:
                 return
         raise Refusal(f"it is not known what `{code(func)}` does")
 
+    def _runs(self, told: Computes, func: cst.BaseExpression) -> None:
+        """Refuse a function of the project that does more than compute, or that may fail."""
+        if told.why_not:
+            raise Refusal(f"`{code(func)}` may do more than compute: {told.why_not}")
+        for name in sorted(told.calls):
+            if name in _PARTIAL or name.rpartition(".")[2] in _MAY_FAIL:
+                raise Refusal(f"`{name}` in `{code(func)}` may fail where the loop would have ended")
+        if not told.tame:
+            self.wild.add(code(func))
+
     def _is_given(self, func: cst.BaseExpression) -> bool:
         """Whether ``self.layer`` may be what somebody gives to the object."""
         owner = self.site.class_of(self.site.node)
@@ -205,7 +224,10 @@ class Vain:
             case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if owner is not None:
                 values = [value for _, value in stores(self.site, owner.name.value, name)]
                 may_be = (it for value in values if value for it in alternatives(value))
-                return any(isinstance(it, ast.Name) for it in may_be)
+                if not any(isinstance(it, ast.Name) for it in may_be):
+                    return False
+                made = made_by(self.site, owner.name.value, name)
+                return made is None or any(class_computes(self.site, it).why_not for it in made)
         return False
 
     def _is_of_file(self, node: cst.CSTNode) -> bool:
@@ -235,16 +257,14 @@ class Vain:
         if found is None or found.decorators or found.asynchronous is not None:
             return False
         self._open.add(name)
-        plain = own is None or self._calls_plain_layers(own, found)
-        return plain and (self._only_computes(found) or self._is_told(name, own))
-
-    def _is_told(self, name: str, own: cst.ClassDef | None) -> bool:
-        """Whether the text of all that it calls says that it only computes."""
-        if not name.startswith("self."):
-            return not function_computes(self.site, name).why_not
-        assert own is not None
-        told = method_computes(self.site, own.name.value, name.removeprefix("self."))
-        return not told.why_not
+        if own is not None and not self._calls_plain_layers(own, found):
+            return False
+        if own is not None and name.startswith("self."):
+            told = method_computes(self.site, own.name.value, name.removeprefix("self."))
+        else:
+            told = function_computes(self.site, name)
+        self._runs(told, func)
+        return True
 
     def _calls_plain_layers(self, own: cst.ClassDef, method: cst.FunctionDef) -> bool:
         """Whether what a method calls of its object draws nothing and counts nothing."""
@@ -383,6 +403,9 @@ class _Guard(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         func = original_node.func
+        vain = self.vain
+        if code(func) in vain.wild and vain.gradients and not vain.of_ones:
+            vain.unsure.append(code(original_node))
         if not isinstance(func, cst.Attribute):
             return updated_node
         last = func.attr.value

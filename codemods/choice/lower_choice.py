@@ -11,7 +11,7 @@ from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
 from gbfix.schema import Safety
 
-from ..config.setting import set_options
+from gbfix.rewriting.settings import set_options
 from . import module_cases
 from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined

@@ -12,7 +12,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact, Safety
 
 from .numbers_used import NumbersUsed
-from .setting import add_setting, entry_of
+from gbfix.rewriting.settings import add_setting, entry_of
 
 _OPTION = "capture_scalar_outputs"
 _SETTING = "torch._dynamo.config.capture_scalar_outputs = True"

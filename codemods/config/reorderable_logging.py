@@ -9,7 +9,7 @@ from gbfix.codemod import Advice, Codemod, Edit, Example, NearMiss, Rewrite, Sit
 from gbfix.schema import Safety
 
 from ..side_effects.effects import effect_statement
-from .setting import add_setting, entry_of
+from gbfix.rewriting.settings import add_setting, entry_of
 
 _FUNCTIONS = {"builtins.print": "print", "warnings.warn": "warnings.warn"}
 

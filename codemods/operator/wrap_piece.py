@@ -15,7 +15,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.schema import Safety
 
-from ..config.setting import set_options
+from gbfix.rewriting.settings import set_options
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values

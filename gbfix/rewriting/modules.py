@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
 from gbfix.rewriting.project import mentions
 
@@ -49,6 +50,80 @@ def stores(site: Site, owner: str, attribute: str) -> list[tuple[str, ast.expr |
     kin = {owner} | _above(owner, bases)
     kin |= {name for name in bases if owner in _above(name, bases)}
     return [(holder, value) for holder, value in found if holder in kin or not holder]
+
+
+def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
+    """What the project's texts give to a parameter of a class's ``__init__``; None if not known.
+
+    Each is an expression that is no name: a name stands for what the same text binds it to.
+    """
+    texts = {site.source, *(text for path, text in site.sources.items() if path != site.path)}
+    place = _place_of(texts, owner, parameter)
+    if place is None:
+        return None
+    found: list[ast.expr] = []
+    for text in texts:
+        tree = tree_of(text)
+        calls = [
+            node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is(node.func, owner)
+        ]
+        named = sum(_is(node, owner) for node in ast.walk(tree))
+        if named != len(calls):
+            return None  # somebody hands the class on, or derives another one from it
+        for call in calls:
+            value = _argument(call, parameter, place)
+            values = [value] if value is not None else []
+            if isinstance(value, ast.Name):
+                values = _bound_to(tree, value.id)
+            if not values:
+                return None
+            found += values
+    return found or None
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Name(id=found) | ast.Attribute(attr=found):
+            return found == name
+    return False
+
+
+def _place_of(texts: Collection[str], owner: str, parameter: str) -> int | None:
+    """Where the parameter stands among what ``__init__`` gets, without ``self``."""
+    found = [
+        [arg.arg for arg in [*method.args.posonlyargs, *method.args.args]]
+        for text in texts
+        for node in ast.walk(tree_of(text))
+        if isinstance(node, ast.ClassDef) and node.name == owner
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+    ]
+    if len(found) != 1 or parameter not in found[0]:
+        return None
+    return found[0].index(parameter) - 1
+
+
+def _argument(call: ast.Call, parameter: str, place: int) -> ast.expr | None:
+    for keyword in call.keywords:
+        if keyword.arg == parameter:
+            return keyword.value
+    if any(isinstance(arg, ast.Starred) for arg in call.args) or place >= len(call.args):
+        return None
+    return call.args[place]
+
+
+def _bound_to(tree: ast.Module, name: str) -> list[ast.expr]:
+    """All that a text binds a name to; nothing where it does so in other ways than by ``=``."""
+    found: list[ast.expr] = []
+    stored = 0
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                found.append(value)
+            case ast.arg(arg=given) if given == name:
+                return []
+        stored += isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    return found if stored == len(found) else []
 
 
 def _makes(value: ast.expr, kinds: Collection[str]) -> bool:

@@ -30,6 +30,35 @@ def writers(site: Site, attribute: str) -> Iterator[tuple[str, ast.AST]]:
             yield path, node
 
 
+def home_of(site: Site, qualname: str) -> tuple[str, str]:
+    """The project's file whose module begins a dotted name, and the rest of the name.
+
+    ``("", "")`` where no file, or more than one, has that module's name: ``__main__`` is the script
+    that was started.
+    """
+    head, _, rest = qualname.partition(".")
+    if head == "__main__":
+        path = site.entry or site.path
+        return (path, rest) if path in {site.path, *site.sources} else ("", "")
+    found = {
+        (path, qualname.removeprefix(f"{module}."))
+        for path in {site.path, *site.sources}
+        for module in _modules(path)
+        if qualname.startswith(f"{module}.")
+    }
+    longest = min((len(rest) for _, rest in found), default=0)
+    best = [(path, rest) for path, rest in found if len(rest) == longest]
+    return best[0] if len(best) == 1 else ("", "")
+
+
+def _modules(path: str) -> Iterator[str]:
+    """The names that the module of a file may have: ``losses``, ``package.losses``..."""
+    *folders, name = path.removesuffix(".py").replace("\\", "/").split("/")
+    parts = folders if name == "__init__" else [*folders, name]
+    for first in range(len(parts)):
+        yield ".".join(parts[first:])
+
+
 def catches(site: Site, *exceptions: str) -> bool:
     """Whether a handler around calls, anywhere in the project, takes one of these exceptions.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import linecache
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from gbfix.worker.values import FactMaker, Project
 Place = tuple[str, int, int, int, int]
 #: A place in a hot loop tells nothing new after this many looks.
 _ENOUGH = 24
+_MISSING = object()
 
 
 class FactLog:
@@ -29,6 +32,7 @@ class FactLog:
         self._project = project
         self._maker = FactMaker(project)
         self._expressions: dict[Place, Fact] = {}
+        self._held: dict[Place, Fact] = {}
         self._locals: dict[tuple[str, int], dict[str, Fact]] = {}
         self._executed: dict[tuple[str, int], int] = {}
         self._looks: dict[Place, int] = {}
@@ -44,6 +48,24 @@ class FactLog:
             old = self._expressions.get(place)
             self._expressions[place] = fact if old is None else old.merged(fact)
         return value
+
+    def held(self, places: Sequence[tuple[tuple[str, ...], Place]], owner: Any) -> None:
+        """Note what attributes hold when a function begins, for those that no call comes to read.
+
+        Their values may be others where the code would read them: the kind is kept, no value.
+        """
+        if not self.recording or torch.compiler.is_compiling():
+            return
+        for names, place in places:
+            if place in self._expressions or self._looks.get(place, 0) >= _ENOUGH:
+                continue
+            value = owner
+            for name in names:
+                value = _stored(value, name)
+            if value is not _MISSING:
+                fact = dataclasses.replace(self._maker.fact(value), value=None, constant=False)
+                old = self._held.get(place)
+                self._held[place] = fact if old is None else old.merged(fact)
 
     def locals(self, place: Place, names: Mapping[str, Any]) -> None:
         if not self.recording:
@@ -74,7 +96,10 @@ class FactLog:
     def seen(self, path: str, line: int) -> FactsSeen:
         """All facts about one file, with columns in characters."""
         expressions: dict[Span, Fact] = {}
-        for (name, row, column, end_row, end_column), fact in self._expressions.items():
+        for (name, row, column, end_row, end_column), fact in {
+            **self._held,
+            **self._expressions,
+        }.items():
             if name == path:
                 expressions[_span(path, row, column, end_row, end_column)] = fact
         return FactsSeen(
@@ -91,6 +116,21 @@ class FactLog:
                 if name == path
             },
         )
+
+
+def _stored(owner: Any, name: str) -> Any:
+    """What an object stores under a name, without running any code of its class."""
+    if owner is _MISSING:
+        return owner
+    kept = getattr(owner, "__dict__", {})
+    if name in kept:
+        return kept[name]
+    if isinstance(owner, torch.nn.Module):
+        for table in ("_parameters", "_buffers", "_modules"):
+            if name in kept.get(table, ()):
+                return kept[table][name]
+    value = inspect.getattr_static(owner, name, _MISSING)
+    return value if isinstance(value, bool | int | float | str | tuple) else _MISSING
 
 
 def _span(path: str, row: int, column: int, end_row: int, end_column: int) -> Span:

@@ -20,6 +20,7 @@ TEST = "__gbfix_test__"
 FORCE = "__gbfix_force__"
 SIZE = "__gbfix_size__"
 OBSERVE = "__gbfix_observe__"
+HELD = "__gbfix_held__"
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -92,7 +93,33 @@ class _FactsVisitor(ast.NodeTransformer):
         self._nested = 0
 
     def instrument(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        held = self._held(function)
         function.body = self._block(function.body)
+        function.body[1 if ast.get_docstring(function) is not None else 0 : 0] = held
+
+    def _held(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+        """Shows the recorder what ``self.a`` and ``self.a.b`` are, also where no call reads them."""
+        given = [*function.args.posonlyargs, *function.args.args]
+        if not given or given[0].arg != "self":
+            return []
+        nodes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+        set_here = {ast.unparse(it) for it in nodes if not isinstance(it.ctx, ast.Load)}
+        places: Any = tuple(
+            (names, _key(self._path, node).value)
+            for node in nodes
+            if (names := _names_of(node))
+            and not any(".".join(["self", *names[: n + 1]]) in set_here for n in range(len(names)))
+        )
+        if not places:
+            return []
+        at = function.body[0]
+        probe = _call(
+            HELD,
+            ast.copy_location(ast.Constant(places), at),
+            ast.copy_location(ast.Name("self", ast.Load()), at),
+            at=at,
+        )
+        return [ast.copy_location(ast.Expr(probe), at)]
 
     def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
@@ -203,6 +230,16 @@ class _FactsVisitor(ast.NodeTransformer):
                 _call(TEST, _end_key(self._path, part), part, at=part) for part in inner.values
             ]
         return _call(TEST, _key(self._path, place), test, at=place)
+
+
+def _names_of(node: ast.Attribute) -> tuple[str, ...]:
+    """``("config", "size")`` of ``self.config.size``."""
+    match node:
+        case ast.Attribute(value=ast.Name("self"), attr=name):
+            return (name,)
+        case ast.Attribute(value=ast.Attribute(value=ast.Name("self"), attr=first), attr=second):
+            return (first, second)
+    return ()
 
 
 def _end_key(path: str, node: ast.AST) -> ast.Constant:

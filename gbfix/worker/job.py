@@ -155,6 +155,7 @@ class Worker:
             instrument.SEE: self.facts.see,
             instrument.LOCALS: self.facts.locals,
             instrument.TEST: self.facts.test,
+            instrument.HELD: self.facts.held,
             instrument.FORCE: factlog.force,
             instrument.SIZE: factlog.size,
             instrument.OBSERVE: self.recorder.observe,
