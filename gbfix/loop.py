@@ -538,6 +538,8 @@ class Loop:
             if attempt not in shown.attempts:  # it may be tried again on a text patched elsewhere
                 shown.attempts += (attempt,)
             if accepted:
+                if moved is not None and self._wraps(rewrite):
+                    break  # what stays traceable first: an operator may take what is left of it
                 shown.codemod = rewrite.codemod
                 accepted_one = Accepted(
                     rewrite, found, site, observed, verdict, safety, judgement.split

@@ -13,8 +13,10 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.functions import function_of_file
 from gbfix.schema import Fact
 
+from ..control_flow.values import Values
 from .splice import Splice
 
 _ADVICE = (
@@ -25,6 +27,18 @@ _NOTE = (
     "a caller's tensor that requires gradients, or a view with gaps, is cloned differently than"
     " `deepcopy` copies it"
 )
+#: What copies containers of more than one kind; ``{name}``, ``{torch}`` as the file calls them.
+_COPIED = '''def {name}(value):
+    """What `copy.deepcopy` gives for tensors without a history, and for what holds them."""
+    if isinstance(value, {torch}.Tensor):
+        return value.detach().clone()
+    if type(value) is dict:
+        return {{key: {name}(each) for key, each in value.items()}}
+    if type(value) in (list, tuple):
+        return type(value)([{name}(each) for each in value])
+    return value if isinstance(value, (int, float, str, type(None))) else COPY(value)
+'''
+_SCALARS = ("bool", "int", "float", "str", "none")
 _X = dataclasses.replace(tensor(2, 3), strides=(3, 1))
 
 
@@ -39,7 +53,8 @@ def _source(body: str) -> str:
 
 class CloneTensor(Codemod):
     """*What it does.*  Replaces ``copy.deepcopy(x)`` of a tensor by ``x.detach().clone()``, and of
-    a list, tuple or dictionary of tensors by one of such clones.
+    a list, tuple or dictionary of tensors by one of such clones.  Containers in containers, and
+    those that hold numbers or texts as well, are copied by a small function that the patch brings.
 
     *When it applies.*  The argument was recorded as a plain tensor that requires no gradient and
     fills its memory in order, or as a plain list, tuple or dictionary of such, each with memory of
@@ -135,8 +150,14 @@ class CloneTensor(Codemod):
             (
                 "return deepcopy(x)",
                 "deepcopy(x)",
-                "more than tensors",
-                {"x": Fact("list", "list", items=(_X, scalar(1)))},
+                "more than tensors and numbers",
+                {"x": Fact("list", "list", items=(_X, Fact("object", "mine.Cache")))},
+            ),
+            (
+                "return deepcopy(x)",
+                "deepcopy(x)",
+                "one memory twice, further in",
+                {"x": Fact("list", "list", items=(_of("list", 1), _of("list", 1)))},
             ),
             ("return deepcopy(x, memo)", "deepcopy(x, memo)", "a memo", {"x": _X}),
             ("return deepcopy(x)", "deepcopy(x)", "no tensor", {"x": scalar(1)}),
@@ -148,8 +169,9 @@ class CloneTensor(Codemod):
         yield Advice(_ADVICE)
         if isinstance(site.node, cst.BaseCompoundStatement):
             return
-        splice = Splice(site)
+        splice, values = Splice(site), Values(site)
         made: list[cst.BaseExpression] = []
+        brought = ""
         # Dynamo stops at the first of several tensors, and copies other objects itself.
         for call in walk(site.statement):
             if not isinstance(call, cst.Call) or len(call.args) != 1 or call.args[0].star:
@@ -162,11 +184,16 @@ class CloneTensor(Codemod):
             if grouped(value) is not value or "\n" in text:
                 text = f"({text})"
             new = None if fact is None else _cloned(text, fact, names_in(site.module))
+            if new is None and fact is not None and _is_held(fact) and not values.torch_missing:
+                body = _COPIED.replace("COPY", code(call.func))
+                name, brought = function_of_file(site, "copied", body, values.torch)
+                new = f"{name}({splice.source_of(value)})"
             if new is None or comments_in(call):
                 continue
             splice.replace_span(site.span(call), new)
             made.append(value)
         if made:
+            splice.insert_function(brought)
             own = all(code(value).startswith("self.") for value in made)
             tensors = [fact for fact in map(site.fact, made) if fact is not None and fact.is_tensor]
             what = "the tensor" if len(made) == len(tensors) == 1 else "tensors"
@@ -194,6 +221,31 @@ def _cloned(text: str, fact: Fact, taken: Collection[str]) -> str | None:
         case "dict" | "builtins.dict" if fact.keys is not None and len(fact.keys) == len(items):
             return f"{{{key}: {clone} for {key}, {each} in {text}.items()}}"
     return None
+
+
+def _is_held(fact: Fact) -> bool:
+    """Whether it is lists, tuples and dictionaries that hold plain tensors, and numbers."""
+    tensors = list(_tensors(fact))
+    storages = {None if it is None else it.storage for it in tensors}
+    return (
+        bool(tensors)
+        and len(storages) == len(tensors)
+        and not storages & {0, None}
+        and all(it is not None and _is_plain(it) for it in tensors)
+    )
+
+
+def _tensors(fact: Fact) -> Iterator[Fact | None]:
+    """The tensors that a container holds; None for what is no number and no plain container."""
+    if fact.is_tensor:
+        yield fact
+    elif fact.type.removeprefix("builtins.") in ("list", "tuple", "dict"):
+        if fact.items is None:
+            yield None
+        for item in fact.items or ():
+            yield from _tensors(item)
+    elif fact.kind not in _SCALARS:
+        yield None
 
 
 def _is_plain(fact: Fact) -> bool:

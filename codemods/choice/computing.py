@@ -70,8 +70,8 @@ class Computes:
     """What the text of a class tells: why it may do more (or ""), and whether gradients are tame.
 
     ``tame``: its derivatives are finite wherever its input is.  ``rows_alone``: no row of its input
-    (all but the last dimension count rows) has to do with another one.  ``calls``: the functions of
-    torch and of Python's numbers (``torch.sort``, ``math.log``) and the methods (``sort``) it calls.
+    (all but the last dimension count rows) has to do with another one.  ``calls``: functions of
+    torch and of Python's numbers (``torch.sort``, ``math.log``) and methods (``sort``).
     """
 
     why_not: str = ""

@@ -15,9 +15,9 @@ from gbfix.analysis.liveness import definitely_bound_before, live_after, live_be
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
+from gbfix.rewriting.settings import set_options
 from gbfix.schema import Fact, Safety
 
-from gbfix.rewriting.settings import set_options
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
 from ..control_flow.break_to_cond import is_bounded
 from ..control_flow.closures import captured_for_later

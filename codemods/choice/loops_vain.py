@@ -213,7 +213,9 @@ class Vain:
             raise Refusal(f"`{code(func)}` may do more than compute: {told.why_not}")
         for name in sorted(told.calls):
             if name in _PARTIAL or name.rpartition(".")[2] in _MAY_FAIL:
-                raise Refusal(f"`{name}` in `{code(func)}` may fail where the loop would have ended")
+                raise Refusal(
+                    f"`{name}` in `{code(func)}` may fail where the loop would have ended"
+                )
         if not told.tame:
             self.wild.add(code(func))
 

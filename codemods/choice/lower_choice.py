@@ -9,9 +9,9 @@ import libcst as cst
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
+from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
 
-from gbfix.rewriting.settings import set_options
 from . import module_cases
 from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined

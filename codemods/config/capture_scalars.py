@@ -9,10 +9,10 @@ import libcst as cst
 
 from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.settings import add_setting, entry_of
 from gbfix.schema import Fact, Safety
 
 from .numbers_used import NumbersUsed
-from gbfix.rewriting.settings import add_setting, entry_of
 
 _OPTION = "capture_scalar_outputs"
 _SETTING = "torch._dynamo.config.capture_scalar_outputs = True"

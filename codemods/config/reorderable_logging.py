@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.codemod import Advice, Codemod, Edit, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.settings import add_setting, entry_of
 from gbfix.schema import Safety
 
 from ..side_effects.effects import effect_statement
-from gbfix.rewriting.settings import add_setting, entry_of
 
 _FUNCTIONS = {"builtins.print": "print", "warnings.warn": "warnings.warn"}
 

@@ -131,6 +131,8 @@ def _update(site: Site, line: cst.CSTNode) -> _Update | None:
         return None
     held, chosen = tensor_fact(site, target.value), tensor_fact(site, mask)
     what = elementwise(site, assign.value, mask)
+    if what is None and sign in ("+", "-") and _is_for_all(site, assign.value, held, chosen):
+        what = Elementwise()
     # ``x[x > 3] += 1`` asks once, and so does what takes its place.
     if what is None or (what.selections and not is_plain_mask(mask)):
         return None
@@ -143,6 +145,30 @@ def _update(site: Site, line: cst.CSTNode) -> _Update | None:
     if what.unknown:
         return None
     return _Update(assign, target, mask, what, sign)
+
+
+def _is_for_all(
+    site: Site, value: cst.BaseExpression, held: Fact | None, mask: Fact | None
+) -> bool:
+    """Whether a tensor is the same for each place that the mask selects, however many there are.
+
+    It has fewer dimensions than the selection, or is a parameter of one row: ``self.empty.weight``.
+    """
+    fact = tensor_fact(site, value)
+    known = isinstance(value, cst.Name | cst.Attribute) and held is not None and mask is not None
+    if not known or fact is None or held is None or mask is None or fact.dtype != held.dtype:
+        return False
+    if fact.shape is None or held.shape is None or mask.shape is None:
+        return False
+    rest = held.shape[len(mask.shape) :]
+    shape = fact.shape
+    held_by = isinstance(value, cst.Attribute) and fact.type.endswith(("Parameter", "Buffer"))
+    if held_by and len(shape) == len(rest) + 1 and shape[0] == 1:
+        shape = shape[1:]
+    return len(shape) <= len(rest) and all(
+        one is not None and one in (1, other)
+        for one, other in zip(reversed(shape), reversed(rest), strict=False)
+    )
 
 
 def _fits(site: Site, held: Fact, mask: Fact, what: Elementwise) -> bool:

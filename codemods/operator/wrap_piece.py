@@ -13,9 +13,9 @@ from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
+from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
 
-from gbfix.rewriting.settings import set_options
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
