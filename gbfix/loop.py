@@ -43,6 +43,7 @@ from gbfix.schema import (
     Attempt,
     BreakReport,
     ErrorReport,
+    Frame,
     FrameFacts,
     GraphBreak,
     Options,
@@ -483,23 +484,8 @@ class Loop:
         if not answering:
             return False
         observed = self._observe(found)
-        try:
-            site = Site(
-                site_frame.path,
-                self._text(site_frame.path),
-                found,
-                RecordedFacts(observed.facts),
-                region=sameness.moved_region(
-                    self._recorded.regions.get(found.region),
-                    lambda path: self._bench.source(path).text,
-                    self._overlay,
-                ),
-                sources={path: self._text(path) for path in self._project_files()},
-                entry=self._entry,
-                elsewhere={path: RecordedFacts(facts) for path, facts in observed.callers.items()},
-            )
-        except (SiteError, cst.ParserSyntaxError) as error:
-            self._advise(shown, f"gbfix could not place the break in the source: {error}")
+        site = self._site_of(found, site_frame, observed, shown)
+        if site is None:
             return False
         rewrites = self._propose(site, answering, shown)
         withheld = whole = False
@@ -512,8 +498,7 @@ class Loop:
             if texts in self._unsafe:
                 before, split = self._unsafe[texts]
                 whole = whole or not (split or self._wraps(rewrite))
-                if before not in shown.attempts:
-                    shown.attempts += (before,)
+                _add_attempt(shown, before)
                 continue
             judgement = self._trials.attempt(
                 rewrite,
@@ -535,8 +520,7 @@ class Loop:
                 self._advise(shown, _WITHHELD)
             reason = verdict.failure or "; ".join((*verdict.caveats, *rewrite.notes)[:2])
             attempt = Attempt(rewrite.codemod, rewrite.title, verdict.passed, reason, safety)
-            if attempt not in shown.attempts:  # it may be tried again on a text patched elsewhere
-                shown.attempts += (attempt,)
+            _add_attempt(shown, attempt)
             if accepted:
                 if moved is not None and self._wraps(rewrite):
                     break  # what stays traceable first: an operator may take what is left of it
@@ -564,6 +548,28 @@ class Loop:
             return True
         preparing = [rewrite for rewrite in rewrites if rewrite.prepares]
         return self._in_two_steps(found, site, observed, preparing, codemods)
+
+    def _site_of(
+        self, found: GraphBreak, site_frame: Frame, observed: Observed, shown: BreakReport
+    ) -> Site | None:
+        try:
+            return Site(
+                site_frame.path,
+                self._text(site_frame.path),
+                found,
+                RecordedFacts(observed.facts),
+                region=sameness.moved_region(
+                    self._recorded.regions.get(found.region),
+                    lambda path: self._bench.source(path).text,
+                    self._overlay,
+                ),
+                sources={path: self._text(path) for path in self._project_files()},
+                entry=self._entry,
+                elsewhere={path: RecordedFacts(facts) for path, facts in observed.callers.items()},
+            )
+        except (SiteError, cst.ParserSyntaxError) as error:
+            self._advise(shown, f"gbfix could not place the break in the source: {error}")
+            return None
 
     def _with_counters(
         self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
@@ -960,6 +966,11 @@ def _safety(rewrite: Rewrite, verdict: Verdict) -> Safety:
     if rewrite.safety is Safety.UNSAFE or verdict.caveats:
         return Safety.UNSAFE
     return Safety.SAFE
+
+
+def _add_attempt(shown: BreakReport, attempt: Attempt) -> None:
+    if attempt not in shown.attempts:  # it may be tried again on a text patched elsewhere
+        shown.attempts += (attempt,)
 
 
 def _branch_sum(accepted: Sequence[Accepted]) -> tuple[tuple[int, int] | None, tuple[Rung, ...]]:

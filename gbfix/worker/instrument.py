@@ -98,7 +98,7 @@ class _FactsVisitor(ast.NodeTransformer):
         function.body[1 if ast.get_docstring(function) is not None else 0 : 0] = held
 
     def _held(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-        """Shows the recorder what ``self.a`` and ``self.a.b`` hold, also where nothing reads them."""
+        """Shows the recorder what ``self.a`` and ``self.a.b`` hold, read or not."""
         given = [*function.args.posonlyargs, *function.args.args]
         if not given or given[0].arg != "self":
             return []
