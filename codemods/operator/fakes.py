@@ -175,9 +175,19 @@ class Maker:
             self.size(size, seen, place - len(shape))
             for place, (size, seen) in enumerate(zip(sizes, shape, strict=True))
         ]
-        if value.lists != len(shape):
+        if value.lists != len(shape) and not value.plain:
             return self.empty(texts, result)
+        if value.plain and result.dtype == "torch.float32":
+            return self.born(texts)
         return self.empty(texts, result, forgets=value.forgets, untyped=value.untyped)
+
+    def born(self, sizes: list[str]) -> str:
+        """A tensor that was made without a dtype: it has the one of new tensors."""
+        text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+        like = self.like("torch.float32") if "device=" in self.made else None
+        if like is None:
+            return f"{self.torch}.empty({text})"
+        return f"{like.name}.new_empty({text}, dtype={self.torch}.get_default_dtype())"
 
     def check_layout(self, result: Result) -> None:
         strides, shape = result.fact.strides, result.fact.shape

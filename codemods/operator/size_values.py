@@ -36,6 +36,7 @@ class Value:
     sizes are those of nested lists, or were, before a tensor was made of these: where the outer
     one is empty, nothing tells how long the inner ones would be.  ``untyped``: the dtype
     without any number, of a tensor or an array whose dtype is that of the numbers in such lists.
+    ``plain``: a new tensor for which no dtype was named, as ``torch.zeros(n)`` makes it.
     """
 
     sizes: tuple[Size, ...] | None = None
@@ -43,6 +44,7 @@ class Value:
     parts: tuple[Value, ...] | None = None
     lists: int = dataclasses.field(default=0, kw_only=True)
     untyped: str = dataclasses.field(default="", kw_only=True)
+    plain: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
     def item(self) -> Value:
@@ -145,6 +147,7 @@ def merged(one: Value, other: Value, differing: Size = OPEN) -> Value:
         ),
         lists=one.lists if one.lists == other.lists else 0,
         untyped=one.untyped if one.untyped == other.untyped else "",
+        plain=one.plain and other.plain,
     )
 
 

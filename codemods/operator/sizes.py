@@ -53,6 +53,8 @@ _REDUCE = words(
     "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
 )
 _BY_SHAPE = words("zeros ones empty full rand randn randint_ new_zeros new_ones new_empty new_full")
+#: Have the default dtype, where none is named.
+_PLAIN = words("zeros ones empty rand randn")
 _MAX_DEPTH = 5
 
 
@@ -521,7 +523,8 @@ class Reader:
         if call.name in _BY_SHAPE or (call.name == "full" and call.arguments):
             shape = call.arguments[:1] if call.name in ("full", "new_full") else call.arguments
             shape = [call.keywords["size"]] if "size" in call.keywords else shape
-            return self.shaped(shape, UNKNOWN)
+            plain = call.name in _PLAIN and not call.of_method and "dtype" not in call.keywords
+            return dataclasses.replace(self.shaped(shape, UNKNOWN), plain=plain)
         return array_call(call.name, Given(call.first, call.rest, call.keywords, self.value))
 
     def elementwise(self, call: _Call) -> Value | None:
@@ -537,7 +540,8 @@ class Reader:
             alone = not call.of_method and len(call.arguments) == 1
             if alone and "dtype" not in call.keywords:
                 untyped = _UNTYPED.get(call.name, untyped) if listed.lists else untyped
-            return dataclasses.replace(listed, untyped=untyped)
+            plain = listed.plain and call.name in _KEEPS_DTYPE
+            return dataclasses.replace(listed, untyped=untyped, plain=plain)
         return None
 
     def ranged(self, arguments: Sequence[cst.BaseExpression]) -> Value:

@@ -100,6 +100,8 @@ _OTHER_VALUES = frozenset({"numbers", "instance", "rebound"})
 _PROMISE = "BrokenPromise("
 #: How a graph says that a size is not as it was taken to be.
 _ASSERTION = "Runtime assertion failed for expression"
+#: What torch and gbfix's operators say where a gradient would go through one that has none.
+_NO_GRADIENT = ("Trying to backward through", "NotImplementedError(no gradient for")
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 _NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
@@ -140,6 +142,9 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
     where = zone(finding.label, finding.variation, kinds)
     if finding.kind in (Kind.VALUE_FOR_NAN, Kind.UNDONE, Kind.LEFT):
         return Weight.CAVEAT if usage.any_callers else Weight.LIMIT
+    if finding.variation == "grad" and any(text in _told(finding) for text in _NO_GRADIENT):
+        # No recorded call sends a gradient there: that one input has none is said loudly.
+        return Weight.CAVEAT if usage.any_callers else Weight.LIMIT
     if where is Zone.INSIDE:
         return _inside(finding, key, usage, eager=eager)
     if finding.detail.startswith(_PROMISE) or finding.after.startswith(_PROMISE):
@@ -166,6 +171,10 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
     if _comes_with_a_choice(finding):
         return strict
     return Weight.CAVEAT
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.after} {finding.detail}"
 
 
 def _is_unread(finding: Finding, usage: Usage) -> bool:
