@@ -281,9 +281,9 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             except Refused as why:
                 reason = why
             else:
+                reason = None
                 yield piece
                 yield from _with_its_uses(piece, list(body), carries, whole=whole)
-                return
         if block is function.body:
             break
         owner = block
