@@ -588,7 +588,7 @@ def _user_rungs(
                 continue
             if _shows_more_gradients(outcome, baseline):
                 program = dataclasses.replace(program, limits=(_SHOWS_GRADIENT,))
-            elif outcome.shown != baseline.shown:
+            elif not same_but_rounding(baseline.shown, outcome.shown):
                 detail = f"prints something else when {how}: {_first_change(baseline, outcome)}"
                 program = Rung("program", False, detail)
                 break
@@ -698,6 +698,37 @@ def _first_change(baseline: Baseline, outcome: Outcome) -> str:
         if before != after:
             return f"{before[:80]!r} became {after[:80]!r}"
     return f"{len(old)} lines became {len(new)}"
+
+
+_FRACTION = re.compile(rb"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
+#: The relative tolerance of `torch.testing.assert_close` for float32, for either of two numbers.
+_ROUNDING = 2.6e-6
+#: What a step in the last printed place may be of a number.
+_LAST_PLACE = 0.01
+
+
+def same_but_rounding(before: bytes, after: bytes) -> bool:
+    """Whether two texts differ in the last places of fractions only.
+
+    What is shown is made of values, and an operation in another order rounds differently.
+    """
+    if before == after:
+        return True
+    old, new = _FRACTION.findall(before), _FRACTION.findall(after)
+    if _FRACTION.sub(b"#", before) != _FRACTION.sub(b"#", after) or len(old) != len(new):
+        return False
+    return all(_rounds_to(one, other) for one, other in zip(old, new, strict=True))
+
+
+def _rounds_to(one: bytes, other: bytes) -> bool:
+    if one == other:
+        return True
+    a, b = float(one), float(other)
+    size = max(abs(a), abs(b))
+    places = min(len(text.partition(b"e")[0].partition(b".")[2]) for text in (one, other))
+    exponent = int(one.partition(b"e")[2] or b"0")
+    step = 10.0 ** (exponent - places)
+    return abs(a - b) <= max(min(1.001 * step, _LAST_PLACE * size), _ROUNDING * size)
 
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[-+]?[\d.]+(e[-+]?\d+)?")

@@ -174,7 +174,7 @@ class Fact:
                 each = one.merged(two)
         return dataclasses.replace(
             self,
-            type=self.type if self.type == other.type else "",
+            type=self.type if self.type == other.type else _common_type(self, other),
             shape=shape,
             dtype=self.dtype if self.dtype == other.dtype else None,
             device=self.device if self.device == other.device else None,
@@ -218,6 +218,14 @@ class FrameFacts:
                 for line in {*self.executed, *other.executed}
             },
         )
+
+
+_PLAIN_TENSORS = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
+
+
+def _common_type(one: Fact, other: Fact) -> str:
+    """A parameter is a tensor: what takes both is given tensors."""
+    return "torch.Tensor" if {one.type, other.type} <= _PLAIN_TENSORS else ""
 
 
 def _merged(first: Mapping[_Key, Fact], second: Mapping[_Key, Fact]) -> dict[_Key, Fact]:

@@ -47,11 +47,68 @@ def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bo
         guesses=guesses,
         read=read_by_python(piece),
     )
-    texts = [maker.tensor(leaf, value) for leaf, value in zip(leaves, values, strict=True)]
+    sums = _added_up(piece)
+    texts = [
+        maker.sum_of(leaf, sums[leaf.name]) if leaf.name in sums else maker.tensor(leaf, value)
+        for leaf, value in zip(leaves, values, strict=True)
+    ]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     new = f"{torch}.library.get_ctx().new_dynamic_size()"
     lines = tuple(f"{name} = {new}" for name in maker.sizes)
     return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic))
+
+
+def _added_up(piece: Piece) -> dict[str, Parameter]:
+    """Results to which the piece only adds, each to what it is given: ``out = out + h @ w``.
+
+    What is added had the sizes that the sum had: it is as large as what it is added to.
+    """
+    given = {p.inside: p for p in piece.inputs.parameters if p.annotation == "torch.Tensor"}
+    found: dict[str, Parameter] = {}
+    for result in piece.results:
+        parameter = given.get(result.name)
+        facts = result.fact, parameter.fact if parameter is not None else None
+        if parameter is None or result.kind != "tensor" or facts[1] is None:
+            continue
+        alike = facts[0].shape == facts[1].shape and facts[0].dtype == facts[1].dtype
+        floats = (facts[0].dtype or "").startswith("torch.float")
+        if alike and floats and all(_adds(node, result.name) for node in piece.nodes):
+            found[result.name] = parameter
+    return found
+
+
+def _adds(node: cst.CSTNode, name: str) -> bool:
+    """Whether code binds the name in no other way than by adding to it."""
+    for inner in walk(node):
+        match inner:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(target))],
+                value=cst.BinaryOperation(
+                    left=cst.Name(left), operator=cst.Add() | cst.Subtract(), right=right
+                ),
+            ) if target == left == name:
+                if any(isinstance(it, cst.Name) and it.value == name for it in walk(right)):
+                    return False
+            case cst.AssignTarget(target=target) | cst.AugAssign(target=target):
+                holder = [it for it in walk(target) if isinstance(it, cst.Name)]
+                if any(it.value == name for it in holder) and not _is_sum(node, inner, name):
+                    return False
+            case cst.For(target=target) | cst.NamedExpr(target=target) | cst.AsName(name=target):
+                if any(isinstance(it, cst.Name) and it.value == name for it in walk(target)):
+                    return False
+    return True
+
+
+def _is_sum(top: cst.CSTNode, target: cst.CSTNode, name: str) -> bool:
+    """Whether the target is that of a statement like ``out = out + x``."""
+    for inner in walk(top):
+        match inner:
+            case cst.Assign(
+                targets=[only],
+                value=cst.BinaryOperation(left=cst.Name(left), operator=cst.Add() | cst.Subtract()),
+            ) if only is target and left == name:
+                return True
+    return False
 
 
 def leaf_values(piece: Piece) -> list[Value]:
@@ -137,6 +194,17 @@ class Maker:
         self.in_list = False
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
 
+    def sum_of(self, result: Result, given: Parameter) -> str:
+        """A tensor like the one that the piece adds to, in the widest dtype of all that it gets."""
+        floats = [p for p in self.tensors if (p.fact.dtype or "").startswith("torch.float")]
+        others = [p.name for p in floats if p is not given]
+        if not others:
+            return f"{given.name}.new_empty({given.name}.shape)"
+        dtype = f"{given.name}.dtype"
+        for name in others:
+            dtype = f"{self.torch}.promote_types({dtype}, {name}.dtype)"
+        return f"{given.name}.new_empty({given.name}.shape, dtype={dtype})"
+
     def listed(self, result: Result, value: Value) -> str:
         """A list of tensors; its length has to be told by the text."""
         length = value.length
@@ -167,7 +235,6 @@ class Maker:
         shape = result.fact.shape
         if shape is None:
             raise Refused("the sizes of its result were not seen")
-        self.check_layout(result)
         sizes: Sequence[Size] = value.sizes or ()
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
@@ -188,18 +255,6 @@ class Maker:
         if like is None:
             return f"{self.torch}.empty({text})"
         return f"{like.name}.new_empty({text}, dtype={self.torch}.get_default_dtype())"
-
-    def check_layout(self, result: Result) -> None:
-        strides, shape = result.fact.strides, result.fact.shape
-        if strides is None or shape is None:
-            return
-        expected = 1
-        for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-            if size is None or stride is None:
-                return
-            if size != 1 and stride != expected:
-                raise Refused("its result is not laid out row by row")
-            expected *= max(size, 1)
 
     def size(self, size: Size, seen: int | None, place: int) -> str:
         """One size; ``place`` counts from the last one, -1."""

@@ -59,6 +59,19 @@ class Result:
         return self.kind in _NUMBER_DTYPES
 
     @property
+    def row_by_row(self) -> bool:
+        """Whether its elements were laid out in order; a factor of ``linalg.cholesky`` is not."""
+        strides, shape = self.fact.strides, self.fact.shape
+        expected = 1
+        for size, stride in zip(reversed(shape or ()), reversed(strides or ()), strict=False):
+            if size is None or stride is None:
+                return True
+            if size != 1 and stride != expected:
+                return False
+            expected *= max(size, 1)
+        return True
+
+    @property
     def dtype(self) -> str:
         return _NUMBER_DTYPES.get(self.kind) or self.fact.dtype or "torch.float32"
 

@@ -279,11 +279,12 @@ def _leaf(operator: Operator, result: Result, text: str) -> str:
         return f"{torch}.tensor({text}, dtype={_in(result.dtype, torch)})"
     if result.kind == "ndarray":
         return f"{torch}.tensor({text})"
-    if _is_fresh(operator, result, text):
+    if _is_fresh(operator, result, text) and result.row_by_row:
         return text
     if not re.fullmatch(r"[\w.\[\]\"]+|[\w.]+\(.*\)", text, re.DOTALL):
         text = f"({text})"
-    return f"{text}.clone()"
+    layout = "" if result.row_by_row else f"memory_format={torch}.contiguous_format"
+    return f"{text}.clone({layout})"
 
 
 def _is_fresh(operator: Operator, result: Result, text: str) -> bool:
