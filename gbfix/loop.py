@@ -522,8 +522,14 @@ class Loop:
             attempt = Attempt(rewrite.codemod, rewrite.title, verdict.passed, reason, safety)
             _add_attempt(shown, attempt)
             if accepted:
+                # What stays traceable comes first: an operator may take what is left of it.
                 if moved is not None and self._wraps(rewrite):
-                    break  # what stays traceable first: an operator may take what is left of it
+                    break
+                first = [item for item in rewrites[:number] if item.prepares]
+                if self._wraps(rewrite) and self._in_two_steps(
+                    found, site, observed, first, codemods
+                ):
+                    return True
                 shown.codemod = rewrite.codemod
                 accepted_one = Accepted(
                     rewrite, found, site, observed, verdict, safety, judgement.split

@@ -72,45 +72,58 @@ class CloneTensor(Codemod):
     name = "clone-tensor"
     codes = ("GB4198", "GB0179")
 
-    examples = tuple(
-        Example(_source(before), _source(after), at=at, facts=facts, title=title)
-        for title, before, after, at, facts in (
-            (
-                "a tensor",
-                "return copy.deepcopy(x) + 1",
-                "return x.detach().clone() + 1",
-                "copy.deepcopy(x)",
-                {"x": _X},
-            ),
-            (
-                "an expression",
-                "y = deepcopy(x * 2)",
-                "y = (x * 2).detach().clone()",
-                "deepcopy(x * 2)",
-                {"x * 2": _X},
-            ),
-            (
-                "a list",
-                "y = deepcopy(x)",
-                "y = [each.detach().clone() for each in x]",
-                "deepcopy(x)",
-                {"x": _of("list", 1, 2)},
-            ),
-            (
-                "a tuple, while a name is taken",
-                "each = deepcopy(x)",
-                "each = tuple(each_1.detach().clone() for each_1 in x)",
-                "deepcopy(x)",
-                {"x": _of("tuple", 1, 2)},
-            ),
-            (
-                "a dictionary",
-                "y = copy.deepcopy(self.state)",
-                "y = {key: each.detach().clone() for key, each in self.state.items()}",
-                "copy.deepcopy(self.state)",
-                {"self.state": dataclasses.replace(_of("dict", 1, 2), keys=("'a'", "'b'"))},
-            ),
-        )
+    examples = (
+        *(
+            Example(_source(before), _source(after), at=at, facts=facts, title=title)
+            for title, before, after, at, facts in (
+                (
+                    "a tensor",
+                    "return copy.deepcopy(x) + 1",
+                    "return x.detach().clone() + 1",
+                    "copy.deepcopy(x)",
+                    {"x": _X},
+                ),
+                (
+                    "an expression",
+                    "y = deepcopy(x * 2)",
+                    "y = (x * 2).detach().clone()",
+                    "deepcopy(x * 2)",
+                    {"x * 2": _X},
+                ),
+                (
+                    "a list",
+                    "y = deepcopy(x)",
+                    "y = [each.detach().clone() for each in x]",
+                    "deepcopy(x)",
+                    {"x": _of("list", 1, 2)},
+                ),
+                (
+                    "a tuple, while a name is taken",
+                    "each = deepcopy(x)",
+                    "each = tuple(each_1.detach().clone() for each_1 in x)",
+                    "deepcopy(x)",
+                    {"x": _of("tuple", 1, 2)},
+                ),
+                (
+                    "a dictionary",
+                    "y = copy.deepcopy(self.state)",
+                    "y = {key: each.detach().clone() for key, each in self.state.items()}",
+                    "copy.deepcopy(self.state)",
+                    {"self.state": dataclasses.replace(_of("dict", 1, 2), keys=("'a'", "'b'"))},
+                ),
+            )
+        ),
+        Example(
+            "import copy\n\nimport torch\n\n\ndef f(x):\n    return copy.deepcopy(x)\n",
+            "import copy\n\nimport torch\n\n\n"
+            + _COPIED.format(name="copied", torch="torch").replace("COPY", "copy.deepcopy")
+            + "\n\ndef f(x):\n    return copied(x)\n",
+            at="copy.deepcopy(x)",
+            facts={
+                "x": Fact("dict", "dict", keys=("'a'", "'n'"), items=(_of("list", 1, 2), scalar(3)))
+            },
+            title="lists in a dictionary, and a number",
+        ),
     )
     near_misses = tuple(
         NearMiss(_source(source), at=at, why=why, facts=facts)

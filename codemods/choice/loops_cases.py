@@ -54,9 +54,52 @@ def _whole(first: str, body: str, end: str, last: str = "") -> str:
     return f"{above}    {last}\n    return{behind}" if last else f"{above}    return{behind}"
 
 
+#: Uses of a function of the file, whose derivative may not be finite.
+_HELPED = """import torch
+
+
+def part(x, y):
+    return (x * y).sum() / y.sum().clamp(min=1)
+
+
+def f(x, y):
+    for i in range(4):
+        {line}
+        if err < 0.1:
+            break
+    return x
+"""
+_GIVEN = Fact("function", "function", qualname="__main__.part", in_project=True)
+_HELPER_FACTS: dict[str, Fact] = {
+    **_FACTS,
+    "part": _GIVEN,
+    "part(x, y)": tensor(),
+    "err < 0.1": tensor(dtype="torch.bool"),
+}
 _SETTING = "import torch\n\ntorch._dynamo.config.capture_scalar_outputs = True\n"
 _FLAG = "done = torch.tensor(False, device={}.device)"
 EXAMPLES = (
+    Example(
+        _HELPED.format(line="err = part(x, y)\n        x = x - err"),
+        """import torch
+
+
+def part(x, y):
+    return (x * y).sum() / y.sum().clamp(min=1)
+
+
+def f(x, y):
+    done = torch.tensor(False, device=x.device)
+    for i in range(4):
+        err = part(torch.where(done, 1, x), torch.where(done, 1, y))
+        x = torch.where(done, x, x - err)
+        done = done | (err < 0.1)
+    return x
+""",
+        at="err < 0.1",
+        facts=_HELPER_FACTS,
+        title="a function of the file",
+    ),
     _example(
         "what would not be finite",
         "# Halve the error.\nerr = (x * x).sum()\nif err < 1e-3: break\nx = x - y / err",
@@ -290,6 +333,29 @@ _NEAR_MISSES = (
             ("kept[-1]", "sum(kept) / len(kept)", "[]", "it is read in a round"),
             ("best", "torch.stack(kept).mean()", "[]", "whole numbers have no mean"),
             ("short", "sum(kept) / len(kept)", "[]", "torch adds up short numbers as long ones"),
+        )
+    ),
+    *(
+        NearMiss(
+            _HELPED.format(line="err = part(x, y)\n        x = x - err").replace(*change),
+            at="err < 0.1",
+            why=why,
+            facts={**_HELPER_FACTS, **facts},
+        )
+        for why, change, facts in (
+            ("the function counts", ("    return (x", "    y.count += 1\n    return (x"), {}),
+            ("it calls unknown code", ("x * y", "ask(x) * y"), {}),
+            ("it draws", ("x * y", "torch.rand(3) * y"), {}),
+            ("it may fail", ("x * y", "torch.linalg.inv(x) * y"), {}),
+            (
+                "it is of a file that nobody knows",
+                ("x * y", "y * x"),
+                {
+                    "part": Fact(
+                        "function", "function", qualname="other.part", in_project=True
+                    )
+                },
+            ),
         )
     ),
     _near_miss("random numbers", "x = x + torch.rand(3)" + _ENDS),

@@ -403,11 +403,27 @@ class _Guard(cst.CSTTransformer):
         placed = self._placed(old.value, new.value)
         return new if placed is None else new.with_changes(value=placed)
 
+    def _given_ones(self, old: cst.Call, new: cst.Call) -> cst.Call:
+        """A function of the file gets ones where it does not count: no gradient comes back then."""
+        if not isinstance(old.func, cst.Name):
+            self.vain.unsure.append(code(old))
+            return new
+        args = []
+        for before, after in zip(old.args, new.args, strict=True):
+            fact = self.vain.values.fact(before.value)
+            if before.star or fact is None or not (fact.is_tensor or fact.is_python_scalar):
+                self.vain.unsure.append(code(old))
+                return new
+            floats = fact.is_tensor and "float" in (fact.dtype or "float")
+            value = self._wrapped(before.value, after.value) if floats else None
+            args.append(after if value is None else after.with_changes(value=value))
+        return new.with_changes(args=args)
+
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         func = original_node.func
         vain = self.vain
         if code(func) in vain.wild and vain.gradients and not vain.of_ones:
-            vain.unsure.append(code(original_node))
+            return self._given_ones(original_node, updated_node)
         if not isinstance(func, cst.Attribute):
             return updated_node
         last = func.attr.value

@@ -64,6 +64,27 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "one row for all that is selected",
+            ("x[m] += self.none.weight", "x[m] -= w", "return x"),
+            (
+                "x.copy_(torch.where(m[..., None], x + self.none.weight, x))",
+                "x[m] -= w",
+                "return x",
+            ),
+            "x[m]",
+            {
+                **_ROWS,
+                "self.none.weight": Fact(
+                    "tensor",
+                    "torch.nn.parameter.Parameter",
+                    shape=(1, 3),
+                    dtype="torch.float32",
+                    device="cpu",
+                ),
+                "w": tensor(3),
+            },
+        ),
+        (
             "a number for each row",
             ("x[m] = x[m] * 0.9 + y[m] / labels[m].unsqueeze(1)", "return x"),
             (
@@ -151,6 +172,14 @@ NEAR_MISSES = tuple(
     for source, at, why, facts in (
         (("return x[m]",), "x[m]", "the selection itself", {}),
         (("return x[m].max()",), "x[m]", "nothing has no maximum", {}),
+        *(
+            ((f"x[m] {sign}= w", "return x"), "x[m]", why, {**_ROWS, "w": fact})
+            for sign, why, fact in (
+                ("+", "a row for each that is selected: one, by chance", tensor(1, 3)),
+                ("+", "another dtype, in which the sum would be", tensor(3, dtype="torch.float64")),
+                ("*", "what is not selected may be infinite: no gradient", tensor(3)),
+            )
+        ),
         (
             ("a = x[m]", "flat = x.view(-1)", "flat.mul_(2)", "return a.sum() + flat.sum()"),
             "x[m]",
