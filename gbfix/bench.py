@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gbfix import packages, project_files
@@ -192,6 +193,24 @@ class Bench:
             shutil.rmtree(job.directory, ignore_errors=True)
             os.mkdir(job.directory)
         return outcome
+
+    @property
+    def is_at_calls(self) -> bool:
+        """Whether processes wait at recorded calls for jobs."""
+        return bool(self._residents)
+
+    @contextlib.contextmanager
+    def from_the_start(self) -> Iterator[None]:
+        """Run each job from the start of the program, not at its recorded calls.
+
+        Where what is forced in earlier calls stays in the program's state, one job at the calls
+        and another from the start do not begin alike.
+        """
+        kept, self._residents = self._residents, []
+        try:
+            yield
+        finally:
+            self._residents = kept
 
     def ahead(self, job: Job) -> Ahead:
         """Begin a job at the recorded calls, beside another one."""

@@ -586,6 +586,11 @@ class Trials:
         limits: dict[str, None] = {}
         for forced in plan:
             problem = self._force(forced, path, accepted, overlay, plain or Outcome([]), limits)
+            if problem and self._bench.is_at_calls:
+                with self._bench.from_the_start():
+                    problem = self._force(
+                        forced, path, accepted, overlay, plain or Outcome([]), limits
+                    )
             if problem is None:
                 seen += 1
             elif problem:
@@ -659,6 +664,9 @@ class Trials:
             )
             for value in (False, True) if all(places) else ():
                 found = self._with_size(path, places, value, accepted, overlay, limits)
+                if isinstance(found, str) and self._bench.is_at_calls:
+                    with self._bench.from_the_start():
+                        found = self._with_size(path, places, value, accepted, overlay, limits)
                 if isinstance(found, str):
                     where = f"line {before} of {os.path.basename(path)}"
                     text = f"where the data decides on {int(value)} on {where}, {found}"
