@@ -9,6 +9,7 @@ as the piece did.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 
 import libcst as cst
@@ -379,6 +380,11 @@ class Collector:
                 return False
         name = fresh(self.base(node), self.taken if not isinstance(node, cst.Name) else ())
         passed = crossing(name, text, fact)
+        if passed is None and fact.kind in ("none", "mixed") and not changed:
+            told = optional(self.site, node)
+            # Of a tensor that may be there, no gradient would be asked for.
+            if told and not (self.products and "Tensor" in told):
+                passed = f"{told} | None", text, name
         if passed is None or (changed and not (fact.is_tensor and isinstance(node, cst.Name))):
             return False
         self.taken.add(name)
@@ -405,6 +411,51 @@ class Collector:
                     node = value
                 case _:
                     return "value"
+
+
+_OPTIONAL = re.compile(
+    r"(?:typing\.)?Optional\[([\w.]+)\]|([\w.]+) \| None|None \| ([\w.]+)"
+    r"|(?:typing\.)?Union\[([\w.]+), None\]"
+)
+_PASSED = {
+    **{name: name for name in ("int", "bool", "str")},
+    "float": "torch.types.Number",
+    **dict.fromkeys(("torch.Tensor", "Tensor"), "torch.Tensor"),
+}
+
+
+def optional(site: Site, node: cst.BaseExpression) -> str:
+    """What a value is where it is not None, as its declaration says: ``Optional[float]``; or ""."""
+    declared: cst.Annotation | None = None
+    match node:
+        case cst.Name(name):
+            for function in enclosing_functions(site.module, node):
+                declared = _annotation_of(function, name) or declared
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            owner = site.class_of(node)
+            for inner in walk(owner.body) if owner is not None else ():
+                match inner:
+                    case cst.AnnAssign(target=target, annotation=annotation) if code(target) in (
+                        name,
+                        f"self.{name}",
+                    ):
+                        declared = annotation
+                    case cst.FunctionDef(name=cst.Name("__init__")):
+                        set_from = f"self.{name} = {name}"
+                        lines = {code(it).strip() for it in walk(inner.body)}
+                        if set_from in lines:
+                            declared = declared or _annotation_of(inner, name)
+    if declared is None:
+        return ""
+    found = _OPTIONAL.fullmatch(code(declared.annotation).strip("\"'"))
+    return _PASSED.get(next(filter(None, found.groups())), "") if found else ""
+
+
+def _annotation_of(function: cst.FunctionDef, name: str) -> cst.Annotation | None:
+    for param in (*function.params.params, *function.params.kwonly_params):
+        if param.name.value == name:
+            return param.annotation
+    return None
 
 
 def crossing(name: str, text: str, fact: Fact) -> tuple[str, str, str] | None:

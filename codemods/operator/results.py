@@ -247,6 +247,8 @@ def returned_results(
             fact = site.locals_before(site.statement_of(node)).get(node.value.value)
         if fact is None and isinstance(node.value, cst.Tuple):
             continue  # not reached
+        if fact is None and site.executed(site.statement_of(node)):
+            fact = infer(node.value, site.fact)  # a literal, which no run looks at
         if fact is None:
             continue
         result = carried("", fact, carries, node.value)

@@ -311,7 +311,14 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         safety=safety,
         notes=notes,
         also=also[:1],
+        # The code is moved as it is: whichever side is taken, numbers have no sizes to be wrong.
+        assumes=["same-questions"] if _gives_numbers(piece) else [],
     )
+
+
+def _gives_numbers(piece: Piece) -> bool:
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    return bool(leaves) and all(leaf.is_number for leaf in leaves)
 
 
 def _doubts(piece: Piece, fake: Fake) -> list[str]:
