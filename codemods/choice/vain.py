@@ -259,13 +259,19 @@ class Vain:
         beyond = what.globals | what.nonlocals | what.attribute_writes
         if what.mutates_unknown or what.mutates - own or beyond:
             raise Declined(f"`{name}` changes an object in place")
+        made = _made_here(function)
         for inner in walk(function.body):
-            # A tensor of its own may share the memory of another one.
+            # A tensor of its own may share the memory of another one, unless it is new.
             match inner:
-                case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())]):
-                    raise Declined(f"`{name}` changes an object in place")
-                case cst.Call(func=cst.Attribute(attr=attr)) if _in_place(attr.value):
-                    raise Declined(f"`{name}` changes an object in place")
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=value))]):
+                    changed: cst.BaseExpression | None = value
+                case cst.Call(func=cst.Attribute(value=value, attr=attr)) if _in_place(attr.value):
+                    changed = value
+                case _:
+                    changed = None
+            known = isinstance(changed, cst.Name) and changed.value in made
+            if changed is not None and not known and not _is_new(changed):
+                raise Declined(f"`{name}` changes an object in place")
         self.check(function.body)
 
 
@@ -293,6 +299,55 @@ def _is_callee(node: cst.CSTNode, child: cst.CSTNode) -> bool:
         getattr(node, "func", None),
         getattr(node, "keyword", None),
     )
+
+
+#: Always give new memory.
+_NEW = words(
+    """sort topk softmax log_softmax cumsum cumprod argsort where gather masked_fill clone zeros
+    ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full exp
+    log sigmoid tanh sqrt rsqrt div mul add sub pow clamp maximum minimum matmul mm bmm scatter
+    index_select cat stack one_hot cdist outer log1p expm1 square arange eye"""
+)
+
+
+def _made_here(function: cst.FunctionDef) -> frozenset[str]:
+    """Names that only ever hold tensors which the function made, each with memory of its own."""
+    new: set[str] = set()
+    other = set(parameters_of(function.params))
+    for node in walk(function.body):
+        match node:
+            case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
+                (new if _is_new(value) else other).update(_names(target))
+            case cst.Assign(targets=targets):
+                other.update(*(_names(it.target) for it in targets))
+            case cst.AugAssign():
+                pass  # in the memory that the name has, or in new one
+            case cst.AnnAssign(target=target) | cst.NamedExpr(target=target):
+                other.update(_names(target))
+            case cst.For(target=target) | cst.CompFor(target=target) | cst.AsName(name=target):
+                other.update(_names(target))
+    return frozenset(new - other)
+
+
+def _is_new(value: cst.BaseExpression) -> bool:
+    match value:
+        case cst.BinaryOperation() | cst.Comparison():
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            return name in _NEW
+    return False
+
+
+def _names(target: cst.CSTNode) -> set[str]:
+    """The names that a target binds: none for ``x[i]`` and ``x.y``."""
+    match target:
+        case cst.Name(name):
+            return {name}
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            return set().union(*(_names(it.value) for it in elements))
+        case cst.StarredElement(value=value):
+            return _names(value)
+    return set()
 
 
 def _in_place(method: str) -> bool:

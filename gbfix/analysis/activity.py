@@ -607,7 +607,7 @@ def _changed_by_call(
         return changed
     last = _last(node.func)
     if isinstance(node.func, cst.Attribute):
-        if last in MUTATING_METHODS:
+        if last in MUTATING_METHODS and not (last == "sort" and _sorts_a_tensor(node)):
             if receiver_safe or dotted(node.func.value) in _FUNCTION_MODULES:
                 return changed  # ``torch.add(x, y)``
             changed.append(node.func.value)
@@ -620,6 +620,15 @@ def _changed_by_call(
     elif _is_in_place_name(last):
         changed.extend(positional[:1])
     return changed
+
+
+def _sorts_a_tensor(node: cst.Call) -> bool:
+    """``x.sort(dim=-1)``, which gives new tensors: a list takes no such arguments."""
+    return any(
+        arg.keyword is None or arg.keyword.value in ("dim", "descending", "stable")
+        for arg in node.args
+        if not arg.star
+    )
 
 
 def _last(func: cst.BaseExpression) -> str:
