@@ -75,6 +75,12 @@ def _is_total(node: cst.BaseExpression, ctx: Context) -> bool:
             return name in metadata and ctx.is_tensor(owner)
         case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape")) as shape):
             return _is_total(shape, ctx) and code(node.slice[0]).lstrip("-").isdigit()
+        case cst.Subscript(value=cst.Name(), slice=[cst.SubscriptElement(slice=cst.Index())]):
+            return _is_option(node, ctx)
+        case cst.BinaryOperation(
+            left=left, operator=cst.Modulo() | cst.FloorDivide(), right=cst.Integer() as right
+        ):
+            return right.evaluated_value != 0 and _is_size(left, ctx)
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
             return _is_total(inner, ctx)
         case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
@@ -83,21 +89,33 @@ def _is_total(node: cst.BaseExpression, ctx: Context) -> bool:
             return _is_total(left, ctx) and _is_total(right, ctx)
         case cst.BinaryOperation(operator=cst.Add() | cst.Subtract() | cst.Multiply()):
             return _is_size(node.left, ctx) and _is_size(node.right, ctx)
-        case cst.Comparison(left=left, comparisons=targets):
-            sides = [left, *(target.comparator for target in targets)]
-            plain = cst.Is | cst.IsNot | cst.Equal | cst.NotEqual
-            if all(isinstance(target.operator, plain) for target in targets):
-                return all(_is_total(side, ctx) for side in sides)
-            if any(isinstance(target.operator, cst.In | cst.NotIn) for target in targets):
-                return False
-            # What is no number, say None, has no order: it may be asked behind another test alone.
-            return all(_is_size(side, ctx) for side in sides)
+        case cst.Comparison():
+            return _compares_totally(node, ctx)
         case cst.Call(func=cst.Name("isinstance" | "bool")):
             return all(_is_total(arg.value, ctx) for arg in node.args)
         case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=cst.Name() as owner)]):
             fact = ctx.fact(owner)
             return fact is not None and fact.kind in ("tensor", "list", "tuple", "dict", "str")
     return False
+
+
+def _is_option(node: cst.Subscript, ctx: Context) -> bool:
+    """``options["index"]``, a number: a call without it raises an error, and none is silent."""
+    index = node.slice[0].slice
+    fact = ctx.fact(node)
+    named = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+    return named and fact is not None and fact.is_python_scalar
+
+
+def _compares_totally(node: cst.Comparison, ctx: Context) -> bool:
+    sides = [node.left, *(target.comparator for target in node.comparisons)]
+    plain = cst.Is | cst.IsNot | cst.Equal | cst.NotEqual
+    if all(isinstance(target.operator, plain) for target in node.comparisons):
+        return all(_is_total(side, ctx) for side in sides)
+    if any(isinstance(target.operator, cst.In | cst.NotIn) for target in node.comparisons):
+        return False
+    # What is no number, say None, has no order: it may be asked behind another test alone.
+    return all(_is_size(side, ctx) for side in sides)
 
 
 def _is_size(node: cst.BaseExpression, ctx: Context) -> bool:

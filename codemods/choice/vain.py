@@ -304,9 +304,9 @@ def _is_callee(node: cst.CSTNode, child: cst.CSTNode) -> bool:
 #: Always give new memory.
 _NEW = words(
     """sort topk softmax log_softmax cumsum cumprod argsort where gather masked_fill clone zeros
-    ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full exp
-    log sigmoid tanh sqrt rsqrt div mul add sub pow clamp maximum minimum matmul mm bmm scatter
-    index_select cat stack one_hot cdist outer log1p expm1 square arange eye"""
+    ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_empty
+    new_full exp log sigmoid tanh sqrt rsqrt div mul add sub pow clamp maximum minimum matmul
+    mm bmm scatter index_select cat stack one_hot cdist outer log1p expm1 square arange eye"""
 )
 
 
