@@ -623,12 +623,9 @@ def _changed_by_call(
 
 
 def _sorts_a_tensor(node: cst.Call) -> bool:
-    """``x.sort(dim=-1)``, which gives new tensors: a list takes no such arguments."""
-    return any(
-        arg.keyword is None or arg.keyword.value in ("dim", "descending", "stable")
-        for arg in node.args
-        if not arg.star
-    )
+    """``x.sort(dim=-1)``, which gives new tensors: lists and arrays take no such arguments."""
+    keywords = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+    return bool(keywords & {"dim", "descending"})
 
 
 def _last(func: cst.BaseExpression) -> str:

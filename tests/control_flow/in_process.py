@@ -182,6 +182,7 @@ class Lab:
             instrument.SEE: log.see,
             instrument.LOCALS: log.locals,
             instrument.TEST: log.test,
+            instrument.HELD: log.held,
         }
         for name, hook in hooks.items():
             setattr(builtins, name, hook)

@@ -323,3 +323,34 @@ def test_nothing_stands_too_far_back_to_be_judged() -> None:
         assumes=("arguments-change",),
     ).verdict
     assert verdict.failure == "outputs: output: values differ (inputs: inf)"
+
+
+@pytest.mark.parametrize(
+    ("variation", "after", "use", "expected"),
+    [
+        ("grad", "RuntimeError(Trying to backward through a::b.default but", NOBODY, Weight.LIMIT),
+        ("grad", "NotImplementedError(no gradient for labels)", NOBODY, Weight.LIMIT),
+        (
+            "grad",
+            "RuntimeError(Trying to backward through a::b.default but",
+            Usage(any_callers=True),
+            Weight.CAVEAT,
+        ),
+        ("grad", "RuntimeError(something else)", NOBODY, Weight.DIFFERENCE),
+        # Where the program's own calls differentiate, an operator without a gradient is wrong.
+        (
+            "values",
+            "RuntimeError(Trying to backward through a::b.default but",
+            NOBODY,
+            Weight.DIFFERENCE,
+        ),
+    ],
+)
+def test_an_input_that_never_asked_for_a_gradient_is_told_that_it_gets_none(
+    variation: str, after: str, use: Usage, expected: Weight
+) -> None:
+    found = Finding(
+        Kind.DIFFERS, Part.GRADIENT, "backward", "base", variation, after=after, detail="patched"
+    )
+    kinds = Kinds(gradients=True)
+    assert weigh(found, KEY, kinds, use, eager=True) is expected
