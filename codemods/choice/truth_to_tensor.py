@@ -17,6 +17,7 @@ from gbfix.schema import Fact, Safety
 
 from .context import Context, Declined
 from .tests import is_read, lower, split
+from .vain import Vain
 
 _FACTS = {
     "x": tensor(3),
@@ -126,6 +127,18 @@ class TruthToTensor(Codemod):
             "    return bool(torch.isnan(x).any())",
             "bool(torch.isnan(x).any())",
             "there may be no tensor to ask for its device",
+        ),
+        NearMiss(
+            _source("return bool((x < low).any() and x[x < low].max() > high)"),
+            at="(x < low).any()",
+            why="nothing has no maximum",
+            facts={**_FACTS, "x < low": tensor(3, dtype="torch.bool")},
+        ),
+        NearMiss(
+            _source("return bool((x < low).any() or torch.linalg.inv(x).any())"),
+            at="(x < low).any()",
+            why="it may fail where nobody asks it",
+            facts={**_FACTS, "torch.linalg.inv(x).any()": tensor(dtype="torch.bool")},
         ),
         _near_miss(
             "if low:\n        return None\n    return bool(torch.isnan(x).any())",
@@ -256,6 +269,10 @@ def _as_tensor(node: cst.Return, ctx: Context) -> str | None:
     parts = split(value, ctx)
     if parts.tensor is None or parts.python is not None:
         raise Declined("Python decides about it")
+    for joined in walk(value):
+        if isinstance(joined, cst.BooleanOperation):
+            # Python asks it behind the first alone: ``m.any() and x[m].max() > 0``.
+            Vain(ctx, modules=False).check(joined.right)
     return lower(parts.tensor, ctx).positive(ctx.torch)
 
 
