@@ -25,12 +25,12 @@ _ADVICE = (
 )
 _NOTE = (
     "a caller's tensor that requires gradients, or a view with gaps, is cloned differently than"
-    " `deepcopy` copies it"
+    " `deepcopy` copies it; of a tensor that a container holds twice, there are two copies"
 )
 #: What copies containers of more than one kind; ``{name}``, ``{torch}`` as the file calls them.
 _COPIED = '''def {name}(value):
     """What `copy.deepcopy` gives for tensors without a history, and for what holds them."""
-    if isinstance(value, {torch}.Tensor):
+    if type(value) is {torch}.Tensor and not value.requires_grad:
         return value.detach().clone()
     if type(value) is dict:
         return {{key: {name}(each) for key, each in value.items()}}
@@ -207,7 +207,7 @@ class CloneTensor(Codemod):
             made.append(value)
         if made:
             splice.insert_function(brought)
-            own = all(code(value).startswith("self.") for value in made)
+            own = all(code(value).startswith("self.") for value in made) and not brought
             tensors = [fact for fact in map(site.fact, made) if fact is not None and fact.is_tensor]
             what = "the tensor" if len(made) == len(tensors) == 1 else "tensors"
             yield splice.rewrite(

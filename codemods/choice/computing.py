@@ -24,7 +24,7 @@ from gbfix.analysis.torch_names import (
 from gbfix.analysis.tree import words
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
-from gbfix.rewriting.modules import given, stores
+from gbfix.rewriting.modules import given, overriders, stores
 from gbfix.rewriting.project import home_of, mentions
 
 from .gates import CUT, HARMLESS, TAME
@@ -86,8 +86,14 @@ def class_computes(site: Site, name: str) -> Computes:
 
 
 def method_computes(site: Site, owner: str, method: str) -> Computes:
-    """Whether calls of a method of a class of the project only compute."""
-    return _computes(site, lambda reader: reader.read_method(owner, method))
+    """Whether calls of a method of a class of the project only compute, overridden or not."""
+
+    def read(reader: _Reader) -> None:
+        reader.read_method(owner, method)
+        for name in overriders(site, owner, method):
+            reader.read_method(name, method)
+
+    return _computes(site, read)
 
 
 def function_computes(site: Site, name: str, path: str = "") -> Computes:
@@ -265,8 +271,11 @@ class _Reader:
 
     def _body(self, text: str, function: ast.FunctionDef, owner: str) -> None:
         own = _own(function)
+        held = _held(function)
         for node in ast.walk(function):
             match node:
+                case ast.Call(func=ast.Name(id=name)) if name in held:
+                    raise _More(f"what `{name}` does is what a call of `{function.name}` gives")
                 case ast.Global() | ast.Nonlocal() | ast.Yield() | ast.YieldFrom() | ast.Await():
                     raise _More(f"`{function.name}` is no plain function")
                 case ast.Delete() | ast.Import() | ast.ImportFrom() | ast.Try() | ast.TryStar():
@@ -402,6 +411,17 @@ def _own(function: ast.FunctionDef) -> frozenset[str]:
         if isinstance(node, ast.Assign) and (several or not isinstance(node.targets[0], ast.Name)):
             other |= set().union(*map(_bound, node.targets))
     return frozenset(fresh - other)
+
+
+def _held(function: ast.FunctionDef) -> frozenset[str]:
+    """Names of the function's own: what it gets, and what it binds."""
+    given = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+    bound = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return frozenset(given | bound)
 
 
 def _bound(target: ast.AST | None) -> set[str]:

@@ -100,11 +100,12 @@ def _is_total(node: cst.BaseExpression, ctx: Context) -> bool:
 
 
 def _is_option(node: cst.Subscript, ctx: Context) -> bool:
-    """``options["index"]``, a number: a call without it raises an error, and none is silent."""
+    """``options["index"]``, a number in a plain dictionary: a call without it raises an error."""
     index = node.slice[0].slice
-    fact = ctx.fact(node)
+    fact, owner = ctx.fact(node), ctx.fact(node.value)
     named = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
-    return named and fact is not None and fact.is_python_scalar
+    plain = owner is not None and owner.type.removeprefix("builtins.") == "dict"
+    return named and plain and fact is not None and fact.is_python_scalar
 
 
 def _compares_totally(node: cst.Comparison, ctx: Context) -> bool:

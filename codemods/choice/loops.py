@@ -374,6 +374,10 @@ class _Engine:
             found.append(
                 f"`{self.vain.draws[0]}` may draw random numbers in these iterations, too."
             )
+        if self.vain.others:
+            found.append(
+                f"`{self.vain.others[0]}` may do more than compute where another call gives it."
+            )
         if self.vain.unsure:
             found.append(
                 "With gradients, a derivative that is not finite there makes them NaN"

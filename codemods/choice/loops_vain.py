@@ -9,13 +9,13 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
 from gbfix.analysis.trees import alternatives
 from gbfix.codemod import Site
-from gbfix.rewriting.modules import stores
+from gbfix.rewriting.modules import given_functions, stores
 from gbfix.rewriting.project import home_of
 
 from ..control_flow.refusal import Refusal
@@ -94,6 +94,8 @@ class Vain:
         #: What may have no finite derivative, and modules that may draw random numbers.
         self.unsure: list[str] = []
         self.draws: list[str] = []
+        #: Functions that a caller gives, of which another call may give others.
+        self.others: list[str] = []
         self._open: set[str] = set()
         #: Functions of the project whose derivatives may not be finite.
         self.wild: set[str] = set()
@@ -186,6 +188,7 @@ class Vain:
         """A function of the project that a name holds: ``f`` for what a caller gives as ``f``."""
         path, place = home_of(self.site, qualname)
         first, *inner = place.split(".")
+        self._others_given(code(func))
         if path and not inner:
             self._runs(function_computes(self.site, first, path), func)
             return
@@ -206,6 +209,15 @@ class Vain:
             if lambdas:
                 return
         raise Refusal(f"it is not known what `{code(func)}` does")
+
+    def _others_given(self, name: str) -> None:
+        """Notes a parameter for which another call may give a function that nobody has read."""
+        function = self.site.function
+        if function is None or name not in parameters_of(function.params):
+            return
+        found = given_functions(self.site, function, name)
+        if found is None or any(function_computes(self.site, it).why_not for it in found):
+            self.others.append(name)
 
     def _runs(self, told: Computes, func: cst.BaseExpression) -> None:
         """Refuse a function of the project that does more than compute, or that may fail."""

@@ -332,14 +332,22 @@ def _is_only_asked(site: Site, function: cst.FunctionDef) -> bool:
             match node:
                 case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found):
                     defined += found == name
-                case ast.Constant(value=str(value)) if value == name:
-                    return False  # `getattr` may ask for it, or `__all__` names it
+                case ast.Constant(value=str(value)) if value and (value in name or name in value):
+                    if value == name or _is_part_of_a_name(value, name):
+                        return False  # `getattr` may ask for it, or `__all__` names it
+                case ast.alias(name=found, asname=str(other)) if found == name != other:
+                    return False
                 case ast.Name(id=found) | ast.Attribute(attr=found) if found == name:
                     call = called.get(id(node))
                     if call is None or id(call) not in asked:
                         return False
                     calls += 1
     return defined == 1 and calls > 0
+
+
+def _is_part_of_a_name(text: str, name: str) -> bool:
+    """Whether an attribute's name may be put together of a text: ``getattr(x, f"is_{kind}")``."""
+    return text.isidentifier() and name.startswith(text) and text.endswith("_")
 
 
 def _asked(tree: ast.AST) -> Iterator[ast.expr]:

@@ -18,7 +18,7 @@ from gbfix.analysis.torch_names import (
 )
 from gbfix.analysis.tree import code, dotted, walk, words
 
-from .computing import class_computes, made_by
+from .computing import class_computes, made_by, method_computes
 from .context import Context, Declined
 from .tests import decided_by_tensor
 
@@ -141,7 +141,7 @@ class Vain:
             self._module(func, fact.type)
             return
         if isinstance(func, cst.Name):
-            self._name(func.value, called)
+            self._name(func, called)
             return
         if not isinstance(func, cst.Attribute):
             return
@@ -158,6 +158,8 @@ class Vain:
         own = isinstance(func.value, cst.Name) and func.value.value in ("self", "cls")
         if own and (fact is None or fact.kind != "module"):
             self._method(func)
+        elif not own:
+            self._of_object(func)
 
     def _module(self, func: cst.BaseExpression, kind: str) -> None:
         text, name = code(func), kind.rpartition(".")[2]
@@ -226,15 +228,52 @@ class Vain:
                         return self._attribute_of(arg.value)
         return ""
 
-    def _name(self, name: str, called: str) -> None:
+    def _name(self, func: cst.Name, called: str) -> None:
+        name = func.value
         if name in _EFFECTS:
             raise Declined(f"a branch calls `{name}`")
         if name in self._open:
             return
         self._open.add(name)
+        own = [
+            node
+            for node in walk(self.ctx.scope)
+            if isinstance(node, cst.FunctionDef) and node.name.value == name
+        ]
+        if own and own != [self.ctx.scope]:
+            for function in own:
+                self._body(function)
+            return
+        if self.ctx.function is not None and name in activity(self.ctx.function).binds | frozenset(
+            parameters_of(self.ctx.function.params)
+        ):
+            self._given(func)
+            return
         for statement in self.ctx.site.module.body:
             if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
                 self._body(statement)
+
+    def _given(self, func: cst.Name) -> None:
+        """A function that a name of the function's own holds: a caller may give any."""
+        fact, name = self.ctx.kind_of(func), func.value
+        if fact is None or fact.kind not in ("function", "class"):
+            return
+        if not fact.qualname.startswith("torch."):
+            raise Declined(f"a branch calls `{name}`, which may be any function")
+        self.ctx.doubts.append(
+            f"Wrong where `{name}` is a function that does more than compute in another call."
+        )
+
+    def _of_object(self, func: cst.Attribute) -> None:
+        """A method of another object of the project: of its class, and of those below it."""
+        fact = self.ctx.kind_of(func.value)
+        kind = fact.type.rpartition(".")[2] if fact is not None and fact.kind == "object" else ""
+        texts = {self.ctx.site.source, *self.ctx.site.sources.values()}
+        if not kind or not any(f"class {kind}" in text for text in texts):
+            return
+        why = method_computes(self.ctx.site, kind, func.attr.value).why_not
+        if why:
+            raise Declined(f"`{code(func)}` may do more than compute: {why}")
 
     def _method(self, func: cst.Attribute) -> None:
         """A method of the object: of its own class; who overrides it is asked of the project."""
@@ -333,8 +372,9 @@ def _is_new(value: cst.BaseExpression) -> bool:
     match value:
         case cst.BinaryOperation() | cst.Comparison():
             return True
-        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
-            return name in _NEW
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))):
+            made = name.startswith(("zeros", "ones", "empty", "full", "arange", "eye"))
+            return name in _NEW and (not made or code(owner) == "torch")
     return False
 
 

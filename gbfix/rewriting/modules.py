@@ -52,6 +52,21 @@ def stores(site: Site, owner: str, attribute: str) -> list[tuple[str, ast.expr |
     return [(holder, value) for holder, value in found if holder in kin or not holder]
 
 
+def overriders(site: Site, owner: str, method: str) -> list[str]:
+    """The project's classes that derive from a class and define a method of that name."""
+    texts = {site.source, *(text for path, text in site.sources.items() if path != site.path)}
+    bases: dict[str, set[str]] = {}
+    having: set[str] = set()
+    for text in texts:
+        for node in ast.walk(tree_of(text)):
+            if isinstance(node, ast.ClassDef):
+                above = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                bases.setdefault(node.name, set()).update(above)
+                if any(isinstance(it, ast.FunctionDef) and it.name == method for it in node.body):
+                    having.add(node.name)
+    return sorted(name for name in having if owner in _above(name, bases) and name != owner)
+
+
 def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
     """What the project's texts give to a parameter of a class's ``__init__``; None if not known.
 
@@ -68,7 +83,7 @@ def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
             node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is(node.func, owner)
         ]
         named = sum(_is(node, owner) for node in ast.walk(tree))
-        if named != len(calls):
+        if named != len(calls) or _has_alias(tree, owner):
             return None  # somebody hands the class on, or derives another one from it
         for call in calls:
             value = _argument(call, parameter, place)
@@ -81,6 +96,50 @@ def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
     return found or None
 
 
+def given_functions(site: Site, function: cst.FunctionDef, parameter: str) -> list[str] | None:
+    """The functions of the file that the project's calls give; None where they give others.
+
+    A single ``lambda`` is left out: it is the one that the run has shown.
+    """
+    name = function.name.value
+    names = [it.name.value for it in (*function.params.posonly_params, *function.params.params)]
+    place = names.index(parameter) - (names[:1] == ["self"]) if parameter in names else 10**6
+    default = next(
+        (
+            it.default.value
+            for it in (*function.params.params, *function.params.kwonly_params)
+            if it.name.value == parameter and isinstance(it.default, cst.Name)
+        ),
+        "",
+    )
+    found: list[str] = []
+    lambdas = 0
+    for text in {site.source, *(text for path, text in site.sources.items() if path != site.path)}:
+        tree = tree_of(text)
+        defined = {it.name for it in tree.body if isinstance(it, ast.FunctionDef)}
+        for call in ast.walk(tree):
+            if not isinstance(call, ast.Call) or not _is(call.func, name):
+                continue
+            match _argument(call, parameter, place):
+                case ast.Name(id=held) if held in defined and text == site.source:
+                    found.append(held)
+                case ast.Lambda():
+                    lambdas += 1
+                case None if default and not call.args[place:] and text == site.source:
+                    found.append(default)
+                case _:
+                    return None
+    return found if lambdas < 2 else None
+
+
+def _has_alias(tree: ast.Module, name: str) -> bool:
+    """Whether a text imports something of that name under another one."""
+    return any(
+        isinstance(node, ast.alias) and node.name == name and node.asname not in (None, name)
+        for node in ast.walk(tree)
+    )
+
+
 def _is(node: ast.AST, name: str) -> bool:
     match node:
         case ast.Name(id=found) | ast.Attribute(attr=found):
@@ -90,17 +149,40 @@ def _is(node: ast.AST, name: str) -> bool:
 
 def _place_of(texts: Collection[str], owner: str, parameter: str) -> int | None:
     """Where the parameter stands among what ``__init__`` gets, without ``self``."""
-    found = [
-        [arg.arg for arg in [*method.args.posonlyargs, *method.args.args]]
+    kinds = [
+        node
         for text in texts
         for node in ast.walk(tree_of(text))
         if isinstance(node, ast.ClassDef) and node.name == owner
-        for method in node.body
-        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
     ]
-    if len(found) != 1 or parameter not in found[0]:
+    methods = [it for node in kinds for it in node.body if isinstance(it, ast.FunctionDef)]
+    makers = [it for it in methods if it.name == "__init__"]
+    if len(kinds) != 1 or len(makers) != 1 or _makes_itself(kinds[0]):
         return None
-    return found[0].index(parameter) - 1
+    names = [arg.arg for arg in [*makers[0].args.posonlyargs, *makers[0].args.args]]
+    rebound = any(
+        isinstance(node, ast.Name) and node.id == parameter and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(makers[0])
+    )
+    # Another method may store what it gets under the same name.
+    others = any(
+        arg.arg == parameter
+        for method in methods
+        if method is not makers[0]
+        for arg in ast.walk(method.args)
+        if isinstance(arg, ast.arg)
+    )
+    if parameter not in names or rebound or others:
+        return None
+    return names.index(parameter) - 1
+
+
+def _makes_itself(kind: ast.ClassDef) -> bool:
+    """Whether a class makes objects of its own without its name: ``cls(...)``."""
+    own = ("cls", "type(self)", "self.__class__")
+    return any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) in own for node in ast.walk(kind)
+    )
 
 
 def _argument(call: ast.Call, parameter: str, place: int) -> ast.expr | None:
