@@ -15,7 +15,7 @@ def advance(x: torch.Tensor, state: dict) -> torch.Tensor:
 
 def copied(value):
     """What `copy.deepcopy` gives for tensors without a history, and for what holds them."""
-    if isinstance(value, torch.Tensor):
+    if type(value) is torch.Tensor and not value.requires_grad:
         return value.detach().clone()
     if type(value) is dict:
         return {key: copied(each) for key, each in value.items()}
