@@ -269,6 +269,7 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
     site, function = level.site, level.function
     statement: cst.CSTNode = site.statement_of(site.node)
     reason: Refused | None = None
+    found = False
     while True:
         block = site.parent(statement)
         if block is None or isinstance(block, cst.Module):
@@ -281,7 +282,7 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             except Refused as why:
                 reason = why
             else:
-                reason = None
+                reason, found = None, True
                 yield piece
                 yield from _with_its_uses(piece, list(body), carries, whole=whole)
         if block is function.body:
@@ -294,6 +295,8 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             owner = up
         if owner is function:
             break
+        if found and isinstance(owner, cst.Try | cst.TryStar):
+            break  # what an operator does not take, its call refuses outside of the handlers
         statement = owner
     if reason is not None:
         yield reason
