@@ -335,23 +335,7 @@ def f(x, ids):
         x = NET(x) + zlib.crc32(str(i).encode())
     return x
 """
-_CAUGHT = """import torch
-
-
-def f(x, bias):
-    try:
-        y = x + bias
-    except Exception:
-        y = x
-    return y
-"""
 NEAR_MISSES = (
-    NearMiss(
-        _CAUGHT,
-        at="x + bias",
-        why="what an operator does not take, its call refuses outside of the handler",
-        facts={"x": tensor(3), "bias": tensor(5), "y": tensor(3)},
-    ),
     NearMiss(
         _LAYERS,
         at=_AT,
