@@ -522,13 +522,12 @@ class Loop:
             attempt = Attempt(rewrite.codemod, rewrite.title, verdict.passed, reason, safety)
             _add_attempt(shown, attempt)
             if accepted:
-                # What stays traceable comes first: an operator may take what is left of it.
-                if moved is not None and self._wraps(rewrite):
+                # What stays traceable comes first: an operator or an option may take what is left.
+                last = self._wraps(rewrite) or rewrite.rank >= _OPTIONS
+                if moved is not None and last:
                     break
-                first = [item for item in rewrites[:number] if item.prepares]
-                if self._wraps(rewrite) and self._in_two_steps(
-                    found, site, observed, first, codemods
-                ):
+                first = [item for item in rewrites[:number] if item.prepares and last]
+                if self._in_two_steps(found, site, observed, first, codemods):
                     return True
                 shown.codemod = rewrite.codemod
                 accepted_one = Accepted(
@@ -961,6 +960,8 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
     return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
 
 
+#: From this rank on, rewrites set an option and leave the code as it is.
+_OPTIONS = 80
 _COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
 _VARIES = (
     "A module counts its calls: Dynamo takes such a number for a constant, and would compile for"

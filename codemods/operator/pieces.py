@@ -295,8 +295,10 @@ def _runs(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             owner = up
         if owner is function:
             break
-        if found and isinstance(owner, cst.Try | cst.TryStar):
-            break  # what an operator does not take, its call refuses outside of the handlers
+        if found and isinstance(owner, cst.Try | cst.TryStar | cst.With):
+            # What an operator does not take, its call refuses outside of the handlers; what a
+            # context manager switches on or off stays in sight.
+            break
         statement = owner
     if reason is not None:
         yield reason
