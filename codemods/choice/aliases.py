@@ -8,46 +8,10 @@ import libcst as cst
 
 from gbfix.analysis.activity import Activity, activity
 from gbfix.analysis.aliasing import changed_in_place, handed_to_modules, sharing
+from gbfix.analysis.torch_names import NEW_MEMORY
 from gbfix.analysis.tree import code, walk
 
 from .context import Context, Declined
-
-_FRESH = frozenset(
-    [
-        "clone",
-        "zeros",
-        "ones",
-        "full",
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "sum",
-        "mean",
-        "matmul",
-        "exp",
-        "log",
-        "sqrt",
-        "abs",
-        "softmax",
-        "sigmoid",
-        "tanh",
-        "relu",
-        "where",
-        "cat",
-        "stack",
-        "clamp",
-        "rand",
-        "randn",
-        "arange",
-        "linspace",
-        "tensor",
-        "eye",
-        "empty",
-    ]
-)
 
 
 def is_fresh(ctx: Context, name: str) -> bool:
@@ -77,7 +41,7 @@ def _makes_new(ctx: Context, value: cst.BaseExpression) -> bool:
             texts = {code(arg.value) for arg in args} | {
                 arg.keyword.value for arg in args if arg.keyword is not None
             }
-            return name in _FRESH and of_torch and not texts & {"True", "inplace", "out"}
+            return name in NEW_MEMORY and of_torch and not texts & {"True", "inplace", "out"}
     return False
 
 

@@ -98,7 +98,7 @@ def method_computes(site: Site, owner: str, method: str) -> Computes:
 
 def function_computes(site: Site, name: str, path: str = "") -> Computes:
     """Whether calls of a function of the site's file (or of the project's file) only compute."""
-    text = site.sources[path] if path else site.source
+    text = site.sources.get(path, site.source) if path else site.source
     return _computes(site, lambda reader: reader.read_function(text, name))
 
 
@@ -297,9 +297,16 @@ class _Reader:
                     of_layer = ast.unparse(right).startswith("self.")
                     self.rows_alone &= not isinstance(op, ast.MatMult) or of_layer
                 case ast.Call():
-                    self._call(text, node, owner, own)
+                    self._call(text, node, owner, own, held)
 
-    def _call(self, text: str, node: ast.Call, owner: str, own: frozenset[str]) -> None:
+    def _call(
+        self,
+        text: str,
+        node: ast.Call,
+        owner: str,
+        own: frozenset[str],
+        held: frozenset[str],
+    ) -> None:
         called = ast.unparse(node.func)
         home = _home(text, called)
         name = called.rpartition(".")[2]
@@ -318,6 +325,9 @@ class _Reader:
                 self._of_self(owner, attribute)
             case ast.Attribute(value=ast.Name(id=local), attr="append" | "extend") if local in own:
                 return
+            case ast.Attribute(value=ast.Name(id=root)) if root in _bound_at_top(text) - held:
+                # `METER.add(1)`: no tensor that somebody gave, whatever its method is called.
+                raise _More(f"what `{called}` does is not known")
             case ast.Attribute(attr=method):
                 self._of_tensor(method, called)
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=attribute)):
@@ -369,6 +379,8 @@ class _Reader:
         home = _home(text, name)
         if (path := home_of(self.site, home)[0]) and path != self.site.path:
             text, name = self.site.sources[path], home.rpartition(".")[2]
+        if name in _bound_at_top(text):
+            raise _More(f"`{name}` may be another function: the module binds the name again")
         for statement in _tree(text).body:
             if isinstance(statement, ast.FunctionDef) and statement.name == name:
                 if statement.decorator_list:
@@ -443,6 +455,18 @@ def _is_fresh(value: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in _FRESH
     return False
+
+
+@functools.lru_cache(maxsize=256)
+def _bound_at_top(text: str) -> frozenset[str]:
+    """Names that the statements of a module bind, in other ways than by `def` and `class`."""
+    return frozenset(
+        node.id
+        for statement in _tree(text).body
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
 
 
 @functools.lru_cache(maxsize=256)

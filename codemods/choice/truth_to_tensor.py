@@ -16,7 +16,7 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, StatedFacts
 from gbfix.schema import Fact, Safety
 
 from .context import Context, Declined
-from .tests import is_read, lower, split
+from .tests import is_read, lower, primary, split
 from .vain import Vain
 
 _FACTS = {
@@ -87,6 +87,13 @@ class TruthToTensor(Codemod):
             at="(x < low).any()",
             facts=_FACTS,
             title="beside what Python decides",
+        ),
+        Example(
+            _source("return bool(low)"),
+            _source("return low.clone()").replace("-> bool", "-> torch.Tensor"),
+            at="bool(low)",
+            facts={**_FACTS, "low": tensor(dtype="torch.bool")},
+            title="a flag that somebody holds",
         ),
         Example(
             _source("return bool(torch.isnan(x).any())"),
@@ -273,7 +280,17 @@ def _as_tensor(node: cst.Return, ctx: Context) -> str | None:
         if isinstance(joined, cst.BooleanOperation):
             # Python asks it behind the first alone: ``m.any() and x[m].max() > 0``.
             Vain(ctx, modules=False).check(joined.right)
-    return lower(parts.tensor, ctx).positive(ctx.torch)
+    text = lower(parts.tensor, ctx).positive(ctx.torch)
+    # A flag that is asked at once may be changed before its tensor is.
+    return f"{primary(text)}.clone()" if _is_held(cst.parse_expression(text)) else text
+
+
+def _is_held(node: cst.BaseExpression) -> bool:
+    """Whether an expression may give a tensor that somebody holds: ``self.ready``, a view."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("reshape" | "squeeze"))):
+            return _is_held(inner)
+    return isinstance(node, cst.Name | cst.Attribute | cst.Subscript)
 
 
 def _is_tensor(ctx: Context, name: str, texts: list[str]) -> bool:

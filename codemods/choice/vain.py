@@ -11,6 +11,7 @@ from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.torch_names import (
     ELEMENTWISE,
     INT_DTYPES,
+    NEW_MEMORY,
     PURE_MODULES,
     RNG_FUNCTIONS,
     RNG_METHODS,
@@ -256,9 +257,10 @@ class Vain:
     def _given(self, func: cst.Name) -> None:
         """A function that a name of the function's own holds: a caller may give any."""
         fact, name = self.ctx.kind_of(func), func.value
-        if fact is None or fact.kind not in ("function", "class"):
+        given = self.ctx.function is not None and name in parameters_of(self.ctx.function.params)
+        if (fact is None and not given) or (fact and fact.kind not in ("function", "class")):
             return
-        if not fact.qualname.startswith("torch."):
+        if fact is None or not fact.qualname.startswith("torch."):
             raise Declined(f"a branch calls `{name}`, which may be any function")
         self.ctx.doubts.append(
             f"Wrong where `{name}` is a function that does more than compute in another call."
@@ -267,7 +269,8 @@ class Vain:
     def _of_object(self, func: cst.Attribute) -> None:
         """A method of another object of the project: of its class, and of those below it."""
         fact = self.ctx.kind_of(func.value)
-        kind = fact.type.rpartition(".")[2] if fact is not None and fact.kind == "object" else ""
+        held = fact is not None and fact.kind in ("object", "module")
+        kind = fact.type.rpartition(".")[2] if fact is not None and held else ""
         texts = {self.ctx.site.source, *self.ctx.site.sources.values()}
         if not kind or not any(f"class {kind}" in text for text in texts):
             return
@@ -340,15 +343,6 @@ def _is_callee(node: cst.CSTNode, child: cst.CSTNode) -> bool:
     )
 
 
-#: Always give new memory.
-_NEW = words(
-    """sort topk softmax log_softmax cumsum cumprod argsort where gather masked_fill clone zeros
-    ones empty full zeros_like ones_like empty_like full_like new_zeros new_ones new_empty
-    new_full exp log sigmoid tanh sqrt rsqrt div mul add sub pow clamp maximum minimum matmul
-    mm bmm scatter index_select cat stack one_hot cdist outer log1p expm1 square arange eye"""
-)
-
-
 def _made_here(function: cst.FunctionDef) -> frozenset[str]:
     """Names that only ever hold tensors which the function made, each with memory of its own."""
     new: set[str] = set()
@@ -356,11 +350,11 @@ def _made_here(function: cst.FunctionDef) -> frozenset[str]:
     for node in walk(function.body):
         match node:
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
-                (new if _is_new(value) else other).update(_names(target))
+                # ``a, b = xs + ys`` takes what lists hold.
+                apart = isinstance(target, cst.Tuple) and not isinstance(value, cst.Call)
+                (new if _is_new(value) and not apart else other).update(_names(target))
             case cst.Assign(targets=targets):
                 other.update(*(_names(it.target) for it in targets))
-            case cst.AugAssign():
-                pass  # in the memory that the name has, or in new one
             case cst.AnnAssign(target=target) | cst.NamedExpr(target=target):
                 other.update(_names(target))
             case cst.For(target=target) | cst.CompFor(target=target) | cst.AsName(name=target):
@@ -374,7 +368,7 @@ def _is_new(value: cst.BaseExpression) -> bool:
             return True
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))):
             made = name.startswith(("zeros", "ones", "empty", "full", "arange", "eye"))
-            return name in _NEW and (not made or code(owner) == "torch")
+            return name in NEW_MEMORY and (not made or code(owner) == "torch")
     return False
 
 

@@ -311,14 +311,15 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         safety=safety,
         notes=notes,
         also=also[:1],
-        # The code is moved as it is: whichever side is taken, numbers have no sizes to be wrong.
-        assumes=["same-questions"] if _gives_numbers(piece) else [],
+        # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
+        assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
 
 
-def _gives_numbers(piece: Piece) -> bool:
+def _gives_fractions(piece: Piece) -> bool:
+    """Whether all results are fractions: in a whole number, one of another side would be cut."""
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
-    return bool(leaves) and all(leaf.is_number for leaf in leaves)
+    return bool(leaves) and all(leaf.kind == "float" for leaf in leaves)
 
 
 def _doubts(piece: Piece, fake: Fake) -> list[str]:

@@ -51,6 +51,14 @@ TENSOR_RESULTS = words(
     empty_like full_like new_zeros new_ones new_empty new_full new_tensor cartesian_prod
     broadcast_to det"""
 )
+#: Always give tensors with memory of their own (``relu`` unless it is told ``inplace``).
+NEW_MEMORY = words(
+    """clone zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones
+    new_full new_empty arange linspace eye tensor rand randn sort topk argsort softmax log_softmax
+    cumsum cumprod where gather scatter index_select masked_fill cat stack one_hot cdist outer
+    matmul mm bmm sum mean exp log log1p expm1 sqrt rsqrt square abs sigmoid tanh relu clamp add
+    sub mul div pow maximum minimum"""
+)
 #: The data decides on what they give: numbers, or tensors of a size that it decides on.
 DECIDED_BY_DATA = words(
     "item tolist nonzero unique unique_consecutive argwhere masked_select bincount"

@@ -99,7 +99,8 @@ def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
 def given_functions(site: Site, function: cst.FunctionDef, parameter: str) -> list[str] | None:
     """The functions of the file that the project's calls give; None where they give others.
 
-    A single ``lambda`` is left out: it is the one that the run has shown.
+    A single ``lambda`` is left out: it is the one that the run has shown.  What ``torch.compile``
+    gives is called under its own name; a function that is handed on anywhere else has more callers.
     """
     name = function.name.value
     names = [it.name.value for it in (*function.params.posonly_params, *function.params.params)]
@@ -117,9 +118,15 @@ def given_functions(site: Site, function: cst.FunctionDef, parameter: str) -> li
     for text in {site.source, *(text for path, text in site.sources.items() if path != site.path)}:
         tree = tree_of(text)
         defined = {it.name for it in tree.body if isinstance(it, ast.FunctionDef)}
-        for call in ast.walk(tree):
-            if not isinstance(call, ast.Call) or not _is(call.func, name):
-                continue
+        callers = {name, *_compiled_as(tree, name)}
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and any(_is(node.func, each) for each in callers)
+        ]
+        if _has_alias(tree, name) or _handed_on(tree, callers, calls):
+            return None
+        for call in calls:
             match _argument(call, parameter, place):
                 case ast.Name(id=held) if held in defined and text == site.source:
                     found.append(held)
@@ -129,7 +136,42 @@ def given_functions(site: Site, function: cst.FunctionDef, parameter: str) -> li
                     found.append(default)
                 case _:
                     return None
-    return found if lambdas < 2 else None
+    return found if (found or lambdas) and lambdas < 2 else None
+
+
+def _compiles(node: ast.AST, name: str) -> bool:
+    """Whether a node is ``torch.compile(name, ...)``."""
+    match node:
+        case ast.Call(func=func, args=[first, *_]):
+            return ast.unparse(func) in ("torch.compile", "compile") and _is(first, name)
+    return False
+
+
+def _compiled_as(tree: ast.Module, name: str) -> set[str]:
+    """The names that hold what ``torch.compile`` makes of a function."""
+    return {
+        node.targets[0].id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and _compiles(node.value, name)
+    }
+
+
+def _handed_on(tree: ast.Module, names: Collection[str], calls: Collection[ast.Call]) -> bool:
+    """Whether a text does more with functions of these names than to call and compile them."""
+    known = {id(call.func) for call in calls}
+    for node in ast.walk(tree):
+        if any(_compiles(node, name) for name in names):
+            assert isinstance(node, ast.Call)
+            known.add(id(node.args[0]))
+    return any(
+        _is(node, name)
+        and id(node) not in known
+        and not isinstance(getattr(node, "ctx", None), ast.Store)
+        for node in ast.walk(tree)
+        for name in names
+    )
 
 
 def _has_alias(tree: ast.Module, name: str) -> bool:

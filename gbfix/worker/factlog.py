@@ -63,7 +63,7 @@ class FactLog:
             for name in names:
                 value = _stored(value, name)
             if value is not _MISSING:
-                fact = dataclasses.replace(self._maker.fact(value), value=None, constant=False)
+                fact = _without_values(self._maker.fact(value))
                 old = self._held.get(place)
                 self._held[place] = fact if old is None else old.merged(fact)
 
@@ -116,6 +116,13 @@ class FactLog:
                 if name == path
             },
         )
+
+
+def _without_values(fact: Fact) -> Fact:
+    """A fact of which the kind is known alone, and so of what it holds."""
+    items = None if fact.items is None else tuple(map(_without_values, fact.items))
+    each = None if fact.each is None else _without_values(fact.each)
+    return dataclasses.replace(fact, value=None, constant=False, items=items, each=each)
 
 
 def _stored(owner: Any, name: str) -> Any:

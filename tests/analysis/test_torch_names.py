@@ -66,3 +66,39 @@ def test_functional_functions_with_training_or_inplace_flags_are_looked_at() -> 
         except (TypeError, ValueError):
             continue
         assert not parameters & {"training", "max_norm", "dropout_p", "running_mean"}, name
+
+
+def test_new_memory_is_shared_with_no_argument() -> None:
+    x = torch.rand(2, 3) + 1
+    index, mask = torch.zeros(2, 3, dtype=torch.int64), x > 1.5
+    calls = {
+        **dict.fromkeys(("topk", "argsort", "softmax", "log_softmax", "cumsum"), (1,)),
+        **dict.fromkeys(("cumprod", "sort", "add", "sub", "mul", "div", "pow"), (1,)),
+        **dict.fromkeys(("maximum", "minimum"), (x,)),
+        **dict.fromkeys(("new_zeros", "new_ones", "new_empty"), ((2, 3),)),
+        "new_full": ((2, 3), 1.0),
+        "clamp": (0,),
+        "gather": (1, index),
+        "scatter": (1, index, x),
+        "index_select": (0, torch.tensor([0, 1])),
+        "masked_fill": (mask, 0),
+        "where": (mask, x),
+        "matmul": (x.T,),
+        "mm": (x.T,),
+    }
+    made = {
+        "zeros": (2,), "ones": (2,), "empty": (2,), "full": ((2,), 1.0), "arange": (3,),
+        "linspace": (0, 1, 3), "eye": (2,), "tensor": ([1.0],), "rand": (2,), "randn": (2,),
+        "cat": ([x],), "stack": ([x],), "full_like": (x, 1.0), "outer": (x[0], x[0]),
+        "bmm": (x[None], x.T[None]), "cdist": (x, x),
+        **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), (x,)),
+    }  # fmt: skip
+    for name in names.NEW_MEMORY:
+        if name == "one_hot":
+            given, result = index, torch.nn.functional.one_hot(index)
+        elif name in made:
+            given, result = x, getattr(torch, name)(*made[name])
+        else:
+            given, result = x, getattr(x, name)(*calls.get(name, ()))
+        for part in result if isinstance(result, tuple) else (result,):
+            assert part.untyped_storage().data_ptr() != given.untyped_storage().data_ptr(), name

@@ -28,12 +28,13 @@ class Codes(nn.Module):
         return Parts(x.sign(), loss)
 
 
-torch.manual_seed(0)
-torch._dynamo.config.capture_dynamic_output_shape_ops = True
-codes = torch.compile(Codes(), backend="aot_eager")
-for lengths in ([5, 2], [1, 4], [3, 3]):
-    mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
-    parts = codes(torch.randn(2, 5, 6), mask)
-    parts.loss.backward()
-    print(f"{parts.loss.item():.5f}")
-print(f"{codes(torch.randn(2, 5, 6)).loss.item():.5f}")
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    codes = torch.compile(Codes(), backend="aot_eager")
+    for lengths in ([5, 2], [1, 4], [3, 3]):
+        mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
+        parts = codes(torch.randn(2, 5, 6), mask)
+        parts.loss.backward()
+        print(f"{parts.loss.item():.5f}")
+    print(f"{codes(torch.randn(2, 5, 6)).loss.item():.5f}")
