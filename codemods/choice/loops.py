@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity
+from gbfix.analysis.binding import target_names
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.names import fresh, names_in
+from gbfix.analysis.torch_names import NEW_MEMORY
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.settings import set_options
@@ -942,11 +944,37 @@ class _Engine:
         first = branch_of(self.loop.body).statements[0]
         if name in self.frozen or name in live_before(self.function, first):
             return False
+        if not all(map(self._makes_new, self._bound_to(name))):
+            return False
         seen = self.site.locals_before(node)
         fact = seen.get(name)
         if fact is None or not fact.is_tensor or not fact.storage:
             return False
         return [it.storage for it in seen.values()].count(fact.storage) == 1
+
+    def _bound_to(self, name: str) -> list[cst.BaseExpression | None]:
+        """What the rounds bind a name to; None where that is no plain assignment."""
+        found: list[cst.BaseExpression | None] = []
+        for part in walk(self.loop.body):
+            match part:
+                case cst.Assign(targets=targets, value=value):
+                    found += [value for it in targets if name in target_names(it.target)]
+                case cst.AnnAssign(target=target) | cst.NamedExpr(target=target):
+                    found += [None] if name in target_names(target) else []
+                case cst.For(target=target) | cst.AsName(name=cst.BaseExpression() as target):
+                    found += [None] if name in target_names(target) else []
+        return found
+
+    def _makes_new(self, value: cst.BaseExpression | None) -> bool:
+        """Whether a value is no view of what somebody holds: arithmetic, or what a module gives."""
+        match value:
+            case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
+                return True
+            case cst.Call(func=func):
+                fact = self.values.fact(func)
+                told = isinstance(func, cst.Attribute) and func.attr.value in NEW_MEMORY
+                return told or (fact is not None and fact.kind == "module")
+        return False
 
     def _is_countable(self, node: cst.BaseStatement, numbers: Sequence[Number], mask: Mask) -> bool:
         """Whether a line does no more than to bind numbers, and does it where rounds count."""

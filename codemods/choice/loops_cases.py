@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gbfix.codemod import Example, NearMiss, scalar, tensor
 from gbfix.schema import Fact
 
@@ -308,7 +310,16 @@ def _near_miss(why: str, body: str, end: str = "x", at: str = "x.sum() < 1") -> 
 
 
 _ENDS = "\nif x.sum() < 1: break"
+_ROW = {**_FACTS, "row": replace(tensor(3), storage=5)}
 _NEAR_MISSES = (
+    NearMiss(
+        _function(
+            "if x.sum() < 1: continue\nrow = out[i]\nfor k in names: row[k] = 0\nx = x + row"
+        ),
+        at="x.sum() < 1",
+        why="rows of what somebody holds are written",
+        facts=_ROW,
+    ),
     _near_miss("a Python number is a result", "x = x * 2\nscale = scale * 2" + _ENDS, "x, scale"),
     _near_miss("where it stopped, of a list", "i = xs[i]\nx = x * 2" + _ENDS, "x, i"),
     _near_miss("a count that a block changes", "if i > 1: n = n - 1\nx = x * 2" + _ENDS, "x, n"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.binding import target_names
 from gbfix.analysis.torch_names import (
     ELEMENTWISE,
     INT_DTYPES,
@@ -352,13 +353,13 @@ def _made_here(function: cst.FunctionDef) -> frozenset[str]:
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
                 # ``a, b = xs + ys`` takes what lists hold.
                 apart = isinstance(target, cst.Tuple) and not isinstance(value, cst.Call)
-                (new if _is_new(value) and not apart else other).update(_names(target))
+                (new if _is_new(value) and not apart else other).update(target_names(target))
             case cst.Assign(targets=targets):
-                other.update(*(_names(it.target) for it in targets))
+                other.update(*(target_names(it.target) for it in targets))
             case cst.AnnAssign(target=target) | cst.NamedExpr(target=target):
-                other.update(_names(target))
+                other.update(target_names(target))
             case cst.For(target=target) | cst.CompFor(target=target) | cst.AsName(name=target):
-                other.update(_names(target))
+                other.update(target_names(target))
     return frozenset(new - other)
 
 
@@ -370,18 +371,6 @@ def _is_new(value: cst.BaseExpression) -> bool:
             made = name.startswith(("zeros", "ones", "empty", "full", "arange", "eye"))
             return name in NEW_MEMORY and (not made or code(owner) == "torch")
     return False
-
-
-def _names(target: cst.CSTNode) -> set[str]:
-    """The names that a target binds: none for ``x[i]`` and ``x.y``."""
-    match target:
-        case cst.Name(name):
-            return {name}
-        case cst.Tuple(elements=elements) | cst.List(elements=elements):
-            return set().union(*(_names(it.value) for it in elements))
-        case cst.StarredElement(value=value):
-            return _names(value)
-    return set()
 
 
 def _in_place(method: str) -> bool:

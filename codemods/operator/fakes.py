@@ -49,7 +49,7 @@ def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bo
     )
     sums = _added_up(piece)
     texts = [
-        maker.sum_of(leaf, sums[leaf.name]) if leaf.name in sums else maker.tensor(leaf, value)
+        maker.sum_of(sums[leaf.name]) if leaf.name in sums else maker.tensor(leaf, value)
         for leaf, value in zip(leaves, values, strict=True)
     ]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
@@ -72,43 +72,37 @@ def _added_up(piece: Piece) -> dict[str, Parameter]:
             continue
         alike = facts[0].shape == facts[1].shape and facts[0].dtype == facts[1].dtype
         floats = (facts[0].dtype or "").startswith("torch.float")
-        if alike and floats and all(_adds(node, result.name) for node in piece.nodes):
+        if alike and floats and _only_adds(piece.nodes, result.name):
             found[result.name] = parameter
     return found
 
 
-def _adds(node: cst.CSTNode, name: str) -> bool:
-    """Whether code binds the name in no other way than by adding to it."""
-    for inner in walk(node):
-        match inner:
+def _only_adds(nodes: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether code binds the name in no other way than by ``name = name + ...``."""
+    parts = [part for node in nodes for part in walk(node)]
+    sums: set[cst.CSTNode] = set()
+    for part in parts:
+        match part:
             case cst.Assign(
-                targets=[cst.AssignTarget(target=cst.Name(target))],
+                targets=[cst.AssignTarget(target=cst.Name(target)) as only],
                 value=cst.BinaryOperation(
                     left=cst.Name(left), operator=cst.Add() | cst.Subtract(), right=right
                 ),
-            ) if target == left == name:
-                if any(isinstance(it, cst.Name) and it.value == name for it in walk(right)):
-                    return False
-            case cst.AssignTarget(target=target) | cst.AugAssign(target=target):
-                holder = [it for it in walk(target) if isinstance(it, cst.Name)]
-                if any(it.value == name for it in holder) and not _is_sum(node, inner, name):
-                    return False
-            case cst.For(target=target) | cst.NamedExpr(target=target) | cst.AsName(name=target):
-                if any(isinstance(it, cst.Name) and it.value == name for it in walk(target)):
-                    return False
-    return True
+            ) if target == left == name and not _has_name(right, name):
+                sums.add(only)
+    binding = (
+        cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.NamedExpr | cst.For | cst.AsName
+    )
+    return not any(
+        isinstance(part, binding)
+        and part not in sums
+        and _has_name(part.name if isinstance(part, cst.AsName) else part.target, name)
+        for part in parts
+    )
 
 
-def _is_sum(top: cst.CSTNode, target: cst.CSTNode, name: str) -> bool:
-    """Whether the target is that of a statement like ``out = out + x``."""
-    for inner in walk(top):
-        match inner:
-            case cst.Assign(
-                targets=[only],
-                value=cst.BinaryOperation(left=cst.Name(left), operator=cst.Add() | cst.Subtract()),
-            ) if only is target and left == name:
-                return True
-    return False
+def _has_name(node: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(part, cst.Name) and part.value == name for part in walk(node))
 
 
 def leaf_values(piece: Piece) -> list[Value]:
@@ -194,7 +188,7 @@ class Maker:
         self.in_list = False
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
 
-    def sum_of(self, result: Result, given: Parameter) -> str:
+    def sum_of(self, given: Parameter) -> str:
         """A tensor like the one that the piece adds to, in the widest dtype of all that it gets."""
         floats = [p for p in self.tensors if (p.fact.dtype or "").startswith("torch.float")]
         others = [p.name for p in floats if p is not given]
@@ -250,7 +244,7 @@ class Maker:
 
     def born(self, sizes: list[str]) -> str:
         """A tensor that was made without a dtype: it has the one of new tensors."""
-        text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+        text = _shape(sizes)
         like = self.like("torch.float32") if "device=" in self.made else None
         if like is None:
             return f"{self.torch}.empty({text})"
@@ -296,7 +290,7 @@ class Maker:
         """
         dtype = result.dtype
         like = self.like(dtype)
-        text = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+        text = _shape(sizes)
         for p in self.tensors:
             dims = len(p.fact.shape or ())
             if sizes and sizes == [f"{p.name}.shape[{n}]" for n in range(dims)]:
@@ -367,6 +361,10 @@ class Maker:
 
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)
+
+
+def _shape(sizes: Sequence[str]) -> str:
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
 def _is_of_data(size: str) -> bool:
