@@ -960,7 +960,7 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
     return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
 
 
-#: From this rank on, rewrites set an option and leave the code as it is.
+#: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
 _COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
 _VARIES = (
