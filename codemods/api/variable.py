@@ -16,6 +16,8 @@ from gbfix.schema import Fact, Safety
 
 from .legacy_sizes import NOTE, sized_constructors
 from .splice import Splice
+from .unread import NOTE as NOTE_OF_LEAF
+from .unread import READ, gradient_is_read, is_handed_on
 
 _VARIABLE = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
 _PARAMETERS = ("data", "requires_grad", "volatile")
@@ -61,7 +63,8 @@ class RemoveVariable(Codemod):
     plain tensor or parameter, or is a call that makes one.
 
     *Fix safety.*  Safe, except where a warning goes: ``volatile=`` warns in eager, and has had no
-    other effect since torch 0.4; and where ``requires_grad=True`` has to be dropped.
+    other effect since torch 0.4; and where ``requires_grad=True`` has to be dropped of what is not
+    new, or where the project reads gradients of tensors.
 
     *Refuses.*  Tensor subclasses (``Variable`` gives a plain tensor), arguments of unknown kind,
     and flags that are no literals.
@@ -247,14 +250,16 @@ class RemoveVariable(Codemod):
             )
         yield _rewrite(site, call, leaf, title, safety, notes, rank)
         if made.requires_grad:
+            quiet = _is_new(site, made.data) and not gradient_is_read(site)
+            quiet = quiet and not is_handed_on(site)
             yield _rewrite(
                 site,
                 call,
                 text,
                 "drop `Variable` and its `requires_grad=True`",
-                Safety.UNSAFE,
-                (*notes, "the tensor is no leaf any more: no gradient of it can be read"),
-                90,
+                safety if quiet else Safety.UNSAFE,
+                (*notes, NOTE_OF_LEAF if quiet else READ),
+                rank - 2 if quiet else 90,
             )
             yield Advice(_GRAD_ADVICE)
 

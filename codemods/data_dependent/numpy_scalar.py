@@ -56,6 +56,10 @@ _RAISES = (
     "Where numpy gives nan or inf (the root of a negative number, a division by zero), Python"
     " raises an error."
 )
+_WRAPS = (
+    "Beyond 64 bits NumPy's integers wrap around, and divided by zero they give 0, inf or nan;"
+    " Python's grow, and raise an error."
+)
 _CAUGHT = (
     "the project handles such errors: where numpy gave nan or inf, a handler would run instead"
 )
@@ -367,17 +371,12 @@ class NumpyScalar(Codemod):
         if any("math." in site.module.code_for_node(new) for new in news):
             edit.add_import("math")
         unsure = [
-            call
-            for call in changed
-            if not proof.is_sure(call) and not _is_whole_product(site, call)
+            call for call in changed if not proof.is_sure(call) and not _is_whole_in_int(site, call)
         ]
         filled = Proof(site, lambda call: _replaced_name(site, call), empty=False)
         bare = [call for call in unsure if not filled.is_sure(call)]
         plain = PlainUse(site, lambda call: bool(_replaced_name(site, call)))
-        sure = all(
-            _is_float(site, call) and plain.goes_well(call) and not plain.reads_data(call)
-            for call in bare
-        )
+        sure = all(plain.goes_well(call) and not plain.reads_data(call) for call in bare)
         notes = [] if sure else [_OTHERWISE]
         if attributes:
             notes.append(f"`{attributes[0]}` loses NumPy's type, methods and width")
@@ -387,7 +386,8 @@ class NumpyScalar(Codemod):
             notes.append(_CAUGHT)
         safety = Safety.UNSAFE if notes else Safety.SAFE
         if unsure and sure:
-            notes.append(_RAISES if bare else _EMPTY)
+            floats = all(_is_float(site, call) for call in bare)
+            notes.append((_RAISES if floats else _WRAPS) if bare else _EMPTY)
         yield edit.rewrite(
             f"compute a Python number without numpy: `{names[0]}`",
             safety=safety,
@@ -599,13 +599,14 @@ def _is_float(site: Site, call: cst.Call) -> bool:
     return _numpy_name(site, core) in _FLOATS
 
 
-def _is_whole_product(site: Site, call: cst.Call) -> bool:
-    """Whether it is ``int(np.prod(dims))``.
+def _is_whole_in_int(site: Site, call: cst.Call) -> bool:
+    """Whether it is ``int(np.prod(dims))``, or ``int(np.floor(n))``.
 
     Whatever the numbers are, ``math.prod`` gives the same there, or raises an error (of nested
-    lists, say); that of nothing is 1 and not 1.0, which ``int`` cannot tell.
+    lists, say); that of nothing is 1 and not 1.0, which ``int`` cannot tell.  ``math.floor`` of
+    what is no number raises the error that ``int`` raises of it.
     """
-    return _numpy_name(site, call) == "prod" and _goes_into_int(site, call)
+    return _numpy_name(site, call) in ("prod", *_ROUNDING) and _goes_into_int(site, call)
 
 
 def _is_free(site: Site, call: cst.Call, function: str) -> bool:

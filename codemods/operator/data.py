@@ -6,6 +6,7 @@ import libcst as cst
 
 from gbfix.analysis import torch_names
 from gbfix.analysis.activity import activity
+from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import children, walk, words
 from gbfix.codemod import Site
 
@@ -84,7 +85,7 @@ def _names(target: cst.BaseExpression) -> set[str]:
 
 
 def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
-    """Whether an expression's Python value may depend on what tensors hold."""
+    """Whether an expression's Python value may depend on what tensors hold, or on NumPy's draws."""
     fact = site.fact(node)
     if fact is not None and (fact.is_tensor or fact.kind in ("module", "function", "class")):
         return False
@@ -95,6 +96,8 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
         last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
         if last in KNOWN:
             return False
+        if (resolve(site.module, func) or "").startswith("numpy.random."):
+            return True  # Dynamo draws with torch's generator, and so other numbers
         operands = [argument.value for argument in node.args]
         if isinstance(func, cst.Attribute):
             operands.append(func.value)

@@ -158,6 +158,10 @@ _MERGES = re.compile(
 )
 
 
+#: Of integers, the first gives fractions, the second wide integers.
+_DIVIDES = re.compile(r"\S / |\bmean\(")
+_SUMS = re.compile(r"\b(?:sum|prod|cumsum|cumprod)\(")
+_TYPED = re.compile(r"\.type_as\((\w+)\)|\.type\((\w+)(?:\.data)?\.type\(\)\)|\.to\((\w+)\)")
 _JOINS = re.compile(r"\b(?:stack|cat|where|concat|hstack|vstack|lerp)\(|\S [-+*/] ")
 
 
@@ -298,6 +302,9 @@ class Maker:
         if forgets and not _is_of_data(sizes[0]):
             text = f"{text} if {sizes[0]} else (0,)"
         asked = self.asked_dtype(dtype)
+        alike = self.asked_type(dtype)
+        if alike is not None:
+            return f"{alike.name}.new_empty({text})"
         if like is None:
             kind = asked or self.named(dtype)
             some = dict.fromkeys(size for size in sizes if not size.isdigit())
@@ -316,8 +323,24 @@ class Maker:
             if _JOINS.search(self.made):
                 single = f"{self.torch}.promote_types({like.name}.dtype, {single})"
             return f"{like.name}.new_empty({text}, dtype={single})"
-        kind = "" if self.follows(like, dtype) else f", dtype={self.named(dtype)}"
-        return f"{like.name}.new_empty({text}{kind})"
+        if not self.follows(like, dtype):
+            return f"{like.name}.new_empty({text}, dtype={self.named(dtype)})"
+        # What may be given integers: it has no gradient.
+        floats = dtype.startswith("torch.float") and not like.fact.requires_grad
+        wider = self.of_integers(like, result.name) if floats else ""
+        return f"{like.name}.new_empty({text}{wider})"
+
+    def of_integers(self, like: Parameter, name: str) -> str:
+        """The dtype of what is divided or summed: of integers it is another one than theirs."""
+        made = rf"^ *{re.escape(name)}(?: = |\.append\()(.*)$"
+        values = re.findall(made, self.made, re.MULTILINE)
+        if not values:
+            return ""
+        if _DIVIDES.search(values[-1]):
+            return f", dtype={self.torch}.result_type({like.name}, 1.0)"
+        if _SUMS.search(values[-1]):
+            return f", dtype={self.torch}.promote_types({like.name}.dtype, {self.torch}.int64)"
+        return ""
 
     def asked_whether_empty(self) -> str:
         """The count of an argument that the text goes on with as long as there are any."""
@@ -345,6 +368,14 @@ class Maker:
             if any(p.name == name and p.fact.dtype == dtype for p in self.tensors):
                 return f"{name}.dtype"
         return ""
+
+    def asked_type(self, dtype: str) -> Parameter | None:
+        """The argument whose type the result is given in the end: ``y.type_as(x)``."""
+        for found in _TYPED.finditer(self.made):
+            for p in self.tensors:
+                if p.name in found.groups() and p.fact.dtype == dtype:
+                    return p
+        return None
 
     def follows(self, like: Parameter, dtype: str) -> bool:
         if like.fact.dtype != dtype:

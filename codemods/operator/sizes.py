@@ -44,7 +44,7 @@ _SAME = words(
     sorted reversed asarray array tensor as_tensor from_numpy ascontiguousarray zeros_like ones_like
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
     expm1 log1p sin cos interp digitize searchsorted_ float16 float32 float64 int8 int16 int32 int64
-    uint8 bool_ copysign hypot nan_to_num"""
+    uint8 bool_ copysign hypot nan_to_num Variable"""
 )
 _KEEPS_DTYPE = words("cpu cuda detach clone contiguous copy from_numpy as_tensor")
 #: The dtype of what is made of no numbers.
@@ -53,6 +53,11 @@ _REDUCE = words(
     "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
 )
 _BY_SHAPE = words("zeros ones empty full rand randn randint_ new_zeros new_ones new_empty new_full")
+#: Numbers that NumPy draws, as many as ``size`` says.
+_DRAWN = words(
+    """normal uniform binomial standard_normal choice randint integers poisson exponential beta
+    gamma laplace random random_sample lognormal gumbel logistic"""
+)
 #: Have the default dtype, where none is named.
 _PLAIN = words("zeros ones empty rand randn")
 _MAX_DEPTH = 5
@@ -525,6 +530,8 @@ class Reader:
             shape = [call.keywords["size"]] if "size" in call.keywords else shape
             plain = call.name in _PLAIN and not call.of_method and "dtype" not in call.keywords
             return dataclasses.replace(self.shaped(shape, UNKNOWN), plain=plain)
+        if call.name in _DRAWN and not call.of_method and "size" in call.keywords:
+            return self.shaped([call.keywords["size"]], UNKNOWN)
         return array_call(call.name, Given(call.first, call.rest, call.keywords, self.value))
 
     def elementwise(self, call: _Call) -> Value | None:
@@ -563,6 +570,8 @@ class Reader:
                 found = (only.size,)
             elif isinstance(arguments[0], cst.List):
                 found = tuple(self.value(e.value).size for e in arguments[0].elements)
+            elif (listed := _of_list(only)) is not None:
+                found = listed
             else:
                 return UNKNOWN
         else:
@@ -654,6 +663,16 @@ class Reader:
                 found = Value((TORN,) * len(each.sizes))
             found = merged(found, each, TORN)
         return found
+
+
+def _of_list(value: Value) -> tuple[Size, ...] | None:
+    """The sizes that a list of numbers holds which the operator is given."""
+    if value.sizes is None or len(value.sizes) != 1 or value.sizes[0].value is None:
+        return None
+    given = re.fullmatch(r"len\((\w+)\)", value.sizes[0].text)
+    if given is None:
+        return None
+    return tuple(Size(f"{given[1]}[{place}]", None) for place in range(value.sizes[0].value))
 
 
 def _place(

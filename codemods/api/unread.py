@@ -1,0 +1,101 @@
+"""Whether a text of the project reads a gradient of a tensor that is no parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.tree import walk, words
+from gbfix.codemod import Site
+
+NOTE = "the tensor collects no gradient any more; nothing in the project reads it"
+READ = "the tensor collects no gradient any more, and the project reads gradients of tensors"
+SHARED = "other callers of the function get a tensor without a gradient of its own, too"
+
+_ASKING = words("retain_grad register_hook register_post_accumulate_grad_hook is_leaf")
+_PARAMETERS = words("parameters named_parameters")
+
+
+def gradient_is_read(site: Site) -> bool:
+    """Whether the site's file, or another one of the project, reads a tensor's ``.grad``.
+
+    Gradients of parameters do not count: ``for p in model.parameters(): p.grad``.  Neither do those
+    that are set, or deleted.
+    """
+    if _reads(site.module):
+        return True
+    others = (text for path, text in site.sources.items() if path != site.path)
+    return any(_reads(cst.parse_module(text)) for text in others if _may_read(text))
+
+
+def is_handed_on(site: Site) -> bool:
+    """Whether the site's function gives back what it makes, and several functions call it.
+
+    One of them may give it to an optimizer.
+    """
+    function = site.function
+    if function is None or site.class_of(function) is not None:
+        return False
+    if not any(isinstance(node, cst.Return) and node.value for node in walk(function.body)):
+        return False
+    name = function.name.value
+    if any(name in text for path, text in site.sources.items() if path != site.path):
+        return True
+    places = [place for place in site.places_of(name, site.module) if place is not function.name]
+    return len({site.function_of(place) for place in places}) > 1
+
+
+def _may_read(text: str) -> bool:
+    return any(word in text for word in (".grad", "autograd.grad", *_ASKING))
+
+
+def _reads(module: cst.Module) -> bool:
+    owned = {id(node) for loop in walk(module) for node in _of_parameters(loop)}
+    for node in walk(module):
+        match node:
+            case cst.Attribute(attr=cst.Name("grad")):
+                # `torch.autograd.grad` is one, too.
+                if id(node) not in owned and not _is_of_layer(node.value):
+                    return True
+            case cst.Attribute(attr=cst.Name(value=name)) if name in _ASKING:
+                return True
+            case cst.ImportFrom(module=cst.BaseExpression()) if _imports_grad(node):
+                return True
+    return False
+
+
+def _is_of_layer(owner: cst.BaseExpression) -> bool:
+    """``model.mix.weight``, whose gradient is that of a parameter."""
+    return isinstance(owner, cst.Attribute) and owner.attr.value in ("weight", "bias")
+
+
+def _imports_grad(node: cst.ImportFrom) -> bool:
+    if isinstance(node.names, cst.ImportStar):
+        return False
+    return any(isinstance(one.name, cst.Name) and one.name.value == "grad" for one in node.names)
+
+
+def _of_parameters(loop: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What stands for ``p.grad`` where ``p`` comes out of ``parameters()``."""
+    match loop:
+        case cst.For(target=target, iter=iterated):
+            body: list[cst.CSTNode] = [loop.body]
+        case cst.GeneratorExp() | cst.ListComp() | cst.SetComp():
+            target, iterated = loop.for_in.target, loop.for_in.iter
+            body = [loop.elt, *loop.for_in.ifs]
+        case _:
+            return
+    named = any(
+        isinstance(node, cst.Attribute) and node.attr.value in _PARAMETERS
+        for node in walk(iterated)
+    )
+    if not named:
+        return
+    names = {node.value for node in walk(target) if isinstance(node, cst.Name)}
+    for part in body:
+        for node in walk(part):
+            match node:
+                case cst.Attribute(value=cst.Name(value=name), attr=cst.Name("grad")):
+                    if name in names:
+                        yield node
