@@ -2,7 +2,8 @@ import numpy as np
 import torch
 
 
-def statistics(parts, weight, scale=2.0):
+@torch.library.custom_op("before::statistics", mutates_args=())
+def statistics(parts: list[torch.Tensor], weight: torch.Tensor, scale: torch.types.Number = 2.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Median and spread of each part."""
     rows = [part.detach().numpy() for part in parts]
     middle = np.array([np.nanmedian(row) for row in rows])
@@ -10,15 +11,15 @@ def statistics(parts, weight, scale=2.0):
     return torch.from_numpy(middle), torch.from_numpy(spread) * weight.detach()
 
 
-@torch.library.custom_op("before::statistics_op", mutates_args=())
-def statistics_op(y: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    middle, spread = statistics([y[:2], y[2:]], weight)
-    return middle.clone(), spread.clone()
+@statistics.register_fake
+def _(parts, weight, scale=2.0):
+    return (weight.new_empty(weight.shape), weight.new_empty(weight.shape))
 
 
-@statistics_op.register_fake
-def _(y, weight):
-    return (torch.empty((2,), dtype=torch.float32), torch.empty((2,), dtype=torch.float32))
+statistics.register_autograd(
+    lambda ctx, *gradients: (None, None, None),
+    setup_context=lambda ctx, inputs, output: ctx.mark_non_differentiable(*output),
+)
 
 
 class Net(torch.nn.Module):
@@ -30,7 +31,7 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         y = self.layer(x)
-        middle, spread = statistics_op(y.detach(), self.weight.detach())
+        middle, spread = statistics([y[:2], y[2:]], self.weight)
         return y * middle.sum() + spread.sum()
 
 
