@@ -10,6 +10,8 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 
+import libcst as cst
+
 from gbfix import branches, forced_sizes, ladder, payoff, unrun, unseen
 from gbfix.analysis.lost_reads import frozen_reads, lost_reads, reads_environment
 from gbfix.analysis.trees import tree_of
@@ -44,6 +46,9 @@ _PROVED = frozenset({"state-is-constant", "reads-once"})
 
 #: What a rewrite asks to have been seen of sizes that data decides.
 _SIZES = "sizes"
+
+#: What a rewrite asks to have been seen of a condition that it leaves out.
+_SHORTCUT = "shortcut"
 
 #: Numbers and selections that are given values of 0 and 1 for one rewrite.
 _SOURCES = 3
@@ -580,6 +585,11 @@ class Trials:
         seen, total, plan = branches.plan_branches(
             site.source, new, spans, observed.outcomes, tests, site.span(site.node), deciding
         )
+        if _SHORTCUT in rewrite.shows:
+            # By force, the original would take the short way for what it is not meant for.
+            shown = ladder.shortcut(rewrite.touched.get(path, ()), observed.outcomes, tests)
+            judgement.verdict = judgement.verdict.with_rung(shown)
+            return
         if not total:
             return
         failures: list[str] = []
@@ -938,7 +948,9 @@ _NOT_ABOUT_DATA = ("GB0291",)
 
 def _decided_by_tensor(span: Span, facts: FrameFacts, site: Site) -> bool:
     """Whether a test's value, or a part of it, was a tensor (or read from one at the site)."""
-    at_site = span.contains(site.span(site.node)) or site.span(site.node).contains(span)
+    # Of an ``if``, it is the test that broke, and no choice within its branches.
+    broken = site.node.test if isinstance(site.node, cst.If | cst.While) else site.node
+    at_site = span.contains(site.span(broken)) or site.span(broken).contains(span)
     if at_site and site.code not in _NOT_ABOUT_DATA:
         return True
     return any(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
@@ -135,8 +136,13 @@ def _rewrite(
         lines = laid_out(put, site.module, depth, kept)
         if lines:
             edit.replace(gone[0], *lines)
+        told = {comment for line in lines for comment in comments_in(line)}
         for statement in gone[1 if lines else 0 :]:
-            edit.remove(statement)  # both branches did the same
+            above = [line.comment.value for line in _above(statement) if line.comment]
+            if above and told.issuperset(above):
+                edit.moved(statement)
+            else:
+                edit.remove(statement)  # both branches did the same
     else:
         statement = site.statement
         (made,) = converter.block([statement])
@@ -157,6 +163,10 @@ def _rewrite(
         rank=rank + 8 * ctx.reads_numbers,
         also=also,
     )
+
+
+def _above(statement: cst.CSTNode) -> Sequence[cst.EmptyLine]:
+    return getattr(statement, "leading_lines", ())
 
 
 def choice_at(site: Site, ctx: Context) -> cst.CSTNode | None:

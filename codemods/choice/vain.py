@@ -297,7 +297,9 @@ class Vain:
     def _body(self, function: cst.FunctionDef) -> None:
         """What a function does that an arm calls."""
         name = function.name.value
-        what = activity(function.body)
+        body = function.body.visit(_NewByItself())
+        assert isinstance(body, cst.BaseSuite)
+        what = activity(body)
         own = what.binds - frozenset(parameters_of(function.params))
         beyond = what.globals | what.nonlocals | what.attribute_writes
         if what.mutates_unknown or what.mutates - own or beyond:
@@ -371,6 +373,18 @@ def _is_new(value: cst.BaseExpression) -> bool:
             made = name.startswith(("zeros", "ones", "empty", "full", "arange", "eye"))
             return name in NEW_MEMORY and (not made or code(owner) == "torch")
     return False
+
+
+class _NewByItself(cst.CSTTransformer):
+    """Says ``float(x.sqrt(), 1)`` for ``x.sqrt().add_(1)``: what is changed there is new."""
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        match updated_node.func:
+            case cst.Attribute(value=cst.Call() as owner, attr=cst.Name(name)) if (
+                _in_place(name) and _is_new(owner)
+            ):
+                return cst.Call(cst.Name("float"), [cst.Arg(owner), *updated_node.args])
+        return updated_node
 
 
 def _in_place(method: str) -> bool:

@@ -37,6 +37,22 @@ def kind_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ob
     )
 
 
+def shapes_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+    """The sizes of the tensors that a call brings; sizes that were not seen may be another trace."""
+    named = (kwargs[name] for name in sorted(kwargs))
+    return tuple(_shapes_in(item, _DEPTH) for item in (*args, *named))
+
+
+def _shapes_in(value: object, depth: int) -> object:
+    if isinstance(value, torch.Tensor):
+        return _sizes(value)
+    if depth and isinstance(value, list | tuple):
+        return tuple(_shapes_in(item, depth - 1) for item in value[:_ITEMS])
+    if depth and isinstance(value, dict):
+        return tuple(_shapes_in(item, depth - 1) for item in list(value.values())[:_ITEMS])
+    return None
+
+
 def _about(value: object, depth: int) -> object:
     sort = type(value).__qualname__
     if isinstance(value, torch.Tensor):

@@ -27,6 +27,10 @@ real_compile = torch.compile
 _TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
 
 
+#: How many calls are recorded for sizes that the first ones did not have.
+_RESIZED = 1
+
+
 class Region:
     """A compiled callable; all instances of a class compiled as modules share one."""
 
@@ -38,6 +42,9 @@ class Region:
         self.made = 0
         self.kinds: set[object] = set()
         self.others = 0
+        #: Sizes of the tensors of these calls, and how many were recorded for new ones.
+        self.shapes: set[object] = set()
+        self.resized = 0
         self.observed_only = False
 
     @property
@@ -110,7 +117,10 @@ class Recorder:
         changed: Callable[[bool], None],
         others: int = 0,
     ) -> None:
-        """Record the first ``limit`` calls of a region, and ``others`` later ones of new kinds."""
+        """Record the first ``limit`` calls of a region, and ``others`` later ones of new kinds.
+
+        One more is recorded for sizes that none of these had.
+        """
         self._project = project
         self._limit = limit
         self._others = others
@@ -308,18 +318,22 @@ class Recorder:
         self, region: Region, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
         """Whether a call is one of the first, or of a kind that was not seen yet."""
-        first = region.calls - region.others < self._limit
-        if not self._others or region.others >= self._others:
+        first = region.calls - region.others - region.resized < self._limit
+        if not self._others or (region.others >= self._others and region.resized >= _RESIZED):
             return first
         try:
             kind = kinds.kind_of(target, args, kwargs)
-            is_new = kind not in region.kinds
+            is_new = kind not in region.kinds and region.others < self._others
             region.kinds.add(kind)
+            shapes = kinds.shapes_of(args, kwargs)
+            is_resized = shapes not in region.shapes and region.resized < _RESIZED
+            region.shapes.add(shapes)
         except Exception:  # whatever the program's objects raise when they are looked at
             return first
-        if is_new and not first:
-            region.others += 1
-        return first or is_new
+        if not first:
+            region.others += is_new
+            region.resized += is_resized and not is_new
+        return first or is_new or is_resized
 
     def _tell_of_child(self, region: Region, target: Any) -> None:
         """A process that the program forked calls a region: said once, not recorded."""
