@@ -1,0 +1,294 @@
+"""An import that is tried in every call, tried once when the file is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.names import fresh, identifier, names_in
+from gbfix.analysis.scopes import module_bindings
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.rewriting.project import mentions
+
+#: What could make a later attempt end in another way.
+_CHANGES = (
+    r"environ\[[^\]]*\]\s*=[^=]|environ\.(?:update|setdefault|pop|clear)|putenv|setenv|load_dotenv"
+    r"|sys\.(?:path|modules|meta_path)\b|invalidate_caches|addsitedir|importlib\.reload"
+    r"|\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]"
+)
+_NOTE = "the import is tried when the file is imported, not in the first call"
+_LOADER = """
+import os
+
+import torch
+
+
+def _load_kernel():
+    if os.environ.get("NO_KERNEL") == "1":
+        return None
+    try:
+        from kernels_that_nobody_has import attend
+    except ImportError:
+        return None
+    return attend
+"""
+_USE = """
+
+def f(x):
+    attend = {0}
+    return x if attend is None else attend(x)
+"""
+
+
+def _source(text: str) -> str:
+    return text.lstrip("\n")
+
+
+class ImportOnce(Codemod):
+    """*What it does.*  Tries an import once, when the file is imported, and not in each call of a
+    compiled function: ``attend = _load_kernel()`` becomes ``attend = _KERNEL``, with
+    ``_KERNEL = _load_kernel()`` at module level; a ``try`` around imports inside a function moves
+    above it.
+
+    *When it applies.*  An import failed while Dynamo traced it, where the program goes on without
+    the package.
+
+    *Fix safety.*  Safe where the function only imports, reads environment variables and returns
+    what it has, and nothing in the project changes the environment, the search path or loaded
+    modules, or patches names: a later attempt would end in the same way.
+
+    *Refuses.*  Loaders with parameters or other statements; names of the ``try`` that something
+    else binds; loaders that read what the file defines below them.
+    """
+
+    name = "import-once"
+    codes = ("GB0069",)
+    examples = (
+        Example(
+            _source(_LOADER + _USE.format("_load_kernel()")),
+            _source(_LOADER + "\n\n_KERNEL = _load_kernel()\n" + _USE.format("_KERNEL")),
+            at="from kernels_that_nobody_has import attend",
+            title="a function that loads a kernel",
+        ),
+        Example(
+            _source(
+                """
+import torch
+
+
+def f(x):
+    try:
+        from kernels_that_nobody_has import attend
+        found = True
+    except ImportError:
+        found = False
+    return attend(x) if found else x
+"""
+            ),
+            _source(
+                """
+import torch
+
+
+try:
+    from kernels_that_nobody_has import attend
+    found = True
+except ImportError:
+    found = False
+
+
+def f(x):
+    return attend(x) if found else x
+"""
+            ),
+            at="from kernels_that_nobody_has import attend",
+            title="an attempt inside the function",
+        ),
+    )
+    near_misses = tuple(
+        NearMiss(_source(text), at="from kernels_that_nobody_has import attend", why=why)
+        for why, text in (
+            (
+                "the environment changes",
+                _LOADER + _USE.format("_load_kernel()") + '\n\nos.environ["NO_KERNEL"] = "1"\n',
+            ),
+            (
+                "it prints",
+                _LOADER.replace("return None\n    return", 'print("no")\n        return None\n    return')
+                + _USE.format("_load_kernel()"),
+            ),
+            (
+                "it takes an argument",
+                _LOADER.replace("_load_kernel()", "_load_kernel(name)")
+                + _USE.format("_load_kernel('a')"),
+            ),
+            (
+                "a name that something else binds",
+                """
+import torch
+
+found = None
+
+
+def f(x):
+    try:
+        from kernels_that_nobody_has import attend
+        found = True
+    except ImportError:
+        found = False
+    return attend(x) if found else x
+""",
+            ),
+        )
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        function = site.function
+        if function is None or mentions(site, _CHANGES):
+            return
+        rewrite = _loader(site, function) or _attempt(site, function)
+        if rewrite is not None:
+            yield rewrite
+
+
+def _loader(site: Site, function: cst.FunctionDef) -> Rewrite | None:
+    """A constant for what a function of the module loads."""
+    if function not in site.module.body or function.decorators or function.asynchronous:
+        return None
+    if parameters_of(function.params):
+        return None
+    if not all(_only_loads(statement) for statement in function.body.body):
+        return None
+    if not _reads_what_is_above(site, function):
+        return None
+    calls = [
+        node
+        for node in walk(site.module)
+        if isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Name)
+        and node.func.value == function.name.value
+        and not node.args
+        and site.function_of(node) is not None
+    ]
+    if not calls:
+        return None
+    name = function.name.value.lstrip("_")
+    for verb in ("load_", "get_", "try_import_", "import_", "maybe_import_"):
+        name = name.removeprefix(verb)
+    taken = {item.lower() for item in names_in(site.module)}
+    constant = "_" + fresh(identifier(name or "loaded"), taken).upper()
+    if constant in names_in(site.module):
+        return None
+    edit = site.edit()
+    for call in calls:
+        edit.replace(call, cst.Name(constant))
+    line = cst.ensure_type(
+        cst.parse_statement(f"{constant} = {function.name.value}()"), cst.SimpleStatementLine
+    )
+    blank = [cst.EmptyLine(indent=False)] * 2
+    edit.insert_after(function, line.with_changes(leading_lines=blank))
+    return edit.rewrite(
+        f"call `{function.name.value}` once, at import",
+        rank=12,
+        notes=(_NOTE,),
+        assumes=("reads-once",),
+    )
+
+
+def _only_loads(node: cst.CSTNode) -> bool:
+    """Whether a statement imports, asks the environment, binds names or returns, and no more."""
+    match node:
+        case cst.SimpleStatementLine(body=body):
+            return all(_loads(small) for small in body)
+        case cst.Try(body=body, handlers=handlers, orelse=orelse, finalbody=None):
+            blocks = [body, *(handler.body for handler in handlers)]
+            blocks += [orelse.body] if orelse is not None else []
+            return all(_only_loads(line) for block in blocks for line in block.body)
+        case cst.If(test=test, body=body, orelse=orelse):
+            blocks = [body, *([orelse.body] if isinstance(orelse, cst.Else) else [])]
+            if isinstance(orelse, cst.If) and not _only_loads(orelse):
+                return False
+            return _only_asks(test) and all(_only_loads(line) for it in blocks for line in it.body)
+        case cst.BaseSmallStatement():
+            return _loads(node)
+    return False
+
+
+def _loads(small: cst.BaseSmallStatement) -> bool:
+    match small:
+        case cst.Import() | cst.ImportFrom() | cst.Pass():
+            return True
+        case cst.Expr(value=cst.SimpleString()):
+            return True
+        case cst.Return(value=value):
+            return value is None or _only_asks(value)
+        case cst.Assign(targets=targets, value=value):
+            named = all(isinstance(target.target, cst.Name) for target in targets)
+            return named and _only_asks(value)
+    return False
+
+
+def _only_asks(node: cst.BaseExpression) -> bool:
+    """Whether an expression calls nothing but what reads environment variables."""
+    for inner in walk(node):
+        if isinstance(inner, cst.Call):
+            known = code(inner.func) in ("os.environ.get", "os.getenv", "int", "bool", "hasattr")
+            asked = isinstance(inner.func, cst.Attribute) and inner.func.attr.value in (
+                "lower", "upper", "strip",
+            )  # fmt: skip
+            if not known and not asked:
+                return False
+        elif isinstance(inner, cst.NamedExpr | cst.Await | cst.Yield):
+            return False
+    return True
+
+
+def _reads_what_is_above(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether the module has bound what the function reads before it stands there."""
+    place = list(site.module.body).index(function)
+    below = {
+        name
+        for statement in site.module.body[place:]
+        for name in activity(statement).bound
+        if statement is not function
+    }
+    return not (activity(function.body).reads & below)
+
+
+def _attempt(site: Site, function: cst.FunctionDef) -> Rewrite | None:
+    """A ``try`` around imports, moved out of the function."""
+    around = (site.statement, *site.ancestors(site.statement))
+    attempt = next((node for node in around if isinstance(node, cst.Try)), None)
+    if attempt is None or site.function_of(attempt) is not function:
+        return None
+    if not _only_loads(attempt) or any(isinstance(node, cst.Return) for node in walk(attempt)):
+        return None
+    bound = activity(attempt).bound
+    others = set(module_bindings(site.module))
+    elsewhere = [
+        place
+        for name in bound
+        for place in site.places_of(name, function)
+        if isinstance(site.parent(place), cst.AssignTarget | cst.Param | cst.AugAssign)
+        and attempt not in site.ancestors(place)
+    ]
+    read_inside = activity(attempt).reads - bound
+    if bound & others or elsewhere or read_inside & activity(function.body).binds:
+        return None
+    if comments_in(attempt):
+        return None
+    for node in site.module.body:  # a name of another function's own stays its own
+        if node is not site.top_level_statement(function) and bound & activity(node).reads:
+            return None
+    blank = [cst.EmptyLine(indent=False)] * 2
+    edit = site.edit()
+    edit.remove(attempt)
+    top = site.top_level_statement(function)
+    edit.insert_before(top, attempt.with_changes(leading_lines=blank))
+    return edit.rewrite(
+        "try the import once, at import", rank=12, notes=(_NOTE,), assumes=("reads-once",)
+    )
