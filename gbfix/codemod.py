@@ -145,7 +145,8 @@ class Rewrite:
 
     ``shows`` names what validation must have seen before the rewrite may be called safe: ``sizes``
     (of each size that the data decides, the cases 0 and 1, compiled, and that no two of them are
-    taken to be equal), ``twins`` (inputs in which different tensors hold the same numbers).
+    taken to be equal), ``twins`` (inputs in which different tensors hold the same numbers),
+    ``shortcut`` (that calls took both ways of the condition that the rewrite leaves out).
 
     ``prepares`` says that the rewrite may leave the break where it is and makes it one that others
     can remove.  It is part of the result only where one of them then does.

@@ -532,22 +532,22 @@ def shortcut(
     outcomes: Mapping[tuple[int, int], tuple[int, int]],
     tests: Sequence[Span],
 ) -> Rung:
-    """Whether recorded calls took both ways of a condition that a rewrite leaves out.
+    """Whether calls, or variations of them, took both ways of a condition that a rewrite drops.
 
-    One call may agree by chance; the way that is left out has to have been taken twice.
+    One call may agree by chance: each of the two ways has to have been taken twice.
     """
+    no, yes = 0, 0
     for span in tests:
         if any(outer.contains(span) for outer in spans):
             no, yes = outcomes.get((span.line, span.column), (0, 0))
-            few = max(no, yes) < 2 or not min(no, yes)
-            caveats = (_FEW.format(yes=yes, no=no),) if few else ()
-            return Rung("branches", True, f"held {yes} times, and {no} times not", caveats)
-    return Rung("branches", True, "", (_FEW.format(yes=0, no=0),))
+            break
+    caveats = (_FEW.format(yes=yes, no=no),) if min(no, yes) < 2 else ()
+    return Rung("shown", True, f"held {yes} times, and {no} times not", caveats)
 
 
 _FEW = (
-    "the condition that is left out held in {yes} recorded calls, and in {no} it did not: too few"
-    " to show that both ways give the same"
+    "the condition that is left out held in {yes} of the calls that were tried, and in {no} it did"
+    " not: too few to show that both ways give the same"
 )
 #: What it means that inputs which a rewrite asks for could not be made.
 _NOT_SHOWN = {

@@ -52,6 +52,15 @@ def test_breaks_of_later_kinds_of_calls_are_found_and_fixed(gbfix_run: Gbfix) ->
     assert any("4 of 9 were recorded" in what for _, what in next_steps(report, Mode.DIFF))
 
 
+def test_a_break_that_comes_with_other_sizes_is_found(gbfix_run: Gbfix) -> None:
+    head = "import logging\nimport torch\n\n@torch.compile(backend='eager')\ndef f(x):\n"
+    body = "    if x.shape[0] % 4:\n        logging.getLogger('sizes').info('odd')\n    return x * 2\n\n"
+    report = gbfix_run(head + body + "for size in (4, 4, 4, 4, 5, 6):\n    f(torch.ones(size))\n")
+    (region,) = report.regions
+    assert (region.status, region.calls, region.calls_made) == ("fixed", 3, 6)
+    assert [it.graph_break.site.line for it in report.breaks if it.graph_break.site] == [7]
+
+
 def test_calls_of_one_kind_are_not_recorded_again(gbfix_run: Gbfix) -> None:
     calls = "for step in range(9):\n    f(torch.ones(step + 2), step + 1, 0.5 * step + 1)\n"
     head = "import torch\n\n@torch.compile(backend='eager')\ndef f(x, step, rate):\n"

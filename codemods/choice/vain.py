@@ -380,9 +380,9 @@ class _NewByItself(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         match updated_node.func:
-            case cst.Attribute(value=cst.Call() as owner, attr=cst.Name(name)) if (
-                _in_place(name) and _is_new(owner)
-            ):
+            case cst.Attribute(value=cst.Call() as owner, attr=cst.Name(name)) if _in_place(
+                name
+            ) and _is_new(owner):
                 return cst.Call(cst.Name("float"), [cst.Arg(owner), *updated_node.args])
         return updated_node
 

@@ -19,8 +19,8 @@ _FACTS = {
     "x": tensor(3),
 }
 _NOTE = (
-    "the general way is taken for `{test}`, too; in the recorded calls it gave the same there as the"
-    " short one"
+    "the general way is taken for `{test}`, too; it gave the same as the short one in all calls"
+    " that were tried"
 )
 
 
@@ -38,11 +38,11 @@ class DropShortcut(Codemod):
     and the branch for it returns, or only binds names; without an ``else``.
 
     *Fix safety.*  Nothing in the text shows that both ways give the same: the runs do. Safe where
-    recorded calls took the shorter way at least twice, and the general one once, and values,
-    gradients, state and variations of these calls agree; else unsafe.
+    recorded calls and variations of them took each of the two ways at least twice, and values,
+    gradients and state agree; else unsafe.
 
-    *Refuses.*  Branches that do more than return or bind names; comparisons of sizes and numbers, of
-    which a run shows few values.
+    *Refuses.*  Branches that do more than return or bind names; comparisons of sizes and numbers,
+    of which a run shows few values.
     """
 
     name = "drop-shortcut"

@@ -118,7 +118,9 @@ def f(x):
             ),
             (
                 "it prints",
-                _LOADER.replace("return None\n    return", 'print("no")\n        return None\n    return')
+                _LOADER.replace(
+                    "return None\n    return", 'print("no")\n        return None\n    return'
+                )
                 + _USE.format("_load_kernel()"),
             ),
             (

@@ -38,7 +38,7 @@ def kind_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ob
 
 
 def shapes_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-    """The sizes of the tensors that a call brings; sizes that were not seen may be another trace."""
+    """The sizes of the tensors that a call brings: others may be another trace."""
     named = (kwargs[name] for name in sorted(kwargs))
     return tuple(_shapes_in(item, _DEPTH) for item in (*args, *named))
 

@@ -27,10 +27,6 @@ real_compile = torch.compile
 _TORCH = os.path.dirname(os.path.realpath(torch.__file__)) + os.sep
 
 
-#: How many calls are recorded for sizes that the first ones did not have.
-_RESIZED = 1
-
-
 class Region:
     """A compiled callable; all instances of a class compiled as modules share one."""
 
@@ -42,7 +38,8 @@ class Region:
         self.made = 0
         self.kinds: set[object] = set()
         self.others = 0
-        #: Sizes of the tensors of these calls, and how many were recorded for new ones.
+        #: Sizes of the tensors of these calls.  Where the first ones were all of one size, Dynamo
+        #: traces anew for the next, with sizes that vary then: that call is recorded, too.
         self.shapes: set[object] = set()
         self.resized = 0
         self.observed_only = False
@@ -119,7 +116,7 @@ class Recorder:
     ) -> None:
         """Record the first ``limit`` calls of a region, and ``others`` later ones of new kinds.
 
-        One more is recorded for sizes that none of these had.
+        One more is recorded for other sizes, where all before it had the same.
         """
         self._project = project
         self._limit = limit
@@ -319,14 +316,14 @@ class Recorder:
     ) -> bool:
         """Whether a call is one of the first, or of a kind that was not seen yet."""
         first = region.calls - region.others - region.resized < self._limit
-        if not self._others or (region.others >= self._others and region.resized >= _RESIZED):
+        if not self._others or (region.others >= self._others and len(region.shapes) > 1):
             return first
         try:
             kind = kinds.kind_of(target, args, kwargs)
             is_new = kind not in region.kinds and region.others < self._others
             region.kinds.add(kind)
             shapes = kinds.shapes_of(args, kwargs)
-            is_resized = shapes not in region.shapes and region.resized < _RESIZED
+            is_resized = shapes not in region.shapes and len(region.shapes) == 1
             region.shapes.add(shapes)
         except Exception:  # whatever the program's objects raise when they are looked at
             return first
