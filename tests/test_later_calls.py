@@ -53,12 +53,13 @@ def test_breaks_of_later_kinds_of_calls_are_found_and_fixed(gbfix_run: Gbfix) ->
 
 
 def test_a_break_that_comes_with_other_sizes_is_found(gbfix_run: Gbfix) -> None:
-    head = "import logging\nimport torch\n\n@torch.compile(backend='eager')\ndef f(x):\n"
-    body = "    if x.shape[0] % 4:\n        logging.getLogger('sizes').info('odd')\n    return x * 2\n\n"
+    head = "import logging\nimport torch\n\nlog = logging.getLogger('sizes')\n\n"
+    head += "@torch.compile(backend='eager')\ndef f(x):\n"
+    body = "    if x.shape[0] % 4:\n        log.info('odd')\n    return x * 2\n\n"
     report = gbfix_run(head + body + "for size in (4, 4, 4, 4, 5, 6):\n    f(torch.ones(size))\n")
     (region,) = report.regions
     assert (region.status, region.calls, region.calls_made) == ("fixed", 3, 6)
-    assert [it.graph_break.site.line for it in report.breaks if it.graph_break.site] == [7]
+    assert [it.graph_break.site.line for it in report.breaks if it.graph_break.site] == [9]
 
 
 def test_calls_of_one_kind_are_not_recorded_again(gbfix_run: Gbfix) -> None:
