@@ -327,8 +327,33 @@ class Maker:
             return f"{like.name}.new_empty({text}, dtype={self.named(dtype)})"
         # What may be given integers: it has no gradient.
         floats = dtype.startswith("torch.float") and not like.fact.requires_grad
+        if floats and (mixed := self.mixed(result)):
+            return f"{mixed[0].name}.new_empty({text}, dtype={self.promoted(mixed)})"
         wider = self.of_integers(like, result.name) if floats else ""
         return f"{like.name}.new_empty({text}{wider})"
+
+    def mixed(self, result: Result) -> list[Parameter]:
+        """The arguments that are joined in what is bound to the result, if there are several.
+
+        They had one dtype, and as many dimensions: the widest dtype is the result's.
+        """
+        made = rf"^ *{re.escape(result.name)} = (.*)$"
+        values = re.findall(made, self.made, re.MULTILINE)
+        if not values or any(re.search(r"\w\(", value) for value in values):
+            return []  # a call may give anything
+        words_in = {word for value in values for word in re.findall(r"\w+", value)}
+        found = [p for p in self.tensors if p.name in words_in]
+        alike = all(p.fact.dtype == result.dtype for p in found)
+        dims = {len(p.fact.shape or ()) for p in found}
+        return found if alike and len(found) > 1 and len(dims) == 1 else []
+
+    def promoted(self, parameters: Sequence[Parameter]) -> str:
+        """The widest dtype of several arguments."""
+        first, *others = parameters
+        dtype = f"{first.name}.dtype"
+        for other in others:
+            dtype = f"{self.torch}.promote_types({dtype}, {other.name}.dtype)"
+        return dtype
 
     def of_integers(self, like: Parameter, name: str) -> str:
         """The dtype of what is divided or summed: of integers it is another one than theirs."""
