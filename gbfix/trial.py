@@ -577,6 +577,7 @@ class Trials:
             span
             for span in branches.rewritten_tests(site.source, spans)
             if _decided_by_tensor(span, observed.facts, site)
+            and not _asks_for_none(span, site.source)
         ]
         if "inner-tests-idle" in rewrite.assumes:
             tests = tests[:1]
@@ -944,6 +945,14 @@ def _decorators(source: str, qualname: str) -> str:
 
 #: Breaks in a test whose truth no tensor decides: ``if logger.isEnabledFor(...)``.
 _NOT_ABOUT_DATA = ("GB0291",)
+
+
+def _asks_for_none(span: Span, source: str) -> bool:
+    """Whether a test is ``x is None``: whatever a tensor holds, it is not None."""
+    if span.line != span.end_line:
+        return False
+    text = source.split("\n")[span.line - 1][span.column : span.end_column]
+    return re.fullmatch(r"[\w.]+ is (?:not )?None", text) is not None
 
 
 def _decided_by_tensor(span: Span, facts: FrameFacts, site: Site) -> bool:

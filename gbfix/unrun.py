@@ -130,12 +130,30 @@ def to_force(
         counts = outcomes.get((span.line, span.column))
         if counts is None or counts[arm.value] or span in apart or _MACHINE.search(arm.text):
             continue
-        if not _reaches(arm, changed, bound):
+        if not _reaches(arm, changed, bound) or _asks_in_vain(arm, function):
             continue
         place = _in_new(function, arm, new)
         if place is not None:
             found.append((arm.text, Forced(span, place, arm.value, moved=True)))
     return found
+
+
+def _asks_in_vain(arm: Arm, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the arm is that of ``x is None``, where the function has asked ``x.shape`` before."""
+    match arm.test:
+        case ast.Compare(
+            left=ast.Name(name), ops=[operator], comparators=[ast.Constant(value=None)]
+        ) if isinstance(operator, ast.Is if arm.value else ast.IsNot):
+            before = (it for it in function.body if it.lineno < arm.test.lineno)
+            plain = (it for it in before if isinstance(it, ast.Assign | ast.Expr | ast.Assert))
+            return any(
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == name
+                for statement in plain
+                for node in ast.walk(statement)
+            )
+    return False
 
 
 def _function_at(text: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:

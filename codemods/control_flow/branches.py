@@ -90,9 +90,15 @@ def branch_of(suite: cst.BaseSuite, above: Sequence[cst.EmptyLine] = ()) -> Bran
     return Branch(list(suite.body), suite.header.comment, above, suite.footer)
 
 
-def check_movable(nodes: Sequence[cst.CSTNode], *, returns: bool) -> None:
-    """Refuse statements that cannot be the body of a function, or not of a branch of torch.cond."""
-    found = exits(nodes)
+def check_movable(
+    nodes: Sequence[cst.CSTNode], *, returns: bool, values: Values | None = None
+) -> None:
+    """Refuse statements that cannot be the body of a function, or not of a branch of torch.cond.
+
+    What stands below ``if x is None`` of a tensor is none of it: no graph is made of that.
+    """
+    alive = nodes if values is None else [_alive(node, values) for node in nodes]
+    found = exits(alive)
     if found.yields or found.awaits:
         raise Refusal(
             "a branch suspends the function (yield or await); choose first, and yield or await once"
@@ -115,6 +121,27 @@ def check_movable(nodes: Sequence[cst.CSTNode], *, returns: bool) -> None:
         raise Refusal("a branch deletes names")
     if does.mutates_unknown:
         raise Refusal("a branch changes an object in place")
+
+
+def _alive(node: cst.CSTNode, values: Values) -> cst.CSTNode:
+    """The statement without what runs only where a tensor is None."""
+
+    class _Alive(cst.CSTTransformer):
+        def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:
+            match original_node.test:
+                case cst.Comparison(
+                    left=cst.Name(name),
+                    comparisons=[
+                        cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))
+                    ],
+                ) if values.is_tensor_name(name):
+                    nothing = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
+                    return updated_node.with_changes(body=nothing)
+            return updated_node
+
+    alive = node.visit(_Alive())
+    assert isinstance(alive, cst.CSTNode)
+    return alive
 
 
 # -- sharing ---------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ class Lowering:
         alone = not (returns or swallowed or condition.python)
         appended = self._appended(branches) if alone else None
         for branch in branches:
-            check_movable(branch.statements, returns=returns)
+            check_movable(branch.statements, returns=returns, values=self.values)
             self._check_effects(branch)
         places = [] if returns else self._places(node, branches, top=top)
         changed, written = self._changed(branches, places)

@@ -1,0 +1,140 @@
+"""Names that say whether tensors are equal: tensors, for those rewrites that lower choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.activity import activity
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import code
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+
+_FACTS = {"q": tensor(3), "k": tensor(3), "v": tensor(3)}
+
+
+def _source(*lines: str) -> str:
+    return "import torch\n\n\ndef f(q, k, v):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+class EqualToTensor(Codemod):
+    """*What it does.*  Keeps a tensor that says whether two tensors are equal, where a name held
+    ``torch.equal``: ``same = torch.equal(q, k)`` becomes ``same = q.shape == k.shape and (q ==
+    k).all()``.
+
+    *When it applies.*  The name is bound once, and only its truth is asked. It is a step: another
+    rewrite lowers the choice that asks for it.
+
+    *Fix safety.*  Safe: sizes are compared in Python, as they are while Dynamo traces, and elements
+    as ``torch.equal`` compares them.
+
+    *Refuses.*  Names that are given on, and operands that are no names.
+    """
+
+    name = "equal-to-tensor"
+    codes = ("GB0033",)
+    examples = (
+        Example(
+            _source("same = torch.equal(q, k)", "if same:", "    return q", "return q + k"),
+            _source(
+                "same = q.shape == k.shape and (q == k).all()",
+                "if same:",
+                "    return q",
+                "return q + k",
+            ),
+            at="torch.equal(q, k)",
+            facts=_FACTS,
+            title="a pair",
+        ),
+        Example(
+            _source(
+                "same = torch.equal(q, k) and torch.equal(k, v)",
+                "if not same and q is not None:",
+                "    return q",
+                "return q + k",
+            ),
+            _source(
+                "same = q.shape == k.shape and k.shape == v.shape"
+                " and (q == k).all() & (k == v).all()",
+                "if not same and q is not None:",
+                "    return q",
+                "return q + k",
+            ),
+            at="torch.equal(q, k)",
+            facts=_FACTS,
+            title="two pairs",
+        ),
+    )
+    near_misses = tuple(
+        NearMiss(_source(*lines), at="torch.equal(q, k)", why=why, facts=_FACTS)
+        for why, lines in (
+            ("it is a result", ("same = torch.equal(q, k)", "return same")),
+            (
+                "it is bound twice",
+                ("same = torch.equal(q, k)", "same = same or v", "if same:", "    return q"),
+            ),
+            ("there is no name", ("if torch.equal(q, k):", "    return q", "return q + k")),
+        )
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        if site.function is None or activity(site.function.body).captures:
+            return
+        edit, found = site.edit(), False
+        for statement in site.block_of(site.statement):
+            match statement:
+                case cst.SimpleStatementLine(
+                    body=[
+                        cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value)
+                    ]
+                ) if (pairs := _pairs(site, value)) and not comments_in(statement):
+                    pass
+                case _:
+                    continue
+            if not _only_asked(site, site.function, name):
+                if statement is site.statement:
+                    return
+                continue
+            shapes = [f"{one}.shape == {other}.shape" for one, other in pairs]
+            equal = " & ".join(f"({one} == {other}).all()" for one, other in pairs)
+            edit.replace(value, cst.parse_expression(" and ".join([*shapes, equal])))
+            found = found or statement is site.statement
+        if found:
+            yield edit.rewrite("keep as a tensor whether tensors are equal", rank=13, prepares=True)
+
+
+def _pairs(site: Site, node: cst.BaseExpression) -> list[tuple[str, str]]:
+    """The names that ``torch.equal`` compares, joined by ``and``; none where there is more."""
+    match node:
+        case cst.BooleanOperation(left=left, operator=cst.And(), right=right):
+            sides = [_pairs(site, left), _pairs(site, right)]
+            return [*sides[0], *sides[1]] if all(sides) else []
+        case cst.Call(
+            func=func,
+            args=[
+                cst.Arg(value=cst.Name(one), keyword=None, star=""),
+                cst.Arg(value=cst.Name(other), keyword=None, star=""),
+            ],
+        ) if resolve(site.module, func) == "torch.equal":
+            return [(one, other)]
+    return []
+
+
+def _only_asked(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    """Whether the name is bound once, and all else that is done with it asks for its truth."""
+    bound = 0
+    for place in site.places_of(name, function):
+        node: cst.CSTNode = place
+        parent = site.parent(node)
+        if isinstance(parent, cst.AssignTarget):
+            bound += 1
+            continue
+        while isinstance(parent, cst.BooleanOperation) or (
+            isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+        ):
+            node, parent = parent, site.parent(parent)
+        if not isinstance(parent, cst.If | cst.IfExp | cst.While) or parent.test is not node:
+            return False
+    return bound == 1 and code(function.name) != name
