@@ -171,20 +171,19 @@ def _arms(
     """The branches: the statement above which to insert (None: behind the ``if``), and all."""
     after = list(block[block.index(choice) + 1 :])
     if isinstance(choice.orelse, cst.Else) and isinstance(choice.orelse.body, cst.IndentedBlock):
-        lines = list(choice.orelse.body.body)
+        lines: list[cst.CSTNode] = [*choice.orelse.body.body]
         yield lines[0], lines
     elif choice.orelse is None and after and _ends(choice.body):
         yield None, after
     if isinstance(choice.body, cst.IndentedBlock):
-        lines = list(choice.body.body)
+        lines = [*choice.body.body]
         yield lines[0], lines
 
 
 def _ends(body: cst.BaseSuite) -> bool:
     """Whether a branch ends the function."""
-    last = body.body[-1]
-    smalls = getattr(last, "body", ())
-    ends = isinstance(last, cst.SimpleStatementLine) and isinstance(smalls[-1], cst.Return)
+    last: cst.CSTNode = body.body[-1]
+    ends = isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
     return ends and not exits(body).raises
 
 
@@ -202,7 +201,11 @@ def _sunk(
     names = set(plain.values()) - set(parameters_of(function.params))
     names -= activity(function.body).captures
     while True:
-        moving = [statement for statement in above if plain.get(statement) in names]
+        moving = [
+            statement
+            for statement in above
+            if isinstance(statement, cst.SimpleStatementLine) and plain.get(statement) in names
+        ]
         homes = {node for part in (*moving, *inside) for node in walk(part)}
         kept = {
             name
