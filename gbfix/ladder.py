@@ -536,11 +536,12 @@ def shortcut(
 
     One call may agree by chance: each of the two ways has to have been taken twice.
     """
-    no, yes = 0, 0
-    for span in tests:
-        if any(outer.contains(span) for outer in spans):
-            no, yes = outcomes.get((span.line, span.column), (0, 0))
-            break
+    counts = [
+        outcomes.get((span.line, span.column), (0, 0))
+        for span in tests
+        if any(outer.contains(span) for outer in spans)
+    ]
+    no, yes = min(counts, key=min, default=(0, 0))
     caveats = (_FEW.format(yes=yes, no=no),) if min(no, yes) < 2 else ()
     return Rung("shown", True, f"held {yes} times, and {no} times not", caveats)
 

@@ -11,6 +11,8 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 
+from ..control_flow.sites import if_at
+
 _FACTS = {
     "mask": tensor(3, dtype="torch.bool"),
     "mask.all()": tensor(dtype="torch.bool"),
@@ -35,7 +37,7 @@ class DropShortcut(Codemod):
     too.
 
     *When it applies.*  A condition asks ``all`` or ``any`` of a tensor, alone or behind an ``and``,
-    and the branch for it returns, or only binds names; without an ``else``.
+    and the branch for it returns, or only binds names; the general way follows, or is the ``else``.
 
     *Fix safety.*  Nothing in the text shows that both ways give the same: the runs do. Safe where
     recorded calls and variations of them took each of the two ways at least twice, and values,
@@ -81,6 +83,21 @@ class DropShortcut(Codemod):
             facts=_FACTS,
             title="a guard around the general way",
         ),
+        Example(
+            _source(
+                "if not mask.any():",
+                "    y = x",
+                "elif mask.all():",
+                "    y = x * 2",
+                "else:",
+                "    y = torch.where(mask, x * 2, x)",
+                "return y",
+            ),
+            _source("y = torch.where(mask, x * 2, x)", "return y"),
+            at="mask.any()",
+            facts=_FACTS,
+            title="a chain of them",
+        ),
     )
     near_misses = tuple(
         NearMiss(_source(*lines), at=at, why=why, facts=_FACTS)
@@ -92,9 +109,17 @@ class DropShortcut(Codemod):
                 ("if mask.all():", "    n.append(1)", "    return x", "return x * mask"),
             ),
             (
-                "there is another branch",
+                "the other branch is for a number",
                 "mask.all()",
-                ("if mask.all():", "    y = x", "else:", "    y = x * mask", "return y"),
+                (
+                    "if mask.all():",
+                    "    y = x",
+                    "elif x.sum() > 0:",
+                    "    y = x + 1",
+                    "else:",
+                    "    y = x * mask",
+                    "return y",
+                ),
             ),
             ("a number is asked", "x.sum() > 0", ("if x.sum() > 0:", "    return x", "return x")),
             (
@@ -118,7 +143,10 @@ class DropShortcut(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite]:
         around = (site.node, *site.ancestors(site.node))
         block = next((site.parent(n) for n in around if _is_head(site, n)), site.node)
-        if not isinstance(block, cst.If) or block.orelse is not None or comments_in(block.body):
+        if isinstance(block, cst.If) and block.orelse is not None:
+            yield from _chain(site)
+            return
+        if not isinstance(block, cst.If) or comments_in(block.body):
             return
         short = _is_short(block.test)
         if short is None or site.function is None or isinstance(site.parent(block), cst.If):
@@ -138,6 +166,37 @@ class DropShortcut(Codemod):
             rank=28,
             shows=("shortcut",),
         )
+
+
+def _chain(site: Site) -> Iterator[Rewrite]:
+    """Several short ways, and the general one behind ``else``."""
+    head = if_at(site)
+    if head is None or site.function is None:
+        return
+    tests: list[cst.BaseExpression] = []
+    branch: cst.If | cst.Else | None = head
+    while isinstance(branch, cst.If):
+        if _is_short(branch.test) is not True or not _only_binds(branch.body):
+            return
+        if comments_in(branch.body) or (tests and any(it.comment for it in branch.leading_lines)):
+            return
+        tests.append(branch.test)
+        branch = branch.orelse
+    if branch is None or not isinstance(branch.body, cst.IndentedBlock):
+        return
+    if branch.body.header.comment is not None or any(it.comment for it in branch.leading_lines):
+        return
+    edit = site.edit()
+    first, *others = branch.body.body
+    above = [*head.leading_lines, *getattr(first, "leading_lines", ())]
+    edit.replace(head, first.with_changes(leading_lines=above), *others)
+    text = " and ".join(f"`{code(test)}`" for test in tests)
+    yield edit.rewrite(
+        f"take the general way for {text}, too",
+        notes=(_NOTE.format(test=text.strip("`")),),
+        rank=28,
+        shows=("shortcut",),
+    )
 
 
 def _unguarded(block: cst.If) -> list[cst.BaseStatement]:
