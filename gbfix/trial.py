@@ -952,7 +952,7 @@ def _asks_for_none(span: Span, source: str) -> bool:
     if span.line != span.end_line:
         return False
     text = source.split("\n")[span.line - 1][span.column : span.end_column]
-    return re.fullmatch(r"[\w.]+ is (?:not )?None", text) is not None
+    return re.fullmatch(r"\w+ is (?:not )?None", text) is not None
 
 
 def _decided_by_tensor(span: Span, facts: FrameFacts, site: Site) -> bool:

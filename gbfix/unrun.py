@@ -151,6 +151,7 @@ def _asks_in_vain(arm: Arm, function: ast.FunctionDef | ast.AsyncFunctionDef) ->
                 and isinstance(node.value, ast.Name)
                 and node.value.id == name
                 for statement in plain
+                if not any(isinstance(it, ast.IfExp | ast.BoolOp) for it in ast.walk(statement))
                 for node in ast.walk(statement)
             )
     return False

@@ -345,7 +345,9 @@ def test_a_region_of_which_only_one_call_raises_is_fixed(long: int, gbfix_run: G
     (region,) = report.regions
     assert not report.errors
     assert region.status == "fixed"
-    assert region.note == ("1 of 2 calls raises without torch.compile too" if long < 2 else "")
+    # The last call is recorded, too, where it is the first of its size.
+    made = 2 if long < 2 else 3
+    assert region.note == f"1 of {made} calls raises without torch.compile too"
     (patch,) = report.patches
     assert {"recompiles", "branches", "aot_eager"} <= {rung.name for rung in patch.verdict.rungs}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -15,6 +16,7 @@ SHARED = "other callers of the function get a tensor without a gradient of its o
 
 _ASKING = words("retain_grad register_hook register_post_accumulate_grad_hook is_leaf")
 _PARAMETERS = words("parameters named_parameters")
+_STORED = re.compile(r"\.(?:weight|bias)\s*(?::[^=]*)?=[^=]|setattr\(")
 
 
 def gradient_is_read(site: Site) -> bool:
@@ -23,10 +25,12 @@ def gradient_is_read(site: Site) -> bool:
     Gradients of parameters do not count: ``for p in model.parameters(): p.grad``.  Neither do those
     that are set, or deleted.
     """
-    if _reads(site.module):
+    texts = {**site.sources, site.path: site.source}
+    layers = not any(_STORED.search(text) for text in texts.values())
+    if _reads(site.module, layers=layers):
         return True
-    others = (text for path, text in site.sources.items() if path != site.path)
-    return any(_reads(cst.parse_module(text)) for text in others if _may_read(text))
+    others = (text for path, text in texts.items() if path != site.path)
+    return any(_reads(cst.parse_module(text), layers=layers) for text in others if _may_read(text))
 
 
 def is_handed_on(site: Site) -> bool:
@@ -35,28 +39,35 @@ def is_handed_on(site: Site) -> bool:
     One of them may give it to an optimizer.
     """
     function = site.function
-    if function is None or site.class_of(function) is not None:
+    if function is None:
         return False
     if not any(isinstance(node, cst.Return) and node.value for node in walk(function.body)):
         return False
     name = function.name.value
+    if name in ("forward", "__call__"):
+        return False  # the region itself: what it gives back is compared
     if any(name in text for path, text in site.sources.items() if path != site.path):
         return True
-    places = [place for place in site.places_of(name, site.module) if place is not function.name]
+    places = [
+        node
+        for node in walk(site.module)
+        if isinstance(node, cst.Name) and node.value == name and node is not function.name
+    ]
     return len({site.function_of(place) for place in places}) > 1
 
 
 def _may_read(text: str) -> bool:
-    return any(word in text for word in (".grad", "autograd.grad", *_ASKING))
+    return re.search(r"\bgrad\b", text) is not None or any(word in text for word in _ASKING)
 
 
-def _reads(module: cst.Module) -> bool:
+def _reads(module: cst.Module, *, layers: bool) -> bool:
+    """``layers`` says that what is called a weight or a bias is a layer's."""
     owned = {id(node) for loop in walk(module) for node in _of_parameters(loop)}
     for node in walk(module):
         match node:
             case cst.Attribute(attr=cst.Name("grad")):
                 # `torch.autograd.grad` is one, too.
-                if id(node) not in owned and not _is_of_layer(node.value):
+                if id(node) not in owned and not (layers and _is_of_layer(node.value)):
                     return True
             case cst.Attribute(attr=cst.Name(value=name)) if name in _ASKING:
                 return True
@@ -86,12 +97,15 @@ def _of_parameters(loop: cst.CSTNode) -> Iterator[cst.CSTNode]:
             body = [loop.elt, *loop.for_in.ifs]
         case _:
             return
-    named = any(
-        isinstance(node, cst.Attribute) and node.attr.value in _PARAMETERS
-        for node in walk(iterated)
-    )
-    if not named:
-        return
+    while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Name):
+        if iterated.func.value not in ("enumerate", "list", "tuple") or len(iterated.args) != 1:
+            return
+        iterated = iterated.args[0].value
+    match iterated:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(value=called))) if called in _PARAMETERS:
+            pass
+        case _:
+            return
     names = {node.value for node in walk(target) if isinstance(node, cst.Name)}
     for part in body:
         for node in walk(part):

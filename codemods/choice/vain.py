@@ -369,7 +369,10 @@ def _is_new(value: cst.BaseExpression) -> bool:
     match value:
         case cst.BinaryOperation() | cst.Comparison():
             return True
-        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))):
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
+            named = {arg.keyword.value for arg in args if arg.keyword is not None}
+            if named & {"out", "inplace"} or any(code(arg.value) == "True" for arg in args):
+                return False
             made = name.startswith(("zeros", "ones", "empty", "full", "arange", "eye"))
             return name in NEW_MEMORY and (not made or code(owner) == "torch")
     return False

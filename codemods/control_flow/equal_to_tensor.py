@@ -9,9 +9,15 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 
+from ..data_dependent.flow import torch_name
+
+_SIZES = (
+    "both sides of a choice are in the graph: where the sizes of the tensors differ, and fit only"
+    " the side that is taken, the patch raises an error"
+)
 _FACTS = {"q": tensor(3), "k": tensor(3), "v": tensor(3)}
 
 
@@ -21,8 +27,9 @@ def _source(*lines: str) -> str:
 
 class EqualToTensor(Codemod):
     """*What it does.*  Keeps a tensor that says whether two tensors are equal, where a name held
-    ``torch.equal``: ``same = torch.equal(q, k)`` becomes ``same = q.shape == k.shape and (q ==
-    k).all()``.
+    ``torch.equal``: ``same = torch.equal(q, k)`` becomes ``same = (q == k).all() if q.shape ==
+    k.shape else torch.zeros((), dtype=torch.bool, device=q.device)``.  Where the sizes differed, it
+    is Python's ``False``: ``same = q.shape == k.shape and (q == k).all()``.
 
     *When it applies.*  The name is bound once, and only its truth is asked. It is a step: another
     rewrite lowers the choice that asks for it.
@@ -39,7 +46,8 @@ class EqualToTensor(Codemod):
         Example(
             _source("same = torch.equal(q, k)", "if same:", "    return q", "return q + k"),
             _source(
-                "same = q.shape == k.shape and (q == k).all()",
+                "same = (q == k).all() if q.shape == k.shape else"
+                " torch.zeros((), dtype=torch.bool, device=q.device)",
                 "if same:",
                 "    return q",
                 "return q + k",
@@ -56,8 +64,9 @@ class EqualToTensor(Codemod):
                 "return q + k",
             ),
             _source(
-                "same = q.shape == k.shape and k.shape == v.shape"
-                " and (q == k).all() & (k == v).all()",
+                "same = (q == k).all() & (k == v).all()"
+                " if q.shape == k.shape and k.shape == v.shape"
+                " else torch.zeros((), dtype=torch.bool, device=q.device)",
                 "if not same and q is not None:",
                 "    return q",
                 "return q + k",
@@ -65,6 +74,18 @@ class EqualToTensor(Codemod):
             at="torch.equal(q, k)",
             facts=_FACTS,
             title="two pairs",
+        ),
+        Example(
+            _source("same = torch.equal(q, k)", "if same:", "    return q", "return q"),
+            _source(
+                "same = q.shape == k.shape and (q == k).all()",
+                "if same:",
+                "    return q",
+                "return q",
+            ),
+            at="torch.equal(q, k)",
+            facts={"q": tensor(3), "k": tensor(4)},
+            title="of other sizes",
         ),
     )
     near_misses = tuple(
@@ -97,12 +118,22 @@ class EqualToTensor(Codemod):
                 if statement is site.statement:
                     return
                 continue
-            shapes = [f"{one}.shape == {other}.shape" for one, other in pairs]
+            shapes = " and ".join(f"{one}.shape == {other}.shape" for one, other in pairs)
             equal = " & ".join(f"({one} == {other}).all()" for one, other in pairs)
-            edit.replace(value, cst.parse_expression(" and ".join([*shapes, equal])))
+            if _of_one_size(site, value):
+                no = f"{torch_name(site)}.zeros((), dtype={torch_name(site)}.bool"
+                text = f"{equal} if {shapes} else {no}, device={pairs[0][0]}.device)"
+            else:
+                text = f"{shapes} and {equal}"  # Python's answer, for these sizes
+            edit.replace(value, cst.parse_expression(text))
             found = found or statement is site.statement
         if found:
-            yield edit.rewrite("keep as a tensor whether tensors are equal", rank=13, prepares=True)
+            yield edit.rewrite(
+                "keep as a tensor whether tensors are equal",
+                rank=13,
+                notes=(_SIZES,),
+                prepares=True,
+            )
 
 
 def _pairs(site: Site, node: cst.BaseExpression) -> list[tuple[str, str]]:
@@ -120,6 +151,18 @@ def _pairs(site: Site, node: cst.BaseExpression) -> list[tuple[str, str]]:
         ) if resolve(site.module, func) == "torch.equal":
             return [(one, other)]
     return []
+
+
+def _of_one_size(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether all tensors that are compared had the same sizes in the recorded calls."""
+    facts = [
+        site.fact(arg.value)
+        for call in walk(node)
+        if isinstance(call, cst.Call)
+        for arg in call.args
+    ]
+    shapes = {fact.shape if fact is not None else None for fact in facts}
+    return len(shapes) == 1 and None not in shapes
 
 
 def _only_asked(site: Site, function: cst.FunctionDef, name: str) -> bool:

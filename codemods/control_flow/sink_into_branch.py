@@ -126,6 +126,13 @@ class SinkIntoBranch(Codemod):
                 ),
             ),
             (
+                "what is written to in between may be a view of what it reads",
+                (
+                    "v = x.reshape(-1)", "near = torch.log(v)", "n.mul_(2)", "if n == 0:",
+                    "    y = x", "else:", "    y = near", "return y",
+                ),
+            ),
+            (
                 "it draws random numbers",
                 (
                     "near = torch.rand(3)", "if n == 0:", "    y = x", "else:", "    y = near",
@@ -246,12 +253,9 @@ def _stays(
         for later in above[above.index(statement) + 1 :]:
             if later in moving:
                 continue
-            does = activity(later)
-            if reads & (does.bound | does.mutates) or does.mutates_unknown:
+            # A tensor that is written to may be what is read, by another name or as its view.
+            if reads & activity(later).bound or not effects_of(later, site.fact).pure:
                 return False
-            # What is given to code that is not known may be changed there.
-            if reads & does.reads and not effects_of(later, site.fact).pure:
-                return False
-        if reads & activity(choice.test).bound:
+        if reads & activity(choice.test).bound or not effects_of(choice.test, site.fact).pure:
             return False
     return True

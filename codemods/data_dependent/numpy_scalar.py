@@ -54,11 +54,11 @@ _OTHERWISE = (
 _EMPTY = "For the size of an empty tensor, `math` raises an error where NumPy gave nan or inf."
 _RAISES = (
     "Where numpy gives nan or inf (the root of a negative number, a division by zero), Python"
-    " raises an error."
+    " raises an error; a logarithm may differ in its last bit, and what rounds to -0.0 is 0.0."
 )
 _WRAPS = (
     "Beyond 64 bits NumPy's integers wrap around, and divided by zero they give 0, inf or nan;"
-    " Python's grow, and raise an error."
+    " Python's grow, and raise an error. Of nothing, NumPy's sum and product are fractions."
 )
 _CAUGHT = (
     "the project handles such errors: where numpy gave nan or inf, a handler would run instead"
@@ -88,10 +88,10 @@ class NumpyScalar(Codemod):
 
     *Fix safety.*  Safe where the text shows it: the numbers are made of sizes and literals, and go
     where numpy's and Python's numbers do the same (``int(...)``, a comparison in an ``if``, the
-    right of a tensor), and for ``int(np.prod(dims))`` of any numbers.  Floats of any numbers are
-    safe, too, where only arithmetic, comparisons and conversions follow; a limit says that Python
-    raises an error where numpy gives nan or inf (unsafe where the project has a handler for such
-    errors).  Unsafe elsewhere, for attributes, and where a
+    right of a tensor), and for ``int(np.prod(dims))`` and ``int(np.floor(n))`` of any numbers.
+    Floats of any numbers are safe, too, where only arithmetic, comparisons and conversions follow,
+    and so is the product of a tensor's sizes; a limit says that Python raises an error where numpy
+    gives nan or inf (unsafe where the project has a handler for such errors).  Unsafe elsewhere, for attributes, and where a
     function returns another type than before: numpy's numbers wrap around, give nan, inf and -2 for
     ``~True``, and have methods.
 
@@ -376,7 +376,13 @@ class NumpyScalar(Codemod):
         filled = Proof(site, lambda call: _replaced_name(site, call), empty=False)
         bare = [call for call in unsure if not filled.is_sure(call)]
         plain = PlainUse(site, lambda call: bool(_replaced_name(site, call)))
-        sure = all(plain.goes_well(call) and not plain.reads_data(call) for call in bare)
+        single = PlainUse(site, lambda call: bool(_replaced_name(site, call)), tensors=False)
+        sure = all(
+            # A tensor has no more elements than fit; of no sizes, NumPy's product is 1.0.
+            (_is_count(site, call) and single.goes_well(call))
+            or (_is_float(site, call) and plain.goes_well(call) and not plain.reads_data(call))
+            for call in bare
+        )
         notes = [] if sure else [_OTHERWISE]
         if attributes:
             notes.append(f"`{attributes[0]}` loses NumPy's type, methods and width")
@@ -597,6 +603,19 @@ def _goes_into_int(site: Site, call: cst.Call) -> bool:
 def _is_float(site: Site, call: cst.Call) -> bool:
     core, _ = converted(call) or (call, None)
     return _numpy_name(site, core) in _FLOATS
+
+
+def _is_count(site: Site, call: cst.Call) -> bool:
+    """Whether it is ``np.prod(x.shape)``, and is not divided by zero as the text has it."""
+    if _numpy_name(site, call) != "prod" or len(call.args) != 1:
+        return False
+    fact = infer(call.args[0].value, site.fact)
+    if fact is None or fact.type != "torch.Size":
+        return False
+    match site.parent(call):
+        case cst.BinaryOperation(right=cst.Integer() | cst.Float() as other):
+            return bool(other.evaluated_value)
+    return True
 
 
 def _is_whole_in_int(site: Site, call: cst.Call) -> bool:

@@ -30,9 +30,15 @@ _LEGACY = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.DoubleTensor"})
 
 
 class PlainUse:
-    """Follows numbers through one function; ``replaced`` tells calls that become Python's."""
+    """Follows numbers through one function; ``replaced`` tells calls that become Python's.
 
-    def __init__(self, site: Site, replaced: Callable[[cst.Call], bool]) -> None:
+    ``tensors`` says whether they may go into the arithmetic of tensors.
+    """
+
+    def __init__(
+        self, site: Site, replaced: Callable[[cst.Call], bool], *, tensors: bool = True
+    ) -> None:
+        self._tensors = tensors
         self._site = site
         self._replaced = replaced
 
@@ -163,7 +169,7 @@ class PlainUse:
                 )
             case cst.If() | cst.While():
                 return parent.test is node
-            case cst.FormattedStringExpression(conversion=None):
+            case cst.FormattedStringExpression(conversion=None, equal=None):
                 return True
             case cst.ListComp() if parent.elt is node:
                 return self._is_listed(parent)
@@ -204,7 +210,7 @@ class PlainUse:
         fact = self._site.fact(other)
         if fact is not None and fact.is_tensor:
             plain = isinstance(parent.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide)
-            return not first and plain and fact.type == "torch.Tensor"
+            return self._tensors and not first and plain and fact.type == "torch.Tensor"
         if isinstance(parent.operator, cst.Power):
             # A root of a negative number is complex in Python; a square is no root.
             if not (first and isinstance(other, cst.Integer)):

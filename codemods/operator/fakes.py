@@ -161,6 +161,9 @@ _MERGES = re.compile(
 #: Of integers, the first gives fractions, the second wide integers.
 _DIVIDES = re.compile(r"\S / |\bmean\(")
 _SUMS = re.compile(r"\b(?:sum|prod|cumsum|cumprod)\(")
+_CASTS = {
+    "long": "torch.int64", "int": "torch.int32", "double": "torch.float64", "half": "torch.float16",
+}  # fmt: skip
 _TYPED = re.compile(r"\.type_as\((\w+)\)|\.type\((\w+)(?:\.data)?\.type\(\)\)|\.to\((\w+)\)")
 _JOINS = re.compile(r"\b(?:stack|cat|where|concat|hstack|vstack|lerp)\(|\S [-+*/] ")
 
@@ -194,7 +197,11 @@ class Maker:
 
     def sum_of(self, given: Parameter) -> str:
         """A tensor like the one that the piece adds to, in the widest dtype of all that it gets."""
-        floats = [p for p in self.tensors if (p.fact.dtype or "").startswith("torch.float")]
+        floats = [
+            p
+            for p in self.tensors
+            if (p.fact.dtype or "").startswith("torch.float") and p.name not in self.read
+        ]
         others = [p.name for p in floats if p is not given]
         if not others:
             return f"{given.name}.new_empty({given.name}.shape)"
@@ -342,7 +349,7 @@ class Maker:
         if not values or any(re.search(r"\w\(", value) for value in values):
             return []  # a call may give anything
         words_in = {word for value in values for word in re.findall(r"\w+", value)}
-        found = [p for p in self.tensors if p.name in words_in]
+        found = [p for p in self.tensors if p.name in words_in and p.name not in self.read]
         alike = all(p.fact.dtype == result.dtype for p in found)
         dims = {len(p.fact.shape or ()) for p in found}
         return found if alike and len(found) > 1 and len(dims) == 1 else []
@@ -407,6 +414,8 @@ class Maker:
             return False
         if self.follow is not None:
             return self.follow
+        if any(f".{cast}()" in self.made for cast, kind in _CASTS.items() if kind == dtype):
+            return False  # on one way it is this dtype, whatever is given
         if like.name not in self.read and not any(
             t in self.made for t in ("tensor(", "Tensor(", "dtype=")
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,11 +13,11 @@ from gbfix.analysis.names import fresh, identifier, names_in
 from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
-from gbfix.rewriting.project import mentions
+from gbfix.rewriting.project import mentions, writers
 
 #: What could make a later attempt end in another way.
 _CHANGES = (
-    r"environ\[[^\]]*\]\s*=[^=]|environ\.(?:update|setdefault|pop|clear)|putenv|setenv|load_dotenv"
+    r"environ(?!\.get\()|(?:import|from)[^\n]*environ|putenv|setenv|load_dotenv"
     r"|sys\.(?:path|modules|meta_path)\b|invalidate_caches|addsitedir|importlib\.reload"
     r"|\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]"
 )
@@ -129,6 +130,37 @@ def f(x):
                 + _USE.format("_load_kernel('a')"),
             ),
             (
+                "a name that has a default",
+                """
+import torch
+
+
+def f(x):
+    attend, found = None, False
+    try:
+        from kernels_that_nobody_has import attend
+        found = True
+    except ImportError:
+        pass
+    return attend(x) if found else x
+""",
+            ),
+            (
+                "a switch that may change",
+                "switch = True\n\n\ndef set_switch(value):\n    global switch\n    switch = value\n"
+                + _LOADER.replace('os.environ.get("NO_KERNEL") == "1"', "not switch")
+                + _USE.format("_load_kernel()"),
+            ),
+            (
+                "an attribute that may change",
+                _LOADER.replace('os.environ.get("NO_KERNEL") == "1"', "torch.no_kernels")
+                + _USE.format("_load_kernel()"),
+            ),
+            (
+                "another loader is put in its place",
+                _LOADER + _USE.format("_load_kernel()") + "\n\nself_._load_kernel = None\n",
+            ),
+            (
                 "a name that something else binds",
                 """
 import torch
@@ -165,7 +197,7 @@ def _loader(site: Site, function: cst.FunctionDef) -> Rewrite | None:
         return None
     if not all(_only_loads(statement) for statement in function.body.body):
         return None
-    if not _reads_what_is_above(site, function):
+    if not _reads_what_stays(site, function) or any(writers(site, function.name.value)):
         return None
     calls = [
         node
@@ -249,16 +281,45 @@ def _only_asks(node: cst.BaseExpression) -> bool:
     return True
 
 
-def _reads_what_is_above(site: Site, function: cst.FunctionDef) -> bool:
-    """Whether the module has bound what the function reads before it stands there."""
-    place = list(site.module.body).index(function)
-    below = {
-        name
-        for statement in site.module.body[place:]
-        for name in activity(statement).bound
-        if statement is not function
-    }
-    return not (activity(function.body).reads & below)
+def _reads_what_stays(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether it reads modules, and constants that the module has bound above, by literals."""
+    own = activity(function.body).binds
+    bound = module_bindings(site.module)
+    for name in activity(function.body).reads - own - {"int", "bool", "hasattr", "ImportError"}:
+        made = bound.get(name, ())
+        if not made and hasattr(builtins, name):
+            continue
+        if len(made) != 1 or any(f"global {name}" in text for text in _texts(site)):
+            return False
+        match made[0]:
+            case cst.Import() | cst.ImportFrom():
+                continue
+            case cst.Assign(
+                value=cst.BaseNumber() | cst.SimpleString() | cst.Name("True" | "False")
+            ):
+                pass
+            case _:
+                return False
+        if any(writers(site, name)) or not _is_above(site, name, function):
+            return False
+    return all(
+        code(node) in ("os.environ", "os.environ.get", "os.getenv")
+        or node.attr.value in ("lower", "upper", "strip")
+        or code(node).partition(".")[0] in own
+        for node in walk(function.body)
+        if isinstance(node, cst.Attribute)
+        and not any(isinstance(it, cst.Import | cst.ImportFrom) for it in site.ancestors(node))
+    )
+
+
+def _texts(site: Site) -> list[str]:
+    return [site.source, *site.sources.values()]
+
+
+def _is_above(site: Site, name: str, function: cst.FunctionDef) -> bool:
+    """Whether the module binds the name before the function stands there."""
+    body = list(site.module.body)
+    return any(name in activity(line).bound for line in body[: body.index(function)])
 
 
 def _attempt(site: Site, function: cst.FunctionDef) -> Rewrite | None:
@@ -270,16 +331,15 @@ def _attempt(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     if not _only_loads(attempt) or any(isinstance(node, cst.Return) for node in walk(attempt)):
         return None
     bound = activity(attempt).bound
-    others = set(module_bindings(site.module))
-    elsewhere = [
-        place
-        for name in bound
-        for place in site.places_of(name, function)
-        if isinstance(site.parent(place), cst.AssignTarget | cst.Param | cst.AugAssign)
-        and attempt not in site.ancestors(place)
-    ]
+    others = set(module_bindings(site.module)) | set(parameters_of(function.params))
+    without = function.body.deep_remove(attempt)
+    assert isinstance(without, cst.CSTNode)
+    rest = activity(without)
+    others |= rest.binds | rest.bound | rest.writes | rest.deletes
     read_inside = activity(attempt).reads - bound
-    if bound & others or elsewhere or read_inside & activity(function.body).binds:
+    if bound & others or read_inside & activity(function.body).binds:
+        return None
+    if any(f"global {name}" in text for name in bound for text in _texts(site)):
         return None
     if comments_in(attempt):
         return None

@@ -106,8 +106,8 @@ class Attention(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(3 * width))
 
     def forward(self, query, key, value):
-        all_same = query.shape == key.shape and key.shape == value.shape and (query == key).all() & (key == value).all()
-        kv_same = key.shape == value.shape and (key == value).all()
+        all_same = (query == key).all() & (key == value).all() if query.shape == key.shape and key.shape == value.shape else torch.zeros((), dtype=torch.bool, device=query.device)
+        kv_same = (key == value).all() if key.shape == value.shape else torch.zeros((), dtype=torch.bool, device=key.device)
         assert key.size() == value.size()
         q, k, v = (compute_q_plain(all_same, query, self.weight, self.bias, kv_same, self.width, key, value) if torch.is_autocast_enabled(all_same.device.type) else compute_q(all_same, query, self.weight, self.bias, kv_same, self.width, key, value))
         return (q @ k.transpose(-1, -2)).softmax(-1) @ v
