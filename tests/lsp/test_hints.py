@@ -19,6 +19,7 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 NOT_SEEN = {
     "GB0007/a-tensor-for-each-row",  # the text of a number comes first
     "GB0170/warns-of-what-never-comes",  # a helper tells whether there is a NaN
+    "GB0170/several-sequences-in-a-row",  # a parameter, None unless it is given
     "GB4198/deepcopy-of-a-state",  # what the copied object holds, no text tells
     "GB0170/rows-sorted-by-expert",  # an array tells how many rows there are
     "GB0007/list-of-tensors-or-one",
