@@ -92,8 +92,8 @@ class NumpyScalar(Codemod):
     Floats of any numbers are safe, too, where only arithmetic, comparisons and conversions follow,
     and so is the product of a tensor's sizes; a limit says that Python raises an error where numpy
     gives nan or inf (unsafe where the project has a handler for such errors).  Unsafe elsewhere,
-    for attributes, and where a function returns another type than before: numpy's numbers wrap around,
-    give nan, inf and -2 for ``~True``, and have methods.
+    for attributes, and where a function returns another type than before: numpy's numbers wrap
+    around, give nan, inf and -2 for ``~True``, and have methods.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
