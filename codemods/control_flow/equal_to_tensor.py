@@ -8,16 +8,12 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 
 from ..data_dependent.flow import torch_name
 
-_SIZES = (
-    "both sides of a choice are in the graph: where the sizes of the tensors differ, and fit only"
-    " the side that is taken, the patch raises an error"
-)
 _FACTS = {"q": tensor(3), "k": tensor(3), "v": tensor(3)}
 
 
@@ -27,15 +23,15 @@ def _source(*lines: str) -> str:
 
 class EqualToTensor(Codemod):
     """*What it does.*  Keeps a tensor that says whether two tensors are equal, where a name held
-    ``torch.equal``: ``same = torch.equal(q, k)`` becomes ``same = (q == k).all() if q.shape ==
-    k.shape else torch.zeros((), dtype=torch.bool, device=q.device)``.  Where the sizes differed, it
-    is Python's ``False``: ``same = q.shape == k.shape and (q == k).all()``.
+    ``torch.equal``: ``same = torch.equal(q, k)`` becomes ``same_size = q.shape == k.shape`` and
+    ``same = (q == k).all() if same_size else torch.zeros(())`` (of bools), and ``if same:`` becomes
+    ``if same_size and same:``.
 
     *When it applies.*  The name is bound once, and only its truth is asked. It is a step: another
     rewrite lowers the choice that asks for it.
 
-    *Fix safety.*  Safe: sizes are compared in Python, as they are while Dynamo traces, and elements
-    as ``torch.equal`` compares them.
+    *Fix safety.*  Safe: sizes are compared in Python, also where the name is asked: for other sizes
+    no graph holds the branch for equal ones. Elements are compared as ``torch.equal`` does.
 
     *Refuses.*  Names that are given on, and operands that are no names.
     """
@@ -46,9 +42,10 @@ class EqualToTensor(Codemod):
         Example(
             _source("same = torch.equal(q, k)", "if same:", "    return q", "return q + k"),
             _source(
-                "same = (q == k).all() if q.shape == k.shape else"
+                "same_size = q.shape == k.shape",
+                "same = (q == k).all() if same_size else"
                 " torch.zeros((), dtype=torch.bool, device=q.device)",
-                "if same:",
+                "if same_size and same:",
                 "    return q",
                 "return q + k",
             ),
@@ -64,28 +61,16 @@ class EqualToTensor(Codemod):
                 "return q + k",
             ),
             _source(
-                "same = (q == k).all() & (k == v).all()"
-                " if q.shape == k.shape and k.shape == v.shape"
-                " else torch.zeros((), dtype=torch.bool, device=q.device)",
-                "if not same and q is not None:",
+                "same_size = q.shape == k.shape and k.shape == v.shape",
+                "same = (q == k).all() & (k == v).all() if same_size else"
+                " torch.zeros((), dtype=torch.bool, device=q.device)",
+                "if not (same_size and same) and q is not None:",
                 "    return q",
                 "return q + k",
             ),
             at="torch.equal(q, k)",
             facts=_FACTS,
             title="two pairs",
-        ),
-        Example(
-            _source("same = torch.equal(q, k)", "if same:", "    return q", "return q"),
-            _source(
-                "same = q.shape == k.shape and (q == k).all()",
-                "if same:",
-                "    return q",
-                "return q",
-            ),
-            at="torch.equal(q, k)",
-            facts={"q": tensor(3), "k": tensor(4)},
-            title="of other sizes",
         ),
     )
     near_misses = tuple(
@@ -104,6 +89,7 @@ class EqualToTensor(Codemod):
         if site.function is None or activity(site.function.body).captures:
             return
         edit, found = site.edit(), False
+        taken, torch = set(names_in(site.module)), torch_name(site)
         for statement in site.block_of(site.statement):
             match statement:
                 case cst.SimpleStatementLine(
@@ -114,26 +100,29 @@ class EqualToTensor(Codemod):
                     pass
                 case _:
                     continue
-            if not _only_asked(site, site.function, name):
+            asking = _asking(site, site.function, name)
+            if asking is None:
                 if statement is site.statement:
                     return
                 continue
+            alike = fresh(f"{name}_size", taken)
+            taken |= {alike}
             shapes = " and ".join(f"{one}.shape == {other}.shape" for one, other in pairs)
             equal = " & ".join(f"({one} == {other}).all()" for one, other in pairs)
-            if _of_one_size(site, value):
-                no = f"{torch_name(site)}.zeros((), dtype={torch_name(site)}.bool"
-                text = f"{equal} if {shapes} else {no}, device={pairs[0][0]}.device)"
-            else:
-                text = f"{shapes} and {equal}"  # Python's answer, for these sizes
-            edit.replace(value, cst.parse_expression(text))
+            edit.insert_before(statement, cst.parse_statement(f"{alike} = {shapes}"))
+            no = f"{torch}.zeros((), dtype={torch}.bool, device={pairs[0][0]}.device)"
+            edit.replace(value, cst.parse_expression(f"{equal} if {alike} else {no}"))
+            for place in asking:
+                asked = cst.ensure_type(
+                    cst.parse_expression(f"{alike} and {name}"), cst.BooleanOperation
+                )
+                holder = site.parent(place)
+                if not isinstance(holder, cst.If | cst.While):
+                    asked = asked.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+                edit.replace(place, asked)
             found = found or statement is site.statement
         if found:
-            yield edit.rewrite(
-                "keep as a tensor whether tensors are equal",
-                rank=13,
-                notes=(_SIZES,),
-                prepares=True,
-            )
+            yield edit.rewrite("keep as a tensor whether tensors are equal", rank=13, prepares=True)
 
 
 def _pairs(site: Site, node: cst.BaseExpression) -> list[tuple[str, str]]:
@@ -153,21 +142,9 @@ def _pairs(site: Site, node: cst.BaseExpression) -> list[tuple[str, str]]:
     return []
 
 
-def _of_one_size(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether all tensors that are compared had the same sizes in the recorded calls."""
-    facts = [
-        site.fact(arg.value)
-        for call in walk(node)
-        if isinstance(call, cst.Call)
-        for arg in call.args
-    ]
-    shapes = {fact.shape if fact is not None else None for fact in facts}
-    return len(shapes) == 1 and None not in shapes
-
-
-def _only_asked(site: Site, function: cst.FunctionDef, name: str) -> bool:
-    """Whether the name is bound once, and all else that is done with it asks for its truth."""
-    bound = 0
+def _asking(site: Site, function: cst.FunctionDef, name: str) -> list[cst.Name] | None:
+    """Where the truth of the name is asked; None where it is bound again, or given on."""
+    bound, found = 0, []
     for place in site.places_of(name, function):
         node: cst.CSTNode = place
         parent = site.parent(node)
@@ -179,5 +156,6 @@ def _only_asked(site: Site, function: cst.FunctionDef, name: str) -> bool:
         ):
             node, parent = parent, site.parent(parent)
         if not isinstance(parent, cst.If | cst.IfExp | cst.While) or parent.test is not node:
-            return False
-    return bound == 1 and code(function.name) != name
+            return None
+        found.append(place)
+    return found if bound == 1 else None

@@ -5,11 +5,11 @@ torch._dynamo.config.capture_dynamic_output_shape_ops = True
 
 
 def compute_q_plain(
-    all_same: torch.Tensor, query: torch.Tensor, weight: torch.Tensor, bias_1: torch.Tensor, kv_same: torch.Tensor, width_1: int, key: torch.Tensor, value: torch.Tensor,
+    all_same_size: bool, all_same: torch.Tensor, query: torch.Tensor, weight: torch.Tensor, bias_1: torch.Tensor, kv_same_size: bool, kv_same: torch.Tensor, width_1: int, key: torch.Tensor, value: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    if all_same:
+    if all_same_size and all_same:
         q, k, v = linear(query, weight, bias_1).chunk(3, dim=-1)
-    elif kv_same:
+    elif kv_same_size and kv_same:
         bias = bias_1
         if bias is not None:
             bias = bias[: width_1]
@@ -32,13 +32,13 @@ def compute_q_plain(
 
 @torch.library.custom_op("before::compute_q", mutates_args=())
 def compute_q(
-    all_same: torch.Tensor, query: torch.Tensor, weight: torch.Tensor, bias_1: torch.Tensor, kv_same: torch.Tensor, width_1: int, key: torch.Tensor, value: torch.Tensor,
+    all_same_size: bool, all_same: torch.Tensor, query: torch.Tensor, weight: torch.Tensor, bias_1: torch.Tensor, kv_same_size: bool, kv_same: torch.Tensor, width_1: int, key: torch.Tensor, value: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    return compute_q_plain(all_same, query, weight, bias_1, kv_same, width_1, key, value)
+    return compute_q_plain(all_same_size, all_same, query, weight, bias_1, kv_same_size, kv_same, width_1, key, value)
 
 
 @compute_q.register_fake
-def _(all_same, query, weight, bias_1, kv_same, width_1, key, value):
+def _(all_same_size, all_same, query, weight, bias_1, kv_same_size, kv_same, width_1, key, value):
     size = torch.library.get_ctx().new_dynamic_size()
     size_1 = torch.library.get_ctx().new_dynamic_size()
     size_2 = torch.library.get_ctx().new_dynamic_size()
@@ -57,21 +57,23 @@ def compute_q_backward(
     grad_0: torch.Tensor,
     grad_1: torch.Tensor,
     grad_2: torch.Tensor,
+    all_same_size: bool,
     all_same: torch.Tensor,
     query: torch.Tensor,
     weight: torch.Tensor,
     bias_1: torch.Tensor,
+    kv_same_size: bool,
     kv_same: torch.Tensor,
     width_1: int,
     key: torch.Tensor,
     value: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    _, pull = torch.func.vjp(lambda query, weight, bias_1, key, value: compute_q_plain(all_same, query, weight, bias_1, kv_same, width_1, key, value), query, weight, bias_1, key, value)
+    _, pull = torch.func.vjp(lambda query, weight, bias_1, key, value: compute_q_plain(all_same_size, all_same, query, weight, bias_1, kv_same_size, kv_same, width_1, key, value), query, weight, bias_1, key, value)
     return tuple(part.clone(memory_format=torch.contiguous_format) for part in pull((grad_0, grad_1, grad_2)))
 
 
 @compute_q_backward.register_fake
-def _(grad_0, grad_1, grad_2, all_same, query, weight, bias_1, kv_same, width_1, key, value):
+def _(grad_0, grad_1, grad_2, all_same_size, all_same, query, weight, bias_1, kv_same_size, kv_same, width_1, key, value):
     return (
         torch.empty_like(query, memory_format=torch.contiguous_format),
         torch.empty_like(weight, memory_format=torch.contiguous_format),
@@ -82,17 +84,19 @@ def _(grad_0, grad_1, grad_2, all_same, query, weight, bias_1, kv_same, width_1,
 
 
 def compute_q_keep(ctx, inputs, output):
-    all_same, query, weight, bias_1, kv_same, width_1, key, value = inputs
+    all_same_size, all_same, query, weight, bias_1, kv_same_size, kv_same, width_1, key, value = inputs
     ctx.save_for_backward(all_same, query, weight, bias_1, kv_same, key, value)
+    ctx.all_same_size = all_same_size
+    ctx.kv_same_size = kv_same_size
     ctx.width_1 = width_1
 
 
 def compute_q_pull(ctx, grad_0, grad_1, grad_2):
     all_same, query, weight, bias_1, kv_same, key, value = ctx.saved_tensors
-    if ctx.needs_input_grad[0] or ctx.needs_input_grad[4]:
+    if ctx.needs_input_grad[1] or ctx.needs_input_grad[6]:
         raise NotImplementedError("no gradient for all_same or kv_same")
-    of_query, of_weight, of_bias_1, of_key, of_value = compute_q_backward(grad_0, grad_1, grad_2, all_same, query, weight, bias_1, kv_same, ctx.width_1, key, value)
-    return None, of_query, of_weight, of_bias_1, None, None, of_key, of_value
+    of_query, of_weight, of_bias_1, of_key, of_value = compute_q_backward(grad_0, grad_1, grad_2, ctx.all_same_size, all_same, query, weight, bias_1, ctx.kv_same_size, kv_same, ctx.width_1, key, value)
+    return None, None, of_query, of_weight, of_bias_1, None, None, None, of_key, of_value
 
 
 compute_q.register_autograd(compute_q_pull, setup_context=compute_q_keep)
@@ -106,10 +110,12 @@ class Attention(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.zeros(3 * width))
 
     def forward(self, query, key, value):
-        all_same = (query == key).all() & (key == value).all() if query.shape == key.shape and key.shape == value.shape else torch.zeros((), dtype=torch.bool, device=query.device)
-        kv_same = (key == value).all() if key.shape == value.shape else torch.zeros((), dtype=torch.bool, device=key.device)
+        all_same_size = query.shape == key.shape and key.shape == value.shape
+        all_same = (query == key).all() & (key == value).all() if all_same_size else torch.zeros((), dtype=torch.bool, device=query.device)
+        kv_same_size = key.shape == value.shape
+        kv_same = (key == value).all() if kv_same_size else torch.zeros((), dtype=torch.bool, device=key.device)
         assert key.size() == value.size()
-        q, k, v = (compute_q_plain(all_same, query, self.weight, self.bias, kv_same, self.width, key, value) if torch.is_autocast_enabled(all_same.device.type) else compute_q(all_same, query, self.weight, self.bias, kv_same, self.width, key, value))
+        q, k, v = (compute_q_plain(all_same_size, all_same, query, self.weight, self.bias, kv_same_size, kv_same, self.width, key, value) if torch.is_autocast_enabled(all_same.device.type) else compute_q(all_same_size, all_same, query, self.weight, self.bias, kv_same_size, kv_same, self.width, key, value))
         return (q @ k.transpose(-1, -2)).softmax(-1) @ v
 
 
