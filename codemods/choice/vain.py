@@ -95,8 +95,38 @@ class Vain:
         integers = fact is not None and fact.is_tensor and fact.dtype in INT_DTYPES
         if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_RANGE:
             return
+        if isinstance(node, cst.Name) and node.value in self._index_anyway:
+            return
         if integers and self._depends(node) & self._tested:
             raise Declined(f"the test may be there to keep {what} out of a branch")
+
+    @functools.cached_property
+    def _index_anyway(self) -> frozenset[str]:
+        """Names that are an index above the first test: no test keeps them in range."""
+        scope = self.ctx.scope
+        if not isinstance(scope, cst.FunctionDef):
+            return frozenset()
+        found: set[str] = set()
+        for statement in scope.body.body:
+            if not isinstance(statement, cst.SimpleStatementLine):
+                break
+            if any(isinstance(it, cst.IfExp | cst.Lambda) for it in walk(statement)):
+                break
+            for node in walk(statement):
+                given: list[cst.BaseExpression] = []
+                if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+                    indexes = node.func.attr.value in _INDEXED
+                    given = [argument.value for argument in node.args if indexes]
+                elif isinstance(node, cst.Subscript):
+                    parts = [element.slice for element in node.slice]
+                    given = [part.value for part in parts if isinstance(part, cst.Index)]
+                found |= {value.value for value in given if isinstance(value, cst.Name)}
+        does = activity(scope.body)
+        found -= does.mutates | does.augments
+        given_once = set(parameters_of(scope.params)) - set(self._made_of)
+        return frozenset(
+            name for name in found if name in given_once or len(self._made_of.get(name, ())) == 1
+        )
 
     @functools.cached_property
     def _tested(self) -> frozenset[str]:

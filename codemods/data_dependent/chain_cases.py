@@ -16,6 +16,24 @@ def _source(*lines: str) -> str:
     )
 
 
+#: How much boxes overlap, each with one of the others.
+_IOU = """def overlap(one, other, kind="iou", eps=1e-7):
+    lt = torch.maximum(one[:, :2], other[:, :2])
+    rb = torch.minimum(one[:, 2:], other[:, 2:])
+    shared = (rb - lt).clamp_(min=0).prod(dim=1)
+    w, h = (one[..., 2:] - one[..., :2]).unbind(-1)
+    both = w * h + (other[..., 2:] - other[..., :2]).prod(-1)
+    if kind == "giou":
+        raise NotImplementedError
+    return shared / (both - shared + eps)
+"""
+
+
+def _with_helper(helper: str, *lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"import torch\n\n\n{helper}\n\ndef f(x, y, m):\n{body}"
+
+
 def _mean(text: str) -> str:
     """What stands above code that calls it."""
     return f"{MEAN_OF_KEPT}\n\n" if "mean_of_kept(" in text else ""
@@ -80,6 +98,15 @@ def _module(made: str, last: str, more: str = "") -> str:
 
 _L1, _LOSS = "nn.L1Loss()", "self.loss(x[m], y[m])"
 _WITH_LOSS = {**_FACTS, "self.loss": Fact("module", "torch.nn.modules.loss.L1Loss")}
+
+
+_BOXES = {
+    "x": tensor(2, 5, 4),
+    "y": tensor(2, 5, 4),
+    "m": tensor(2, 5, dtype="torch.bool"),
+    "iou": tensor(3),
+    "1 - iou": tensor(3),
+}
 
 
 EXAMPLES = (
@@ -162,6 +189,18 @@ EXAMPLES = (
         title="a mask without a name, in a loop",
     ),
     Example(
+        _with_helper(_IOU, "iou = overlap(x[m], y[m])", "return (1 - iou).sum()"),
+        _with_helper(
+            _IOU,
+            "iou = overlap(torch.where(m[..., None], x, 0).flatten(0, 1), "
+            "torch.where(m[..., None], y, 0).flatten(0, 1))",
+            "return torch.where(m.flatten(), 1 - iou, 0).sum()",
+        ),
+        at="x[m]",
+        facts=_BOXES,
+        title="boxes, of which a function of the file takes each by itself",
+    ),
+    Example(
         _module(_L1, _LOSS),
         _module(
             _L1,
@@ -232,6 +271,41 @@ NEAR_MISSES = (
                "return a.sum()"),
     _near_miss("what the layer makes of zeros is divided", "r = x[rows]",
                "return (head(r) / one).sum()"),
+    *(
+        NearMiss(
+            _with_helper(
+                "\n".join(["def g(a, b, dim=0):", *(f"    {line}" for line in lines)]) + "\n",
+                "iou = g(x[m], y[m])",
+                "return (1 - iou).sum()",
+            ),
+            at="x[m]",
+            why=f"the helper {why}",
+            facts=_BOXES,
+        )
+        for why, *lines in (
+            ("compares rows", "return (a - b.amax(0)).sum(-1)"),
+            ("works along a dimension that it is given", "return (a - b).sum(dim)"),
+            ("asks how many rows there are", "return (a - b).sum(-1) / len(a)"),
+            ("asks for the first size", "return (a - b).sum(-1) / a.shape[0]"),
+            ("asks for all sizes", "return (a - b).sum(-1) * a.size()[0]"),
+            ("returns where there is none", "if a.numel() == 0:", "    return a.sum(-1)",
+             "return (a - b).sum(-1)"),
+            ("changes what it is given", "a += b", "return a.sum(-1)"),
+            ("changes a view of it", "c = a[:, 0]", "c.mul_(2)", "return c + b[:, 0]"),
+            ("mixes rows", "return (a @ b.t()).sum(-1)"),
+            ("pairs each row with each", "return (a[:, None] - b).sum((1, 2))"),
+            ("takes some rows", "return (a - b)[1:].sum(-1)"),
+            ("turns rows around", "return (a - b).flip(0).sum(-1)"),
+            ("draws numbers", "return (a - torch.rand_like(b)).sum(-1)"),
+            ("keeps what it has seen", "seen.append(a)", "return (a - b).sum(-1)"),
+            ("reads a value", "if b.max() > 1:", "    return a.sum(-1)", "return b.sum(-1)"),
+            ("gives one number", "return (a - b).mean()"),
+            ("has no derivative beside what learns", "return weight * (a / b).sum(-1)"),
+            ("divides whole numbers", "return (a // b).sum(-1)"),
+            ("gives columns or rows", "if KIND:", "    return (a - b)[:, 0]", "return a - b"),
+            ("adds rows of other sizes", "return a.sum(-1) + a[:, :1]"),
+        )
+    ),
     *(
         NearMiss(_module(made, _LOSS, more), at=_LOSS, why=why, facts=_WITH_LOSS)
         for why, made, more in (

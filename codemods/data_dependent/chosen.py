@@ -12,6 +12,8 @@ from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import is_always
 
+from .nested import Bare, Parts
+from .rowwise import Row, Value, helper_rows, is_of_file, literal
 from .selections import HOMES, SMOOTH, STEEP, TWO, same_mask, selection_of, tensor_fact
 
 #: Compute along a dimension: the last one of a row is whole, whatever the mask selects.
@@ -32,7 +34,9 @@ _RISKY = STEEP | _AT_ZERO | words("div divide true_divide atan2 hypot")
 class Chosen:
     """Expressions of selections by one mask."""
 
-    def __init__(self, site: Site, mask: str, written: cst.BaseExpression) -> None:
+    def __init__(
+        self, site: Site, mask: str, written: cst.BaseExpression, *, flat: bool = False
+    ) -> None:
         self.site = site
         #: What the mask is called in the new text; ``written`` is how selections have it now.
         self.mask = mask
@@ -42,7 +46,12 @@ class Chosen:
         self._marks: dict[str, tuple[bool, bool]] = {}
         fact = tensor_fact(site, written)
         #: How many dimensions the mask has.
-        self.dims = len((fact.shape or ()) if fact is not None else ())
+        self.masked = len((fact.shape or ()) if fact is not None else ())
+        #: How many of them what is computed has: one, where they are put into one at once, so that
+        #: everything has as many dimensions as what was selected.
+        self.dims = min(self.masked, 1) if flat else self.masked
+        self.flat = flat and self.masked > 1
+        self._ranks: dict[cst.CSTNode, int] = {}
         self._risky = self._learns = False
         #: Layers that are other ones in another instance, for all that the text says.
         self.given: dict[str, None] = {}
@@ -68,7 +77,9 @@ class Chosen:
             held = tensor_fact(self.site, selected)
             if held is None or held.shape is None:
                 return 0
-            return len(held.shape) - self.dims + 1
+            return len(held.shape) - self.masked + 1
+        if node in self._ranks:
+            return self._ranks[node]
         if isinstance(node, cst.Name) and node.value in self.names:
             return self.rank(self.names[node.value])
         fact = tensor_fact(self.site, node)
@@ -76,8 +87,15 @@ class Chosen:
 
     def wide(self, rank: int) -> str:
         """The mask with a dimension for each that what it selects has more."""
-        more = rank - 1
-        return f"{self.mask}[..., {', '.join(['None'] * more)}]" if more > 0 else self.mask
+        return _widened(f"{self.mask}.flatten()" if self.flat else self.mask, rank - 1)
+
+    def zeroed(self, node: cst.BaseExpression, torch: str, none: str) -> Parts:
+        """A selection as a tensor of all rows, with zeros for those that are not selected."""
+        selected = self._selected(node)
+        assert selected is not None
+        wide = _widened(self.mask, self.rank(node) - 1)
+        flat = f".flatten(0, {self.masked - 1})" if self.flat else ""
+        return (f"{torch}.where({wide}, ", Bare(selected), f", {none}){flat}")
 
     def is_direct(self, node: cst.BaseExpression) -> bool:
         """Whether it is zero where it does not count, without any more ado."""
@@ -187,6 +205,8 @@ class Chosen:
         elif self._is_layer(node):
             self._learns = True
             return len(values) == 1 and self._follow(values[0].value, uses)
+        elif self.dims == 1 and is_of_file(self.site, node):
+            return self._helper(node, uses)
         elif isinstance(node.func, cst.Attribute) and not name.startswith("torch"):
             last = node.func.attr.value
             values = [cst.Arg(node.func.value), *values]
@@ -194,6 +214,24 @@ class Chosen:
             return False
         self._risky = self._risky or last in _RISKY
         return self._known_call(last, values, uses)
+
+    def _helper(self, node: cst.Call, uses: list[cst.CSTNode]) -> bool:
+        """A function of the file that treats each row by itself."""
+        given: list[Value | None] = []
+        for arg in node.args:
+            plain = literal(arg.value)
+            if plain.told or self._is_single(arg.value):
+                given.append(plain)
+            elif self._follow(arg.value, uses) and self.rank(arg.value):
+                given.append(Row(self.rank(arg.value)))
+            else:
+                return False
+        row = helper_rows(self.site, node, given)
+        if row is None:
+            return False
+        self._risky = self._risky or row.risky
+        self._ranks[node] = row.rank
+        return True
 
     def _known_call(self, last: str, args: list[cst.Arg], uses: list[cst.CSTNode]) -> bool:
         keywords = {arg.keyword.value: code(arg.value) for arg in args if arg.keyword is not None}
@@ -248,3 +286,8 @@ class Chosen:
         if not is_always(self.site, node.func, _LAYERS):
             self.given.setdefault(code(node.func))
         return kind not in ("Linear", "LayerNorm") or self.rank(node.args[0].value) > 1
+
+
+def _widened(mask: str, more: int) -> str:
+    """The mask's text with so many dimensions more."""
+    return f"{mask}[..., {', '.join(['None'] * more)}]" if more > 0 else mask

@@ -45,8 +45,8 @@ class MaskedChain(Codemod):
 
     *When it applies.*  The mask is a name that is bound once, or made of comparisons, and covers
     the first dimensions.  All that follows is computed row by row (element-wise functions, the last
-    dimension, ``nn.Linear``), and ends in ``sum``, ``mean``, a loss of ``torch.nn.functional``, or
-    in how many there are.
+    dimension, ``nn.Linear``, functions of the file that do no more), and ends in ``sum``, ``mean``,
+    a loss of ``torch.nn.functional``, or in how many there are.
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
@@ -68,10 +68,11 @@ class MaskedChain(Codemod):
         if site.function is None:
             return
         for mask in [*_masks(site), *_unnamed(site)]:
-            rewrite = _Chain(site, mask).rewrite()
-            if rewrite is not None:
-                yield rewrite
-                return
+            for flat in (False, True):
+                rewrite = _Chain(site, mask, flat=flat).rewrite()
+                if rewrite is not None:
+                    yield rewrite
+                    return
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,18 +207,21 @@ def _is_bound_once(site: Site, name: str, *, given: bool = False) -> bool:
 
 
 class _Chain:
-    def __init__(self, site: Site, mask: _Mask) -> None:
+    def __init__(self, site: Site, mask: _Mask, *, flat: bool = False) -> None:
         self.site = site
         self.torch = torch_name(site)
         self.mask = mask.name
+        self._flat = flat
         self._new = mask
-        self.chosen = Chosen(site, mask.name, mask.written)
+        self.chosen = Chosen(site, mask.name, mask.written, flat=flat)
         self.edits: dict[cst.CSTNode, Parts] = {}
         self.covered: set[cst.CSTNode] = set()
 
     def rewrite(self) -> Rewrite | None:
         function = self.site.function
         assert function is not None
+        if self._flat and not self.chosen.flat:
+            return None
         self._names(function)
         for node in walk(function.body):
             if isinstance(node, cst.Call):
@@ -275,9 +279,7 @@ class _Chain:
             if selection is not None and isinstance(node, cst.BaseExpression):
                 fact = tensor_fact(self.site, selection[0])
                 none = "False" if fact is not None and fact.dtype == "torch.bool" else "0"
-                wide = self.chosen.wide(self.chosen.rank(node))
-                value = Bare(selection[0])
-                self.edits[node] = (f"{self.torch}.where({wide}, ", value, f", {none})")
+                self.edits[node] = self.chosen.zeroed(node, self.torch, none)
 
     def _is_covered(self, function: cst.FunctionDef) -> bool:
         """Whether the names are used for nothing else, and no function inside sees them."""

@@ -85,7 +85,7 @@ def _names(target: cst.BaseExpression) -> set[str]:
 
 
 def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
-    """Whether an expression's Python value may depend on what tensors hold, or on NumPy's draws."""
+    """Whether an expression's Python value may depend on what tensors hold, or on draws."""
     fact = site.fact(node)
     if fact is not None and (fact.is_tensor or fact.kind in ("module", "function", "class")):
         return False
@@ -96,8 +96,10 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
         last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
         if last in KNOWN:
             return False
-        if (resolve(site.module, func) or "").startswith("numpy.random."):
-            return True  # Dynamo draws with torch's generator, and so other numbers
+        if (resolve(site.module, func) or "").startswith(("numpy.random.", "random.")):
+            # Dynamo draws with torch's generator instead of NumPy's, and so other numbers; those of
+            # `random` are tensors in a graph, which no operator takes for numbers.
+            return True
         operands = [argument.value for argument in node.args]
         if isinstance(func, cst.Attribute):
             operands.append(func.value)

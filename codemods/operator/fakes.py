@@ -238,6 +238,8 @@ class Maker:
         if result.is_number:
             return f"{self.torch}.empty((), dtype={self.named(result.dtype)})"
         shape = result.fact.shape
+        if value.sparse:
+            raise Refused("its result is a sparse tensor")
         if shape is None:
             raise Refused("the sizes of its result were not seen")
         sizes: Sequence[Size] = value.sizes or ()

@@ -69,7 +69,11 @@ def _check_names(piece: Piece) -> None:
     bindings = module_bindings(site.module)
     passed = piece.inputs.replacements
     for top in (*nodes, *(function.body for function in functions)):
+        # No result, and no gradient, comes out of what is raised.
+        raised = {id(it) for node in walk(top) if isinstance(node, cst.Raise) for it in walk(node)}
         for node in walk(top):
+            if id(node) in raised:
+                continue
             if isinstance(node, cst.Attribute) and _is_own(node) and top not in nodes:
                 raise Refused(f"a gradient goes through it, and `{code(node)}` may hold a tensor")
             if not isinstance(node, cst.Name) or node.value in local_names(site, top):

@@ -37,6 +37,7 @@ class Value:
     one is empty, nothing tells how long the inner ones would be.  ``untyped``: the dtype
     without any number, of a tensor or an array whose dtype is that of the numbers in such lists.
     ``plain``: a new tensor for which no dtype was named, as ``torch.zeros(n)`` makes it.
+    ``sparse``: a tensor without strides, which no operator gives.
     """
 
     sizes: tuple[Size, ...] | None = None
@@ -45,6 +46,7 @@ class Value:
     lists: int = dataclasses.field(default=0, kw_only=True)
     untyped: str = dataclasses.field(default="", kw_only=True)
     plain: bool = dataclasses.field(default=False, kw_only=True)
+    sparse: bool = dataclasses.field(default=False, kw_only=True)
 
     @property
     def item(self) -> Value:

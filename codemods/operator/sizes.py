@@ -44,7 +44,7 @@ _SAME = words(
     sorted reversed asarray array tensor as_tensor from_numpy ascontiguousarray zeros_like ones_like
     empty_like full_like rand_like FloatTensor LongTensor clamp_min clamp_max where_ logical_not
     expm1 log1p sin cos interp digitize searchsorted_ float16 float32 float64 int8 int16 int32 int64
-    uint8 bool_ copysign hypot nan_to_num Variable"""
+    uint8 bool_ copysign hypot nan_to_num Variable roll flip fliplr flipud tril triu cumprod"""
 )
 _KEEPS_DTYPE = words("cpu cuda detach clone contiguous copy from_numpy as_tensor")
 #: The dtype of what is made of no numbers.
@@ -61,6 +61,56 @@ _DRAWN = words(
 #: Have the default dtype, where none is named.
 _PLAIN = words("zeros ones empty rand randn")
 _MAX_DEPTH = 5
+
+
+def _applied_forward(site: Site, func: cst.BaseExpression) -> cst.FunctionDef | None:
+    """The ``forward`` of the file's own `torch.autograd.Function` of which ``apply`` is called."""
+    match func:
+        case cst.Attribute(value=cst.Name(owner), attr=cst.Name("apply")):
+            pass
+        case _:
+            return None
+    match module_bindings(site.module).get(owner, ()):
+        case [cst.ClassDef() as made]:
+            found = [
+                it
+                for it in made.body.body
+                if isinstance(it, cst.FunctionDef) and it.name.value == "forward"
+            ]
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _in_order(sizes: tuple[Size, ...], dims: Sequence[str], name: str) -> Value:
+    """The sizes of ``x.transpose(1, 2)`` and ``x.permute(0, 2, 1)``."""
+    if not all(
+        text.lstrip("-").isdigit() and -len(sizes) <= int(text) < len(sizes) for text in dims
+    ):
+        return UNKNOWN
+    places = [int(text) % len(sizes) for text in dims]
+    order = list(range(len(sizes)))
+    if name == "transpose" and len(places) == 2:
+        first, second = places
+        order[first], order[second] = second, first
+    elif name == "permute" and sorted(places) == order:
+        order = places
+    else:
+        return UNKNOWN
+    return Value(tuple(sizes[place] for place in order))
+
+
+def _matrix_product(one: Value, other: Value) -> Value:
+    """The sizes of ``a @ b``, where no batches are fitted to each other."""
+    left, right = one.sizes, other.sizes
+    if not left or not right:
+        return UNKNOWN
+    if len(right) == 1:
+        return Value(left[:-1])
+    if len(left) == 1:
+        return Value((*right[:-2], right[-1]))
+    if len(right) == 2 or len(left) == len(right) == 3:
+        return Value((*left[:-1], right[-1]))
+    return UNKNOWN
 
 
 def fact_value(fact: Fact | None, name: str = "") -> Value:
@@ -331,7 +381,7 @@ class Reader:
             length = combined(one.length, other.length, "+")
             return Value((length, *(one.sizes or ())[1:]), lists=one.lists)
         if isinstance(operator, cst.MatrixMultiply):
-            return UNKNOWN
+            return _matrix_product(one, other)
         return broadcast(one, other)
 
     def attribute(self, node: cst.Attribute) -> Value:
@@ -487,6 +537,9 @@ class Reader:
                 items = tuple(self.value(each).item for each in call.arguments)
                 lengths = [self.value(each).length for each in call.arguments]
                 return _Listing((_shortest(lengths),), OPEN, None, Value(parts=items))
+            case "nonzero" if first.sizes is not None and call.of_method and not call.keywords:
+                dims = len(first.sizes)
+                return Value((DATA, Size(str(dims), dims)))
             case "set" | "unique" | "nonzero" | "filter" | "masked_select":
                 return Value((DATA, *(first.sizes or (OPEN,))[1:]))
             case "flatnonzero":
@@ -512,6 +565,12 @@ class Reader:
                     return UNKNOWN
                 count, *inner = stacked
                 return Value((*inner[:place], count, *inner[place:]))
+            case "t" if sizes is not None and len(sizes) <= 2 and call.of_method:
+                return Value(sizes[::-1])
+            case "transpose" | "permute" if sizes is not None and call.of_method:
+                return _in_order(sizes, [code(each) for each in rest], call.name)
+            case "matmul" | "mm" | "bmm" | "mv" if len(rest) == 1:
+                return _matrix_product(first, self.value(rest[0]))
             case "diag" | "diagonal" if sizes is not None and len(sizes) == 2:
                 return Value(sizes[:1])
             case "unsqueeze" if sizes is not None and rest and code(rest[0]).isdigit():
@@ -523,6 +582,8 @@ class Reader:
 
     def made(self, call: _Call) -> Value | None:
         """Functions that make a tensor of sizes that they are given."""
+        if call.name == "sparse_coo_tensor" and len(call.arguments) == 3:
+            return dataclasses.replace(self.shaped(call.arguments[2:], UNKNOWN), sparse=True)
         if call.name == "eye":
             return Value((call.first.size, call.first.size))
         if call.name in _BY_SHAPE or (call.name == "full" and call.arguments):
@@ -614,6 +675,8 @@ class Reader:
         elif isinstance(node.func, cst.Name):
             bound = module_bindings(self.site.module).get(node.func.value, ())
             function = bound[0] if len(bound) == 1 else None
+        elif (rule := _applied_forward(self.site, node.func)) is not None:
+            function, skip = rule, 1
         elif isinstance(node.func, cst.Attribute):
             found = methods_named(self.site, node.func.attr.value)
             function = found[0] if len(found) == 1 else None

@@ -489,6 +489,15 @@ def is_tracing(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     return Form(f"{torch}.jit.is_tracing()") if torch is not None else None
 
 
+def default_device(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``torch.get_default_device()`` is where ``torch.empty(0)`` lies, which Dynamo knows."""
+    del splice
+    if resolve(site.module, call.func) != "torch.get_default_device" or call.args:
+        return None
+    torch = next((n for n, home in import_map(site.module).items() if home == "torch"), None)
+    return Form(f"{torch}.empty(0).device") if torch is not None else None
+
+
 _LISTS = ("list", "builtins.list", "typing.List")
 
 
@@ -610,7 +619,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "GB0059": (numbers_in_order, size_as_text),
     "GB0157": (limits_of_dtype,),
     "GB0193": (best_by_key,),
-    "GB0208": (reduction, is_tracing),
+    "GB0208": (reduction, is_tracing, default_device),
     "GB0225": (leaf,),
     "GB0007": (reduction, refined_type),
     "GB0107": (random_ints,),

@@ -97,6 +97,12 @@ class CallForm(Codemod):
                 "torch.jit.is_tracing()",
             ),
             (
+                "the device on which new tensors lie",
+                "GB0208",
+                "torch.get_default_device()",
+                "torch.empty(0).device",
+            ),
+            (
                 "the type of an element",
                 "GB0007",
                 "torch.jit.isinstance(a, torch.Tensor)",

@@ -68,6 +68,8 @@ class Comparison:
     count: int = 0
     #: Labels of inputs of other sizes on which the original raised an error.
     refused: set[str] = dataclasses.field(default_factory=set)
+    #: How far a change in the last digits of the inputs moves what the original gives.
+    sensitivity: float = 0.0
 
     @property
     def compiled(self) -> bool:
@@ -101,7 +103,7 @@ class Comparison:
         self.count += 1
         if before.error is not None and before.kind == "shape":
             self.refused.add(before.label)
-        found = Findings(before.label)
+        found = Findings(before.label, self.sensitivity)
         tight = self._tight
         self._errors(before, after, found)
         if before.error is None and after.error is None:
@@ -118,7 +120,7 @@ class Comparison:
             # How far each one came before it raised is no contract either.
             pass
         elif (before.error is None) == (after.error is None):
-            held = Findings(before.label)
+            held = Findings(before.label, self.sensitivity)
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
             if both and self.graphs and before.error_parts is None:
@@ -344,11 +346,12 @@ class Findings:
     """Findings of one comparison, before the inputs are noted on them.
 
     ``mixed`` says that float32 went in beside float64: what comes out as float64 may have the
-    precision of the former.  ``label`` is that of the inputs.
+    precision of the former.  ``label`` is that of the inputs, ``sensitivity`` as in `Comparison`.
     """
 
-    def __init__(self, label: str = "") -> None:
+    def __init__(self, label: str = "", sensitivity: float = 0.0) -> None:
         self.findings: list[Finding] = []
+        self._sensitivity = sensitivity
         self._mixed = label.partition("+")[0] in _MIXED
         self._varied = label not in ("", "base", "again")
 
@@ -423,10 +426,14 @@ class Findings:
                 self.add(kind, part, place, str(before), str(after))
                 if kind is not Kind.DIFFERENTIABLE:
                     return
-        apart = _values_apart(old, new, tight, slack, mixed=self._mixed)
+        apart = _values_apart(old, new, tight, slack, self._sensitivity, mixed=self._mixed)
         if apart is not None:
             # Inductor takes some operations apart, and its parts give 0 for a place that is NaN.
-            for_nan = self._varied and tight is None and _apart_for_nan(old, new, slack)
+            for_nan = (
+                self._varied
+                and tight is None
+                and _apart_for_nan(old, new, slack, self._sensitivity)
+            )
             self.add(Kind.VALUE_FOR_NAN if for_nan else Kind.VALUE, part, place, detail=apart)
             return
         if tight and old.notes != new.notes:
@@ -456,9 +463,46 @@ def _is_zero_of_no_number(before: Shot, given: TensorImage) -> bool:
     )
 
 
+def sensitivity(base: Shot, nudged: Shot) -> float:
+    """How far the results of inputs that differ in their last digits are apart, for their size.
+
+    PyTorch's own benchmarks ask how far float32 is from float64 for the same reason.  Where calls
+    change state, two of them differ anyway, and nothing is known: 0.
+    """
+    if base.error or nudged.error or base.changed or nudged.changed:
+        return 0.0
+    apart = [
+        float((one - other).abs().max() / one.abs().max().clamp(min=1e-30))
+        for old, new in zip(_images(base), _images(nudged), strict=False)
+        if old.shape == new.shape and old.dtype == new.dtype == "torch.float32"
+        for one, other in [(torch.nan_to_num(old.data), torch.nan_to_num(new.data))]
+        if one.numel()
+    ]
+    return max(apart, default=0.0)
+
+
+def _images(shot: Shot) -> list[TensorImage]:
+    """The tensors that a call gave, and the gradients that it led to."""
+    found: list[TensorImage] = []
+    waiting = [shot.result, *(image for _, image in sorted(shot.grads.items()))]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, TensorImage):
+            found.append(value)
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return found
+
+
 def _floats_close(old: float, new: float) -> bool:
     a, b = torch.tensor(old, dtype=torch.float64), torch.tensor(new, dtype=torch.float64)
     return torch.allclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True)
+
+
+#: However much an original makes of rounding, what differs by more is no rounding.
+_MOST_SENSITIVE = 1e-2
 
 
 def _slack(label: str) -> float:
@@ -498,28 +542,38 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _apart_for_nan(old: TensorImage, new: TensorImage, slack: float | None) -> bool:
+def _apart_for_nan(
+    old: TensorImage, new: TensorImage, slack: float | None, sensitivity: float
+) -> bool:
     """Whether values of an inductor run are apart only where the original's are NaN."""
     if not old.data.is_floating_point() or old.data.shape != new.data.shape:
         return False
     nan = torch.isnan(old.data)
     pair = [dataclasses.replace(it, data=it.data.masked_fill(nan, 0)) for it in (old, new)]
-    return _values_apart(pair[0], pair[1], None, slack, mixed=False) is None
+    return _values_apart(pair[0], pair[1], None, slack, sensitivity, mixed=False) is None
 
 
 def _values_apart(
-    old: TensorImage, new: TensorImage, tight: bool | None, slack: float | None, *, mixed: bool
+    old: TensorImage,
+    new: TensorImage,
+    tight: bool | None,
+    slack: float | None,
+    sensitivity: float = 0.0,
+    *,
+    mixed: bool,
 ) -> str | None:
     """How far the values are apart, in torch's words; None where they agree."""
     rough: dict[str, Any] = {}
+    moves = min(10 * sensitivity, _MOST_SENSITIVE)  # other inputs may move it further
     if tight is None and old.data.is_floating_point():
         finite = old.data[torch.isfinite(old.data)]
         largest = float(finite.abs().max()) if finite.numel() else 0.0
         part = 1e-3 if old.data.dtype in (torch.float32, torch.float64) else 3e-2
+        part = max(part, moves)
         rough = {"rtol": part, "atol": max(slack or 0.0, part * max(largest, 1e-3))}
     elif slack is not None and old.data.dtype == torch.float32 and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
-        rough = {"rtol": 1.3e-6, "atol": max(slack, 1e-5, 2e-5 * largest)}
+        rough = {"rtol": 1.3e-6, "atol": max(slack, 1e-5, 2e-5 * largest, moves * largest)}
     elif tight and old.data.dtype in (torch.bfloat16, torch.float16) and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
         # Sums in another order round a few times more or less: that is counted in the dtype's own

@@ -44,7 +44,7 @@ from gbfix.worker import (
 )
 from gbfix.worker.afterlife import Afterlife
 from gbfix.worker.as_user import AsUser
-from gbfix.worker.compare import Comparison
+from gbfix.worker.compare import Comparison, sensitivity
 from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
@@ -453,6 +453,8 @@ class Worker:
             yield from edges.find(camera, call.target, self.project, _SEARCH_SECONDS)
         if not (index or self.job.values_only):
             yield from perturb.LAST
+        if not index:
+            yield perturb.NUDGED
 
     def _with_edges(self, index: int, golden: Iterable[str]) -> tuple[perturb.Variation, ...]:
         """The variations that an original's shots were taken of, as far as they are known here."""
@@ -543,6 +545,8 @@ class Worker:
         before = {shot.label: shot for shot in _load(golden)}
         rung = f"fullgraph-{backend}"
         comparison = Comparison(backend, graphs=True)
+        if perturb.NUDGED.label in before and backend != "eager":
+            comparison.sensitivity = sensitivity(before["base"], before[perturb.NUDGED.label])
         done: set[str] = set()
         noted = self.job.sizes and backend == "eager" and not region.observed_only
         sizes = Sizes(self.project) if noted else None

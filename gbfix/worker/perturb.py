@@ -291,6 +291,16 @@ _ABOUT_STATE = frozenset(
 EXPANDED = Variation("expanded", None, "layout")
 
 
+def _nudge(value: torch.Tensor, generator: torch.Generator) -> None:
+    if value.is_floating_point() or value.is_complex():
+        value.mul_(1 + 1e-6 * torch.randn(value.shape, generator=generator))
+
+
+#: The recorded inputs, but for the last digit or two of float32: what the original makes of these
+#: tells how far rounding alone may bring a compiled run.  Nothing else is run with them.
+NUDGED = Variation("nudged", _nudge)
+
+
 def variations(mode: str) -> tuple[Variation, ...]:
     """Those that a run in this mode goes through (``eager`` sees all of them)."""
     if mode == "eager":
