@@ -9,7 +9,7 @@ import torch
 
 from gbfix.evidence import Kind
 from gbfix.worker.afterlife import _tells_zeros
-from gbfix.worker.compare import Comparison
+from gbfix.worker.compare import Comparison, sensitivity
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import Imager
@@ -42,6 +42,41 @@ def test_gradients(mode: str, label: str, old: list[float], new: list[float], al
     comparison = Comparison(mode)
     comparison.add(shot(label, old), shot(label, new))
     assert bool(comparison.differences) is not alike, comparison.differences
+
+
+def output(values: list[float], changed: tuple[str, ...] = ()) -> Shot:
+    found = Shot("base", "values", changed=frozenset(changed))
+    found.result = [Imager().image(torch.tensor(values)), {"more": 3}]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("nudged", "mode", "alike"),
+    [
+        # The last digit of the input moves the original as far: so may a compiled run.
+        ([2.0, 1.0001], "aot_eager", True),
+        ([2.0, 1.0], "aot_eager", False),
+        # Eager runs the same operations, whatever the original makes of rounding.
+        ([2.0, 1.0001], "eager", False),
+    ],
+)
+def test_what_moves_with_the_last_digit(nudged: list[float], mode: str, alike: bool) -> None:
+    comparison = Comparison(mode)
+    comparison.sensitivity = sensitivity(output([2.0, 1.0]), output(nudged))
+    comparison.add(output([2.0, 1.0]), output([2.0, 1.0003]))
+    assert bool(comparison.differences) is not alike, comparison.differences
+
+
+def test_how_far_the_last_digit_moves_it() -> None:
+    assert sensitivity(output([4.0, 1.0]), output([4.0, 1.5])) == pytest.approx(0.125)
+    assert sensitivity(output([4.0]), output([4.0, 1.0])) == 0  # another shape says nothing
+    assert sensitivity(output([0.0]), output([0.0])) == 0
+    # Where a call changes state, the next one differs anyway.
+    assert sensitivity(output([4.0], ("self.n",)), output([5.0])) == 0
+    comparison = Comparison("aot_eager")
+    comparison.sensitivity = sensitivity(output([1.0]), output([0.0]))
+    comparison.add(output([2.0, 1.0]), output([2.0, 1.1]))
+    assert comparison.differences  # no rounding is as large
 
 
 @pytest.mark.parametrize(
