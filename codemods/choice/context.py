@@ -43,6 +43,8 @@ class Context:
         self.reads_numbers = False
         #: Calls (their text up to the parenthesis) of modules with finite derivatives.
         self.tame: set[str] = set()
+        #: Whether these are given ones all the same, where they compute in vain.
+        self.careful = False
         self._reading = False
         self.torch_missing = False
         #: Dtypes were widened, numbers became tensors, ...: sentences for the patch.

@@ -150,7 +150,7 @@ class _Gates(cst.CSTTransformer):
             return updated_node
         if isinstance(original_node.func, cst.Name) and self._plain(name):
             return updated_node
-        if code(original_node.func) in self.ctx.tame:
+        if code(original_node.func) in self.ctx.tame and not self.ctx.careful:
             return updated_node
         args = [
             new.with_changes(value=self._gate(new.value)) if self._carries(old.value) else new

@@ -79,11 +79,16 @@ class LowerChoice(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         seen: set[str] = set()
-        for modules, none, back in _WAYS:
+        for modules, none, back, careful in _WAYS:
             for everything in (True, False):
                 try:
                     rewrite = _rewrite(
-                        site, everything=everything, modules=modules, none=none, back=back
+                        site,
+                        everything=everything,
+                        modules=modules,
+                        none=none,
+                        back=back,
+                        careful=careful,
                     )
                 except _NOT_THIS_ONE:
                     continue
@@ -93,21 +98,30 @@ class LowerChoice(Codemod):
                     yield rewrite
 
 
-#: Whether arms may call modules, whether a tensor may stand where None was, and whether numbers
-#: are Python's again behind the choice.
+#: Whether arms may call modules, whether a tensor may stand where None was, whether numbers are
+#: Python's again behind the choice, and whether modules get what they compute in vain from ones,
+#: also where their derivatives are finite for every finite input.
 _WAYS = (
-    (False, False, False),
-    (True, False, False),
-    (False, True, False),
-    (False, False, True),
-    (True, False, True),
+    (False, False, False, False),
+    (True, False, False, False),
+    (False, True, False, False),
+    (False, False, True, False),
+    (True, False, True, False),
+    (True, False, False, True),
 )
 
 
 def _rewrite(
-    site: Site, *, everything: bool, modules: bool, none: bool = False, back: bool = False
+    site: Site,
+    *,
+    everything: bool,
+    modules: bool,
+    none: bool = False,
+    back: bool = False,
+    careful: bool = False,
 ) -> Rewrite:
     ctx = Context(site)
+    ctx.careful = careful
     ctx.tensor_for_none = none
     ctx.read_back = back
     target = choice_at(site, ctx)
@@ -151,7 +165,7 @@ def _rewrite(
         raise Declined("")
     if ctx.torch_missing:
         edit.add_import("torch")
-    rank = 12 if converter.vain.cheap and not modules else 24
+    rank = (12 if converter.vain.cheap and not modules else 24) + careful
     also: list[Rewrite] = []
     if ctx.reads_numbers:
         ctx.notes.append(_BACK)
