@@ -325,6 +325,8 @@ class Maker:
                 kind += f" if {' and '.join(some)} else {self.named(untyped)}"
             return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
+            for name in self.added(result, asked):
+                asked = f"{self.torch}.promote_types({asked}, {name}.dtype)"
             return f"{like.name}.new_empty({text}, dtype={asked})"
         if dtype == like.fact.dtype == "torch.float32" and ".float()" in self.made:
             # Joined with what is not converted, the wider of the two; alone, what it says.
@@ -355,6 +357,23 @@ class Maker:
         alike = all(p.fact.dtype == result.dtype for p in found)
         dims = {len(p.fact.shape or ()) for p in found}
         return found if alike and len(found) > 1 and len(dims) == 1 else []
+
+    def added(self, result: Result, asked: str) -> list[str]:
+        """Arguments that are added to (or the like) what has the dtype that the text asks for."""
+        made = rf"^ *(?:{re.escape(result.name or 'return')} = |return )(.*)$"
+        values = re.findall(made, self.made, re.MULTILINE)
+        try:
+            node = cst.parse_expression(values[-1]) if len(values) == 1 else None
+        except cst.ParserSyntaxError:
+            return []  # it goes on in the next line
+        found: list[str] = []
+        while isinstance(node, cst.BinaryOperation):
+            for side in (node.left, node.right):
+                if isinstance(side, cst.Name):
+                    found.append(side.value)
+            node = node.left
+        dims = [p.name for p in self.tensors if p.fact.shape and p.fact.dtype == result.dtype]
+        return [name for name in found if name in dims and f"{name}.dtype" != asked]
 
     def promoted(self, parameters: Sequence[Parameter]) -> str:
         """The widest dtype of several arguments."""

@@ -162,6 +162,9 @@ def broadcast(one: Value, other: Value) -> Value:
     for place, size in enumerate(short, len(long) - len(short)):
         if found[place].text == "1":
             found[place] = size
+        elif found[place].data or size.data:
+            # Either of the two may be 1: the larger one is the result's.
+            found[place] = found[place] if size.text == "1" else DATA
         elif found[place] != size and size.text != "1":
             found[place] = found[place] if found[place].known else size
     return Value(tuple(found))

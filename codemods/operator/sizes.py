@@ -46,6 +46,8 @@ _SAME = words(
     expm1 log1p sin cos interp digitize searchsorted_ float16 float32 float64 int8 int16 int32 int64
     uint8 bool_ copysign hypot nan_to_num Variable roll flip fliplr flipud tril triu cumprod"""
 )
+#: Change the sizes of what they are called on.
+_RESHAPE = words("resize_ resize_as_ set_ t_ squeeze_ unsqueeze_ transpose_ swapaxes_ swapdims_")
 _KEEPS_DTYPE = words("cpu cuda detach clone contiguous copy from_numpy as_tensor")
 #: The dtype of what is made of no numbers.
 _UNTYPED = {"tensor": "torch.get_default_dtype()", "array": "torch.float64"}
@@ -490,7 +492,7 @@ class Reader:
             case "len":
                 return Value((), first.length)
             case "item":
-                return Value((), OPEN)
+                return Value((), DATA)
             case "int" | "float" | "bool" | "str" if not call.of_method:
                 return Value((), first.size if call.name == "int" else OPEN)
             case "numel":
@@ -597,6 +599,9 @@ class Reader:
 
     def elementwise(self, call: _Call) -> Value | None:
         """Functions whose result has the sizes of what they are given."""
+        in_place = call.name.endswith("_") and not call.name.endswith("__")
+        if call.of_method and in_place and call.name not in _RESHAPE:
+            return call.first
         if call.name in ("maximum", "minimum", "where") and call.rest:
             found = call.first
             for each in call.rest:
