@@ -542,6 +542,41 @@ _NEAR_MISSES = (
             "weights": tensor(3),
         },
     ),
+    *(
+        NearMiss(
+            f"""
+        import torch
+
+        def f(x, table, small, ids):
+            y = table[ids]
+            {told}
+            if {test}:
+                return x + {taken}
+            return y
+        """,
+            at=test,
+            why=why,
+            facts={
+                "x": tensor(3),
+                "table": tensor(9),
+                "small": tensor(4),
+                "y": tensor(3),
+                "most": tensor(dtype="torch.int64"),
+                "ids": tensor(3, dtype="torch.int64"),
+                test: tensor(dtype="torch.bool"),
+            },
+        )
+        for why, told, test, taken in (
+            ("a smaller table", "most = ids.max()", "most < 4", "small[ids]"),
+            ("asked for by name", "most = None", "(ids < 4).all()", "table[ids]"),
+            (
+                "no negative index there",
+                "most = ids.min()",
+                "most >= 0",
+                "table.gather(0, ids)",
+            ),
+        )
+    ),
     NearMiss(
         """
         import torch

@@ -87,7 +87,13 @@ class Vain:
                     if harmless:
                         continue
                     raise Declined("a branch picks out elements by a mask")
-                self._guarded(element.slice.value, "an index out of range")
+                index = element.slice.value
+                anyway = isinstance(index, cst.Name) and any(
+                    name == index.value and size in self._index_anyway.get(name, ())
+                    for name, size in self._indexes(node)
+                )
+                if not anyway:
+                    self._guarded(index, "an index out of range")
 
     def _guarded(self, node: cst.BaseExpression, what: str) -> None:
         """Decline where the test may be what keeps integers away that fail."""
@@ -95,38 +101,65 @@ class Vain:
         integers = fact is not None and fact.is_tensor and fact.dtype in INT_DTYPES
         if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_RANGE:
             return
-        if isinstance(node, cst.Name) and node.value in self._index_anyway:
-            return
         if integers and self._depends(node) & self._tested:
             raise Declined(f"the test may be there to keep {what} out of a branch")
 
     @functools.cached_property
-    def _index_anyway(self) -> frozenset[str]:
-        """Names that are an index above the first test: no test keeps them in range."""
+    def _index_anyway(self) -> dict[str, set[int]]:
+        """Names that are an index above the first test, and the sizes that they were in range of.
+
+        No test keeps them in range, as far as it does not ask for them by name.
+        """
         scope = self.ctx.scope
         if not isinstance(scope, cst.FunctionDef):
-            return frozenset()
-        found: set[str] = set()
+            return {}
+        found: dict[str, set[int]] = {}
         for statement in scope.body.body:
             if not isinstance(statement, cst.SimpleStatementLine):
                 break
             if any(isinstance(it, cst.IfExp | cst.Lambda) for it in walk(statement)):
                 break
             for node in walk(statement):
-                given: list[cst.BaseExpression] = []
-                if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-                    indexes = node.func.attr.value in _INDEXED
-                    given = [argument.value for argument in node.args if indexes]
-                elif isinstance(node, cst.Subscript):
-                    parts = [element.slice for element in node.slice]
-                    given = [part.value for part in parts if isinstance(part, cst.Index)]
-                found |= {value.value for value in given if isinstance(value, cst.Name)}
+                for name, size in self._indexes(node):
+                    found.setdefault(name, set()).add(size)
         does = activity(scope.body)
-        found -= does.mutates | does.augments
-        given_once = set(parameters_of(scope.params)) - set(self._made_of)
-        return frozenset(
-            name for name in found if name in given_once or len(self._made_of.get(name, ())) == 1
-        )
+        once = set(parameters_of(scope.params)) - set(self._made_of)
+        once |= {name for name, values in self._made_of.items() if len(values) == 1}
+        asked = {
+            part.value
+            for node in walk(scope)
+            if isinstance(node, cst.If | cst.IfExp)
+            for part in walk(node.test)
+            if isinstance(part, cst.Name)
+        }
+        plain = once - does.mutates - does.augments - asked
+        return {name: sizes for name, sizes in found.items() if name in plain}
+
+    def _indexes(self, node: cst.CSTNode) -> Iterator[tuple[str, int]]:
+        """The names with which a subscript (or ``index_add``) indexes, and how large that was."""
+        match node:
+            case cst.Subscript(value=value, slice=parts):
+                places = list(enumerate(part.slice for part in parts))
+                if any(code(part) in ("...", "None") for _, part in places):
+                    return
+                given = [(n, it.value) for n, it in places if isinstance(it, cst.Index)]
+            case cst.Call(
+                func=cst.Attribute(value=value, attr=cst.Name("index_add" | "index_select")),
+                args=[cst.Arg(value=cst.Integer() as dim, keyword=None), cst.Arg(value=only), *_],
+            ):
+                given = [(int(dim.value), only)]
+            case _:
+                return
+        kinds = [self.ctx.fact(index) for _, index in given]
+        if any(fact is not None and fact.dtype == "torch.bool" for fact in kinds):
+            return  # a mask covers several dimensions
+        held = self.ctx.fact(value)
+        shape = held.shape if held is not None and held.is_tensor else None
+        for place, index in given:
+            if shape is not None and place < len(shape) and isinstance(index, cst.Name):
+                size = shape[place]
+                if size is not None:
+                    yield index.value, size
 
     @functools.cached_property
     def _tested(self) -> frozenset[str]:

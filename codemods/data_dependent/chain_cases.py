@@ -109,6 +109,17 @@ _BOXES = {
 }
 
 
+_SELF = Fact("object", "A")
+_METHOD = """class A:
+    def g(self, a):
+        return a.sum(-1)
+
+    def f(self, x, m):
+        iou = self.g(x[m])
+        return (1 - iou).sum()
+"""
+
+
 EXAMPLES = (
     _example(
         "a mean of differences",
@@ -199,6 +210,16 @@ EXAMPLES = (
         at="x[m]",
         facts=_BOXES,
         title="boxes, of which a function of the file takes each by itself",
+    ),
+    Example(
+        "import torch\n\n\n" + _METHOD,
+        "import torch\n\n\n"
+        + _METHOD.replace("x[m]", "torch.where(m[..., None], x, 0).flatten(0, 1)").replace(
+            "(1 - iou)", "torch.where(m.flatten(), 1 - iou, 0)"
+        ),
+        at="x[m]",
+        facts={**_BOXES, "self": _SELF},
+        title="a method that takes each row by itself",
     ),
     Example(
         _module(_L1, _LOSS),
@@ -304,6 +325,36 @@ NEAR_MISSES = (
             ("divides whole numbers", "return (a // b).sum(-1)"),
             ("gives columns or rows", "if KIND:", "    return (a - b)[:, 0]", "return a - b"),
             ("adds rows of other sizes", "return a.sum(-1) + a[:, :1]"),
+            ("turns columns and rows around", "return (a - b).flip(1, 0).sum(-1)"),
+            ("takes other dimensions, too", "if a.dim() == 1:", "    return a - b",
+             "return (a - b).sum(-1)"),
+            ("names the order of a norm", "return torch.linalg.vector_norm(a - b, 1)"),
+            ("has a tensor as a default", "def h(c, d=weight):", "    return c * d",
+             "return h(a).sum(-1)"),
+        )
+    ),
+    *(
+        NearMiss(
+            "import torch\n\n\n" + text, at="x[m]", why=why, facts={**_BOXES, "self": _SELF}
+        )
+        for why, text in (
+            (
+                "the helper is what a caller gives",
+                "def g(a):\n    return a.sum(-1)\n\n\n"
+                "def f(x, m, g=g):\n    iou = g(x[m])\n    return (1 - iou).sum()\n",
+            ),
+            (
+                "the helper is what an object holds",
+                "def g(a):\n    return a.sum(-1)\n\n\n"
+                "def f(self, x, m):\n    g = self.g\n    iou = g(x[m])\n"
+                "    return (1 - iou).sum()\n",
+            ),
+            ("another method, by a mixin", _METHOD + "\n\nclass Mixin:\n    def g(self, a):\n"
+             "        return a - a.mean(0)\n\n\nclass B(Mixin, A):\n    pass\n"),
+            ("another method, by an attribute", _METHOD.replace(
+                "    def g(", "    def __init__(self, g):\n        self.g = g\n\n    def g(")),
+            ("a method that is called like a function of torch", _METHOD.replace(
+                "a.sum(-1)", "self.clamp(a).sum(-1)")),
         )
     ),
     *(

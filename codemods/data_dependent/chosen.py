@@ -65,6 +65,16 @@ class Chosen:
         # What is zero where it does not count has no gradient of its own; a parameter may have.
         return None if self._risky and self._learns else uses
 
+    def uses_of_both(
+        self, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> list[cst.CSTNode] | None:
+        """The same of two expressions that are computed with together; each has to be by rows."""
+        first = self.uses_of(one)
+        risky, learns = self._risky, self._learns
+        second = self.uses_of(other)
+        risky, learns = risky or self._risky, learns or self._learns
+        return None if first is None or second is None or (risky and learns) else [*first, *second]
+
     def bind(self, name: str, value: cst.BaseExpression) -> None:
         """Lets a name stand for the expression that `uses_of` was asked for last."""
         self.names[name] = value

@@ -417,12 +417,12 @@ class _Chain:
             case _:
                 return
         options = [*options, *told]
-        uses, others = self.chosen.uses_of(first), self.chosen.uses_of(second)
+        uses = self.chosen.uses_of_both(first, second)
         reduction = _reduction(options)
-        if not uses or not others or reduction not in ("mean", "sum"):
+        if not uses or reduction not in ("mean", "sum"):
             return
         if kind == "cross_entropy":
-            self._cross_entropy(node, func, first, second, [*uses, *others], options)
+            self._cross_entropy(node, func, first, second, uses, options)
             return
         one, other = tensor_fact(self.site, first), tensor_fact(self.site, second)
         if kind not in _LOSSES or one is None or other is None or one.dtype not in FLOATS:
@@ -445,7 +445,7 @@ class _Chain:
             second,
             f'{"".join(kept)}, reduction="none"), 0)',
         )
-        self._take([*uses, *others])
+        self._take(uses)
         if reduction == "sum":
             self.edits[node] = (*dense, ".sum()")
         else:
@@ -479,7 +479,7 @@ class _Chain:
             "(",
             Atom(logits),
             f".flatten(0, {dims - 1})" if dims > 1 else "",
-            f", {self.torch}.where({self.mask}, ",
+            f", {self.torch}.where({self.chosen.wide(1)}, ",
             labels,
             f", {ignored})" + (".flatten()" if dims > 1 else ""),
             f"{''.join(kept)})",

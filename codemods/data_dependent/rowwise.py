@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
-from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, words
 from gbfix.codemod import Site
-from gbfix.rewriting.modules import overriders
+from gbfix.rewriting.modules import overriders, stores
 
 from .selections import HOMES, SMOOTH, STEEP, TWO
 
@@ -23,6 +24,8 @@ _REDUCE = words(
 )
 #: Work along one dimension, and keep all.
 _ALONG = words("softmax log_softmax cumsum normalize flip")
+#: Take the order of a norm before the dimension.
+_ORDERED = words("norm vector_norm normalize")
 #: Views of one dimension, in parts.
 _PARTS = words("chunk split unbind")
 #: Keep everything, whatever their other arguments.
@@ -105,8 +108,8 @@ def _called(site: Site, node: cst.Call, given: list[Value | None], depth: int) -
         env[plain[0].name.value] = Plain()
         plain = plain[1:]
     for param in (*plain, *every.kwonly_params):
-        if param.default is not None:
-            env[param.name.value] = literal(param.default)
+        if param.default is not None and (told := literal(param.default)).told:
+            env[param.name.value] = told
     for position, (arg, value) in enumerate(zip(node.args, given, strict=True)):
         if arg.keyword is None and position >= len(plain):
             raise NotByRows
@@ -129,34 +132,45 @@ def _called(site: Site, node: cst.Call, given: list[Value | None], depth: int) -
 def _function(site: Site, node: cst.Call) -> tuple[cst.FunctionDef | None, bool]:
     """The function of this file that is called, and whether an object is put before the rest."""
     match node.func:
-        case cst.Name(value=name):
-            found = module_bindings(site.module).get(name, ())
-            match found:
+        case cst.Name(value=name) if not _is_local(site, node, name):
+            match module_bindings(site.module).get(name, ()):
                 case [cst.FunctionDef(decorators=[], asynchronous=None) as function]:
                     return function, False
         case cst.Attribute(value=cst.Name(value=owner), attr=cst.Name(value=name)):
-            around = site.class_of(site.node)
+            around: cst.CSTNode | None = site.class_of(site.node)
             if owner != "self":
-                match module_bindings(site.module).get(owner, ()):
-                    case [cst.ClassDef() as around]:
-                        pass
-                    case _:
-                        return None, False
-            if around is None or overriders(site, around.name.value, name):
-                return None, False
-            methods = [
-                it
-                for it in around.body.body
-                if isinstance(it, cst.FunctionDef) and it.name.value == name
-            ]
-            if len(methods) != 1 or methods[0].asynchronous is not None:
-                return None, False
-            told = [code(it.decorator) for it in methods[0].decorators]
-            if told == ["staticmethod"]:
-                return methods[0], False
-            if not told and owner == "self":
-                return methods[0], True
+                found = () if _is_local(site, node, owner) else module_bindings(site.module)[owner]
+                around = found[0] if [type(it) for it in found] == [cst.ClassDef] else None
+            return _method(site, around, name, plain=owner == "self")
     return None, False
+
+
+def _is_local(site: Site, node: cst.CSTNode, name: str) -> bool:
+    """Whether a function around the node binds the name: it is not the module's then."""
+    functions = (it for it in site.ancestors(node) if isinstance(it, cst.FunctionDef))
+    bound = any(name in function_scope(it).locals for it in functions)
+    return bound or name not in module_bindings(site.module)
+
+
+def _method(
+    site: Site, owner: cst.CSTNode | None, name: str, *, plain: bool
+) -> tuple[cst.FunctionDef | None, bool]:
+    """The one method of that name that objects of the class have."""
+    if not isinstance(owner, cst.ClassDef):
+        return None, False
+    methods = [
+        it for it in owner.body.body if isinstance(it, cst.FunctionDef) and it.name.value == name
+    ]
+    if len(methods) != 1 or methods[0].asynchronous is not None:
+        return None, False
+    lines = [it for it in owner.body.body if isinstance(it, cst.SimpleStatementLine)]
+    again = any(name in activity(line).bound for line in lines)
+    if again or stores(site, owner.name.value, name) or overriders(site, owner.name.value, name):
+        return None, False
+    told = [code(it.decorator) for it in methods[0].decorators]
+    if told == ["staticmethod"]:
+        return methods[0], False
+    return (methods[0], True) if plain and not told else (None, False)
 
 
 def literal(node: cst.BaseExpression) -> Plain:
@@ -341,9 +355,7 @@ class _Body:
         match found, name:
             case Row(rank=rank), "shape":
                 return Shape(rank)
-            case Row(rank=rank), "ndim":
-                return Plain(rank, told=True)
-            case Row(), "dtype" | "device":
+            case Row(), "dtype" | "device" | "ndim":
                 return Plain()
             case Parts(items=(first, second)), "values" | "indices":
                 return first if name == "values" else second
@@ -423,12 +435,13 @@ class _Body:
                 return _item(found, place)
             case Shape(rank=rank), int(place) if -rank < place != 0:
                 return Plain()
-            case Shape(), None if texts in (["-1:"], ["1:"]):
+            case Shape(rank=rank), None if rank > 1 and texts in (["-1:"], ["1:"]):
                 return Plain()
             case Row(rank=rank), _ if texts[0] in (":", "...") and len(texts) > 1:
                 kinds = [self._place(place, env) for place in places[1:]]
                 dropped, added = kinds.count("one"), kinds.count("new")
-                if len(kinds) - added < rank:
+                # Several lists are taken together, and may come first then.
+                if len(kinds) - added < rank and kinds.count("listed") < 2:
                     return dataclasses.replace(found, rank=rank - dropped + added, own=False)
         raise NotByRows
 
@@ -444,7 +457,7 @@ class _Body:
                 return "new"
             case cst.Index(value=cst.List(elements=several)):
                 if all(_is_number(it.value) for it in several):
-                    return "some"
+                    return "listed"
             case cst.Index(value=index) if _is_number(index):
                 return "one"
         raise NotByRows
@@ -452,7 +465,7 @@ class _Body:
     # -- calls -------------------------------------------------------------------------------
 
     def _call(self, node: cst.Call, env: Mapping[str, Value]) -> Value:
-        if any(arg.star for arg in node.args):
+        if any(arg.star for arg in node.args) or code(node.func) in env:
             raise NotByRows
         name = resolve(self.site.module, node.func) or ""
         home, _, last = name.rpartition(".")
@@ -494,7 +507,7 @@ class _Body:
         first = self.value(values[0], env)
         if last in ("cat", "concat", "stack"):
             return self._together(last, first, values[1:], keywords)
-        if isinstance(first, Plain):
+        if isinstance(first, Plain) and not method:
             return self._of_numbers(last, values, keywords, env)
         if not isinstance(first, Row):
             raise NotByRows
@@ -605,7 +618,7 @@ class _Body:
 
     def _sizes(self, last: str, first: Row, rest: list[cst.BaseExpression]) -> Value:
         if last == "dim":
-            return Plain(first.rank, told=True)
+            return Plain()  # what takes other ranks goes another way for them
         match [literal(value) for value in rest]:
             case [Plain(value=int(place), told=True)] if -first.rank < place != 0:
                 return Plain()
@@ -620,7 +633,10 @@ class _Body:
         rest: list[cst.BaseExpression],
         keywords: dict[str, cst.BaseExpression],
     ) -> Value:
-        if set(keywords) - {"dim", "axis", "keepdim", "p"} or (last == "norm" and rest):
+        if set(keywords) - {"dim", "axis", "keepdim", "p"}:
+            raise NotByRows
+        # The second argument of these is no dimension, and others take several.
+        if (last in _ORDERED and rest) or (last in _ALONG and len(rest) > 1):
             raise NotByRows
         self._dim(rest[:1], keywords, first.rank)
         kept = last in _ALONG or self._keeps(rest[1:], keywords)

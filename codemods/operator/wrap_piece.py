@@ -10,7 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.purity import harmless_calls
-from gbfix.analysis.scopes import module_bindings
+from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.settings import set_options
@@ -336,7 +336,38 @@ def _doubts(piece: Piece, fake: Fake) -> list[str]:
         found.append(
             "only the recorded run shows whether its numbers are whole: the data decide it"
         )
+    if _draws_elsewhere(piece):
+        found.append("other code of the region draws from `random`, too, and would draw first")
     return found
+
+
+def _draws_elsewhere(piece: Piece) -> bool:
+    """Whether the piece draws from `random`, and other code of what is compiled does so as well.
+
+    In a graph Dynamo draws at the beginning of the call, and an operator where it stands: the two
+    would get each other's numbers.
+    """
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    parts = [*nodes, *(function.body for function in called(site, nodes))]
+    inside = {id(it) for node in parts for it in walk(node)}
+    draws = [
+        node
+        for node in walk(site.module)
+        if isinstance(node, cst.Call)
+        and (resolve(site.module, node.func) or "").startswith("random.")
+        and not code(node.func).endswith(("seed", "getstate", "setstate", "Random"))
+    ]
+    if not any(id(node) in inside for node in draws):
+        return False
+    around = {site.function_of(node) for node in draws if id(node) not in inside}
+    return any(function is not None and _was_recorded(site, function) for function in around)
+
+
+def _was_recorded(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether a compiled region ran the function."""
+    names = (node for node in walk(function.body) if isinstance(node, cst.Name | cst.Attribute))
+    return any(site.fact(node) is not None for node in names)
 
 
 def _held_notes(piece: Piece, operator: Operator) -> list[str]:

@@ -53,7 +53,10 @@ def stores(site: Site, owner: str, attribute: str) -> list[tuple[str, ast.expr |
 
 
 def overriders(site: Site, owner: str, method: str) -> list[str]:
-    """The project's classes that derive from a class and define a method of that name."""
+    """The project's classes that derive from a class and may have another method of that name.
+
+    They define it, or have it from another class that they derive from (a mixin).
+    """
     texts = {site.source, *(text for path, text in site.sources.items() if path != site.path)}
     bases: dict[str, set[str]] = {}
     having: set[str] = set()
@@ -64,7 +67,14 @@ def overriders(site: Site, owner: str, method: str) -> list[str]:
                 bases.setdefault(node.name, set()).update(above)
                 if any(isinstance(it, ast.FunctionDef) and it.name == method for it in node.body):
                     having.add(node.name)
-    return sorted(name for name in having if owner in _above(name, bases) and name != owner)
+    own = {owner} | _above(owner, bases)
+    return sorted(
+        name
+        for name in bases
+        if owner in (above := _above(name, bases))
+        and name != owner
+        and having & (({name} | above) - own)
+    )
 
 
 def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
