@@ -547,6 +547,8 @@ class _Body:
             raise NotByRows
         if any(code(value) in ("True", "False") for value in rest):
             raise NotByRows  # `F.relu(x, True)` changes `x`
+        if last == "where" and len(rest) != 2:
+            raise NotByRows  # of a condition alone, it gives positions
         found: Value = dataclasses.replace(first, own=True)
         for value in (*rest, *keywords.values()):
             found = self._two(found, self.value(value, env))
