@@ -40,11 +40,14 @@ _MOST_PATHS = 32
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A tensor whose first dimension counts rows; ``own`` says that no other name leads to it."""
+    """A tensor whose first dimension counts rows.
+
+    ``risky``: it may be infinite for some rows, or have no finite derivative.  ``own``: no other
+    name leads to its memory.
+    """
 
     rank: int
     risky: bool = False
-    learns: bool = False
     own: bool = False
 
 
@@ -204,7 +207,6 @@ def _joined(values: Sequence[Value]) -> Value:
     return Row(
         rows[0].rank,
         risky=any(row.risky for row in rows),
-        learns=any(row.learns for row in rows),
         own=all(row.own for row in rows),
     )
 
@@ -393,8 +395,7 @@ class _Body:
             case Plain(), Plain():
                 return Plain()
             case (Row(rank=first), Row(rank=second)) if first == second:
-                risky, learns = one.risky or other.risky, one.learns or other.learns
-                return Row(first, risky=risky, learns=learns, own=True)
+                return Row(first, risky=one.risky or other.risky, own=True)
             case (Row() as row, Plain()) | (Plain(), Row() as row):
                 return dataclasses.replace(row, own=True)
         raise NotByRows
