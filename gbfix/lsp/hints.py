@@ -64,6 +64,8 @@ CALLS = {
     "warnings.catch_warnings": ("GB0007", "cannot be traced"),
     "sys.stderr.write": ("GB0156", "writing is an effect that a graph cannot hold"),
     "sys.stdout.write": ("GB0156", "writing is an effect that a graph cannot hold"),
+    "torch.nn.utils.rnn.pack_padded_sequence": ("GB0007", "packed rows depend on the lengths"),
+    "torch.nn.utils.rnn.pad_packed_sequence": ("GB0007", "packed rows depend on the lengths"),
     "torch.equal": ("GB0033", "gives a Python bool that depends on the values"),
     "torch.allclose": ("GB0033", "gives a Python bool that depends on the values"),
 }

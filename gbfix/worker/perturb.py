@@ -251,6 +251,11 @@ def _none(value: torch.Tensor, generator: torch.Generator) -> None:
         value.zero_()
 
 
+def _units(value: torch.Tensor, generator: torch.Generator) -> None:
+    if _counts(value) and value.dim() == 1 and bool((value > 0).all()):
+        value.fill_(1)
+
+
 def _alike(value: torch.Tensor, generator: torch.Generator) -> None:
     value.fill_(int(value.min()))
 
@@ -269,6 +274,8 @@ def _moved(value: torch.Tensor, generator: torch.Generator) -> None:
 #: parts of the same sum.  They begin where first calls do, so that they may come last in any
 #: sequence.
 NONE = Variation("none", _none, "none")
+#: Lengths of one each: the longest of them is a size of 1.
+UNITS = Variation("units", _units, "none")
 ALONE = tuple(
     Variation(f"{name} {number}", change, "none")
     for number in (1, 2, 3)
@@ -277,7 +284,7 @@ ALONE = tuple(
 #: Tensors of one shape hold the same numbers, each in memory of its own.
 TWINS = Variation("twins", None, "none")
 #: What shows sizes of 0 and of 1 where data decides them.
-SIZES = (NONE, *ALONE)
+SIZES = (NONE, UNITS, *ALONE)
 #: What only some rewrites ask for: all that begins where first calls do, and comes last.
 LAST = (*SIZES, TWINS)
 
@@ -718,7 +725,7 @@ class _Copier:
             elif kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
                 self.changed = True
-            if self._variation.label == NONE.label and _counts(new):
+            if self._variation in (NONE, UNITS) and _counts(new):
                 self.changed = True
             if self._variation not in ALONE or self._is_the_one(new):
                 self._change(new)

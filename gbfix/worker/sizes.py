@@ -63,8 +63,9 @@ class Sizes:
                 seen = self.seen.setdefault(place, {})
                 sizes |= set(found.values())
                 for size in found.values():
+                    least = _least(node, size)
                     for special in _possible(size, squeezes):
-                        if special or size not in never_empty:
+                        if special >= least and (special or size not in never_empty):
                             seen.setdefault(special, set())
         counted = origins(graph)
         for text, symbols in _taken_as_equal(graph, sizes):
@@ -125,6 +126,20 @@ def _decided(node: torch.fx.Node) -> Iterator[tuple[tuple[int, int], sympy.Expr]
         for dim, size in enumerate(tensor.shape):
             if isinstance(size, torch.SymInt) and free_unbacked_symbols(size):
                 yield (number, dim), size.node.expr
+
+
+def _least(node: torch.fx.Node, size: sympy.Expr) -> int:
+    """The least that a size is said to be, by ``torch._check`` or by a fake.
+
+    What is checked raises an error in eager, too, and the operator whose fake says so is the one
+    that decides on the size.
+    """
+    for _, tensor in _tensors(node.meta.get("example_value")):
+        environment = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
+        bounds = environment.var_to_range.get(size) if environment is not None else None
+        if bounds is not None and bounds.lower.is_number and bounds.lower.is_finite:
+            return int(bounds.lower)
+    return 0
 
 
 def _never_empty(node: torch.fx.Node) -> Iterator[sympy.Expr]:
