@@ -56,7 +56,7 @@ def may_be_fraction(piece: Piece) -> bool:
         if leaf.kind != "int":
             continue
         found = reader.kinds(leaf.node, {}) if leaf.node is not None else _NONE
-        if "float" in (found or reader.name(leaf.name, {}, 0)):
+        if "float" in (found or reader.name(leaf.name)):
             return True
     return False
 
@@ -67,8 +67,13 @@ class _Reader:
     def __init__(self, site: Site, nodes: Sequence[cst.CSTNode]) -> None:
         self.site = site
         self.nodes = nodes
-        self.open: set[str] = set()
+        #: Functions whose results are being read, and what those that are read give.
+        self.open: frozenset[str] = frozenset()
+        self.given: dict[str, Kinds] = {}
         self.functions = {function.name.value: function for function in called(site, nodes)}
+        self.values: dict[str, Kinds] | None = None
+        self.bound: set[str] = set()
+        self.unbound: dict[str, Kinds] = {}
 
     def kinds(self, node: cst.BaseExpression, own: Mapping[str, Kinds], depth: int = 0) -> Kinds:
         if depth > _MOST:
@@ -81,7 +86,7 @@ class _Reader:
             case cst.Name("True" | "False") | cst.Comparison():
                 return frozenset({"bool"})
             case cst.Name(name):
-                return own[name] if name in own else self.name(name, own, depth)
+                return own[name] if name in own else self.name(name)
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
                 return _NONE.union(*(of(element.value) for element in elements))
             case cst.ListComp() | cst.GeneratorExp():
@@ -156,16 +161,21 @@ class _Reader:
 
     def returned(self, name: str) -> Kinds:
         """What a function of the file gives back, in any of its returns."""
+        if name in self.given:
+            return self.given[name]
         function = self.functions[name]
         inner = _Reader(self.site, [function.body])
-        inner.open = {*self.open, name}
-        return _NONE.union(
+        inner.open, inner.given = self.open | {name}, self.given
+        found = _NONE.union(
             *(
                 inner.kinds(part.value, {})
                 for part in walk(function.body)
                 if isinstance(part, cst.Return) and part.value is not None
             )
         )
+        if not self.open:  # what is open gives more than is known of it so far
+            self.given[name] = found
+        return found
 
     def table(self, name: str) -> cst.Dict | None:
         """The dictionary that a global of the file is bound to."""
@@ -185,46 +195,72 @@ class _Reader:
         fact = self.site.fact(node)
         return frozenset({fact.kind}) if fact is not None and fact.is_python_scalar else _NONE
 
-    def name(self, name: str, own: Mapping[str, Kinds], depth: int) -> Kinds:
+    def name(self, name: str) -> Kinds:
         """All that the piece gives a name, or puts into its list."""
-        if name in self.open:
-            return _NONE
-        self.open.add(name)
-        found: Kinds = _NONE
-        bound = False
+        if self.values is None:
+            self.values = {}
+            self.bound = self._names_bound()
+            while self._goes_on():
+                pass
+        found = self.values.get(name, _NONE)
+        return found if name in self.bound or found else self.seen_name(name)
+
+    def _goes_on(self) -> bool:
+        """Read all that is bound once more; whether that told anything new."""
+        assert self.values is not None
+        before = sum(map(len, self.values.values()))
         for node in (part for top in self.nodes for part in walk(top)):
             match node:
                 case cst.Assign(targets=targets, value=value):
                     for target in targets:
-                        inside = self.targets(target.target, value, own, depth, whole=True)
-                        if name in inside:
-                            found, bound = found | inside[name], True
-                        elif _root(target.target) == name:
-                            found |= self.kinds(value, own, depth + 1)
-                case cst.AugAssign(target=target, value=value, operator=sign) if (
-                    _root(target) == name
-                ):
+                        self._bind(self.targets(target.target, value, {}, 0, whole=True))
+                        if isinstance(target.target, cst.Subscript):
+                            self._add(_root(target.target), self.kinds(value, {}, 1))
+                case cst.AugAssign(target=target, value=value, operator=sign):
                     is_float = isinstance(sign, cst.DivideAssign)
-                    found |= {"float"} if is_float else self.kinds(value, own, depth + 1)
+                    kinds = frozenset({"float"}) if is_float else self.kinds(value, {}, 1)
+                    self._add(_root(target), kinds)
                 case cst.For(target=target, iter=value):
-                    inside = self.targets(target, value, own, depth)
-                    if name in inside:
-                        found, bound = found | inside[name], True
+                    self._bind(self.targets(target, value, {}, 0))
                 case cst.Call(
                     func=cst.Attribute(
                         value=cst.Name(of), attr=cst.Name("append" | "extend" | "insert")
                     ),
                     args=[*_, last],
-                ) if of == name:
-                    found |= self.kinds(last.value, own, depth + 1)
-        self.open.discard(name)
-        return found if bound or found else self.seen_name(name)
+                ):
+                    self._add(of, self.kinds(last.value, {}, 1))
+        return sum(map(len, self.values.values())) > before
+
+    def _names_bound(self) -> set[str]:
+        found: set[str] = set()
+        for node in (part for top in self.nodes for part in walk(top)):
+            match node:
+                case cst.AssignTarget(target=target) | cst.For(target=target):
+                    stack: list[cst.BaseExpression] = [target]
+                    while stack:
+                        one = stack.pop()
+                        if isinstance(one, cst.Name):
+                            found.add(one.value)
+                        elif isinstance(one, cst.Tuple | cst.List):
+                            stack += [element.value for element in one.elements]
+        return found
+
+    def _bind(self, given: Mapping[str, Kinds]) -> None:
+        for name, kinds in given.items():
+            self._add(name, kinds)
+
+    def _add(self, name: str, kinds: Kinds) -> None:
+        assert self.values is not None
+        self.values[name] = self.values.get(name, _NONE) | kinds
 
     def seen_name(self, name: str) -> Kinds:
-        for node in (part for top in self.nodes for part in walk(top)):
-            if isinstance(node, cst.Name) and node.value == name and (seen := self.seen(node)):
-                return seen
-        return _NONE
+        if name not in self.unbound:
+            self.unbound[name] = _NONE
+            for node in (part for top in self.nodes for part in walk(top)):
+                if isinstance(node, cst.Name) and node.value == name and (seen := self.seen(node)):
+                    self.unbound[name] = seen
+                    break
+        return self.unbound[name]
 
     def targets(
         self,
