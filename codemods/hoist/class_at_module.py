@@ -10,10 +10,10 @@ import libcst as cst
 from gbfix.analysis.activity import activity, parameters_of, params_of
 from gbfix.analysis.scopes import enclosing_functions, function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site
+from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Safety
 
-from .closed_class import Closed, closed
+from .closed_class import Closed, closed, closed_function
 
 #: Containers whose `repr` does not show the name of their class.
 _CONTAINERS = frozenset({"builtins.dict", "builtins.list", "collections.OrderedDict"})
@@ -55,6 +55,22 @@ def forward(ctx, x):
 @staticmethod
 def backward(ctx, g):
     return g * ctx.n"""
+_CLOSED = """@staticmethod
+def forward(ctx, x):
+    return x * n + y
+
+@staticmethod
+def backward(ctx, g):
+    return g * n"""
+_GIVEN = """@staticmethod
+def forward(ctx, x, n, y):
+    ctx.n = n
+    return x * n + y
+
+@staticmethod
+def backward(ctx, g):
+    return g * ctx.n, None, None"""
+_SEEN = {"n": scalar(2), "y": tensor(3)}
 _INIT = "def __init__(self, n):\n    self.n = n"
 _HEAD = "class Config:"
 _DOC = '"""Attributes, too."""'
@@ -73,8 +89,9 @@ class ClassAtModule(Codemod):
     Dynamo does not trace ``class`` statements; with the class before the function there is none.
 
     *When it applies.*  The class has no base or is a ``torch.autograd.Function``, perhaps under
-    ``@dataclass``; its body holds constants and methods that read nothing of the function; the
-    function calls it, reads its attributes or asks ``isinstance``.
+    ``@dataclass``; its body holds constants and methods; the function calls it, reads its
+    attributes or asks ``isinstance``.  What its methods read of the function is handed to them: to
+    ``__init__``, or by ``apply`` to ``forward``.
 
     *Fix safety.*  Safe where only attributes of its objects are used in the function.  A dict or a
     list with a few methods may go elsewhere, and then keeps the qualified name of its class.
@@ -141,6 +158,17 @@ class ClassAtModule(Codemod):
             at="class Config",
             title="a class that reads values of the function",
         ),
+        Example(
+            _source(_CLOSED, "return Config.apply(x)", "class Config(torch.autograd.Function):"),
+            _moved(
+                _GIVEN,
+                "return Config.apply(x, n, y.detach())",
+                "class Config(torch.autograd.Function):",
+            ),
+            at="class Config",
+            facts=_SEEN,
+            title="a function with a gradient that reads values of the function around",
+        ),
     )
     near_misses = (
         *(
@@ -187,6 +215,37 @@ class ClassAtModule(Codemod):
                 ("n = 0", "return x * Config.n", "class Config(metaclass=M):", "a metaclass"),
                 ("n = 0", "return x", "@register\n    class Config:", "a decorator"),
                 ("print(n)", "return x", _HEAD, "its body does something"),
+            )
+        ),
+        *(
+            NearMiss(
+                _source(_CLOSED.replace(*new), use, "class Config(torch.autograd.Function):"),
+                at="class Config",
+                why=why,
+                facts=facts,
+            )
+            for why, new, use, facts in (
+                ("what it reads was not seen", ("", ""), "return Config.apply(x)", {}),
+                ("a call by name", ("", ""), "return Config.apply(x=x)", _SEEN),
+                ("used as a value", ("", ""), "return Config.apply(x), Config.apply", _SEEN),
+                (
+                    "a parameter of that name",
+                    ("(ctx, x)", "(ctx, x, n=1)"),
+                    "return Config.apply(x)",
+                    _SEEN,
+                ),
+                (
+                    "its context has one of that name",
+                    ("return g * n", "return ctx.n * g * n"),
+                    "return Config.apply(x)",
+                    _SEEN,
+                ),
+                (
+                    "a scope of its own",
+                    ("return g * n", "return [g * n for _ in (1,)][0]"),
+                    "return Config.apply(x)",
+                    _SEEN,
+                ),
             )
         ),
         NearMiss(
@@ -245,6 +304,12 @@ class ClassAtModule(Codemod):
         safe = stays or _is_container(site, node)
         hoisted = given.node if stays or not safe else _named_as_before(site, given.node, node)
         calls = {made: _given(made, given) for made in objects} if given.given else {}
+        if given.given and node.bases:
+            applied = _applied(site, function, node)
+            last = _given_last(site, node, given)
+            if applied is None or objects or last is None:
+                return
+            calls = {made: made.with_changes(args=[*made.args, *last]) for made in applied}
         yield _moved_out(site, node, hoisted, calls).rewrite(
             f"define `{node.name.value}` at module level",
             safety=Safety.SAFE if safe else Safety.UNSAFE,
@@ -282,7 +347,12 @@ def _closed_over(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> C
     captured = what.reads & known - {node.name.value}
     if any(not _bound_before(site, function, local, node) for local in captured):
         return None
-    return closed(node, captured) if captured else Closed(node, (), frozenset())
+    if not captured:
+        return Closed(node, (), frozenset())
+    bases = {resolve(site.module, base.value, at=node) for base in node.bases}
+    if bases == {"torch.autograd.Function"}:
+        return closed_function(node, captured)
+    return closed(node, captured)
 
 
 def _objects(
@@ -341,6 +411,40 @@ def _is_known_use(site: Site, place: cst.CSTNode) -> bool:
 def _given(made: cst.Call, given: Closed) -> cst.Call:
     first = [cst.Arg(cst.Name(local)) for local in given.given]
     return made.with_changes(args=[*first, *made.args])
+
+
+def _applied(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> list[cst.Call] | None:
+    """The calls of the class's ``apply``; None where there is another use of it."""
+    found = []
+    for place in site.places_of(node.name.value, function.body):
+        if place is node.name:
+            continue
+        holder = site.parent(place)
+        call = site.parent(holder) if isinstance(holder, cst.Attribute) else None
+        if not isinstance(holder, cst.Attribute) or holder.attr.value != "apply":
+            return None
+        if not isinstance(call, cst.Call) or call.func is not holder:
+            return None
+        if any(argument.star or argument.keyword for argument in call.args):
+            return None
+        found.append(call)
+    return found
+
+
+def _given_last(site: Site, node: cst.ClassDef, given: Closed) -> list[cst.Arg] | None:
+    """What the function knows, as arguments of ``apply``; None where it was not seen.
+
+    A tensor goes there without its gradient, which it did not get before.
+    """
+    found = []
+    known = site.locals_before(node)
+    for name in given.given:
+        fact = known.get(name)
+        if fact is None or (fact.is_python_scalar is False and not fact.is_tensor):
+            return None
+        text = f"{name}.detach()" if fact.is_tensor else name
+        found.append(cst.Arg(cst.parse_expression(text)))
+    return found
 
 
 def _is_known_elsewhere(site: Site, function: cst.FunctionDef, name: str) -> bool:

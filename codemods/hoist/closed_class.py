@@ -71,6 +71,92 @@ def closed(node: cst.ClassDef, captured: Collection[str]) -> Closed | None:
     return Closed(node.with_changes(body=body), given, frozenset(attributes))
 
 
+def closed_function(node: cst.ClassDef, captured: Collection[str]) -> Closed | None:
+    """An ``autograd.Function`` that is given ``captured`` names last; None where that cannot be.
+
+    ``forward`` takes them, and keeps for ``backward`` what that reads; ``backward`` has no gradient
+    for them.
+    """
+    if node.decorators or not isinstance(node.body, cst.IndentedBlock):
+        return None
+    methods = {
+        line.name.value: line for line in node.body.body if isinstance(line, cst.FunctionDef)
+    }
+    first, last = methods.get("forward"), methods.get("backward")
+    others = [line for line in node.body.body if line not in (first, last)]
+    if first is None or last is None or activity(others).reads & set(captured):
+        return None
+    given = _in_order(node, captured)
+    kept = [name for name in given if name in activity(last.body).reads]
+    forward, backward = _taking(first, given, kept), _giving_none(last, kept, len(given))
+    if forward is None or backward is None or set(kept) & _attributes(node):
+        return None
+    made = {id(first): forward, id(last): backward}
+    lines = [made.get(id(line), line) for line in node.body.body]
+    body = node.body.with_changes(body=lines)
+    return Closed(node.with_changes(body=body), given, frozenset())
+
+
+def _taking(
+    method: cst.FunctionDef, given: tuple[str, ...], kept: list[str]
+) -> cst.FunctionDef | None:
+    """``forward`` with more parameters, some of which it keeps in its context."""
+    params = method.params
+    names = {param.name.value for param in params_of(params)}
+    plain = params.params
+    if not plain or params.star_kwarg or params.kwonly_params or params.posonly_params:
+        return None
+    if isinstance(params.star_arg, cst.Param) or any(param.default for param in plain):
+        return None
+    if (names | activity(method.body).writes) & set(given):
+        return None
+    if not isinstance(method.body, cst.IndentedBlock):
+        return None
+    context = plain[0].name.value
+    keeping = [cst.parse_statement(f"{context}.{name} = {name}") for name in kept]
+    lines = list(method.body.body)
+    at = 1 if is_docstring(lines[0]) else 0
+    body = method.body.with_changes(body=[*lines[:at], *keeping, *lines[at:]])
+    more = [cst.Param(cst.Name(name)) for name in given]
+    return method.with_changes(params=params.with_changes(params=[*plain, *more]), body=body)
+
+
+def _giving_none(method: cst.FunctionDef, kept: list[str], count: int) -> cst.FunctionDef | None:
+    """``backward`` that reads the names from its context, and gives None for each argument more."""
+    plain = method.params.params
+    if not plain:
+        return None
+    context = plain[0].name.value
+    inner = any(
+        isinstance(node, cst.FunctionDef | cst.Lambda | cst.ClassDef | cst.BaseComp)
+        for node in walk(method.body)
+    )
+    names = {param.name.value for param in params_of(method.params)}
+    if inner or names & set(kept) or activity(method.body).writes & {*kept, context}:
+        return None
+    read = cst.ensure_type(method.visit(_FromObject(kept, context)), cst.FunctionDef)
+    return cst.ensure_type(read.visit(_MoreNones(count)), cst.FunctionDef)
+
+
+class _MoreNones(cst.CSTTransformer):
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
+        value = updated_node.value
+        more = [cst.Element(cst.Name("None")) for _ in range(self.count)]
+        if isinstance(value, cst.Tuple):
+            return updated_node.with_changes(
+                value=value.with_changes(elements=[*value.elements, *more])
+            )
+        first = cst.Element(value if value is not None else cst.Name("None"))
+        return updated_node.with_changes(
+            value=cst.Tuple([first, *more], lpar=[], rpar=[]),
+            whitespace_after_return=cst.SimpleWhitespace(" "),
+        )
+
+
 def _init(
     init: cst.FunctionDef | None, given: tuple[str, ...], setting: list[str]
 ) -> cst.FunctionDef | None:
@@ -109,9 +195,10 @@ def _method(method: cst.FunctionDef, read: Collection[str]) -> cst.FunctionDef |
 
 
 class _FromObject(cst.CSTTransformer):
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], owner: str = "self") -> None:
         super().__init__()
         self.names = names
+        self.owner = owner
         self.labels: set[cst.CSTNode] = set()
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
@@ -125,7 +212,7 @@ class _FromObject(cst.CSTTransformer):
         self, original_node: cst.Name, updated_node: cst.Name
     ) -> cst.Name | cst.Attribute:
         if original_node.value in self.names and original_node not in self.labels:
-            return cst.Attribute(cst.Name("self"), updated_node)
+            return cst.Attribute(cst.Name(self.owner), updated_node)
         return updated_node
 
 

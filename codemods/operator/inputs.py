@@ -385,6 +385,8 @@ class Collector:
             # Of a tensor that may be there, no gradient would be asked for.
             if told and not (self.products and "Tensor" in told):
                 passed = f"{told} | None", text, name
+        elif passed is not None and passed[0] == optional(self.site, node) != "torch.Tensor":
+            passed = f"{passed[0]} | None", text, name  # it is declared to be None in other calls
         if passed is None or (changed and not (fact.is_tensor and isinstance(node, cst.Name))):
             return False
         self.taken.add(name)

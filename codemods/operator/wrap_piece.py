@@ -248,7 +248,10 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     inside = {*_locals(piece), *(p.name for p in parameters)}
     ordered = acts(site, nodes, inside)
     if not leaves and not changed and not ordered:
-        raise Refused("nothing shows what it does")
+        # What only raises would be dropped, were it not for its place among the effects.
+        ordered = _may_raise(site, nodes)
+        if not ordered:
+            raise Refused("nothing shows what it does")
     gradients: tuple[str, ...] = ()
     if any(leaf.fact.requires_grad for leaf in leaves):
         if changed or ordered:
@@ -314,6 +317,12 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
+
+
+def _may_raise(site: Site, nodes: Sequence[cst.CSTNode]) -> bool:
+    """Whether the piece's own text says that it raises."""
+    parts = [*nodes, *(function.body for function in called(site, nodes))]
+    return any(isinstance(node, cst.Raise | cst.Assert) for top in parts for node in walk(top))
 
 
 def _gives_fractions(piece: Piece) -> bool:
