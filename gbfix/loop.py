@@ -124,7 +124,7 @@ class Loop:
         self._provisional = False
         self._unconfirmed = 0
         #: Whether what is tried is to follow a rewrite that left its break.
-        self._is_preparing = False
+        self._preparing = 0
         #: Texts that passed and are unsafe, with whether they split: an option of Dynamo comes up
         #: at every break of its kind, and is tried once.
         self._unsafe: dict[frozenset[tuple[str, str]], tuple[Attempt, bool]] = {}
@@ -526,6 +526,8 @@ class Loop:
                 last = self._wraps(rewrite) or rewrite.rank >= _OPTIONS
                 if moved is not None and last:
                     break
+                # A break that is only put off may be done away with in two steps, too.
+                last = last or bool(judgement.next_breaks.get(found.region))
                 first = [item for item in rewrites[:number] if item.prepares and last]
                 if self._in_two_steps(found, site, observed, first, codemods):
                     return True
@@ -610,7 +612,7 @@ class Loop:
         codemods: Sequence[Codemod],
     ) -> bool:
         """Take up a rewrite that leaves the break, where another one can then remove it."""
-        if self._is_preparing:
+        if self._preparing >= _STEPS:
             return False
         for rewrite in preparing:
             if self._is_late():
@@ -625,14 +627,14 @@ class Loop:
             kept = dict(self._overlay), list(self._accepted), dict(self._before_last)
             count = self._unconfirmed
             self._accept(Accepted(rewrite, found, site, observed, verdict, safety), judgement)
-            self._is_preparing = True
+            self._preparing += 1
             try:
                 left = self._open.get(found.region, ())
                 here = (item for item in left if _function(item) == _function(found))
                 if any(self._fix_one(item, codemods) for item in itertools.islice(here, 1)):
                     return True
             finally:
-                self._is_preparing = False
+                self._preparing -= 1
             self._restore(before)
             self._overlay, self._accepted, self._before_last = kept
             self._unconfirmed = count
@@ -962,6 +964,8 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
 
 #: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
+#: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.
+_STEPS = 2
 _COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
 _VARIES = (
     "A module counts its calls: Dynamo takes such a number for a constant, and would compile for"

@@ -209,6 +209,17 @@ def _makes_a_class(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2][:1].isupper()
 
 
+#: Draws where it is told to drop values, and computes otherwise.
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+
+
+def _drops_nothing(node: ast.Call) -> bool:
+    """Whether attention is called without ``dropout_p``, its fifth argument, or with a literal 0."""
+    told = [*node.args[4:5], *(it.value for it in node.keywords if it.arg in ("dropout_p", None))]
+    stars = any(isinstance(it, ast.Starred) for it in node.args)
+    return not stars and all(isinstance(it, ast.Constant) and it.value == 0 for it in told)
+
+
 class _More(Exception):
     """The class does more than to compute, or may."""
 
@@ -315,6 +326,10 @@ class _Reader:
             raise _More(f"`{called}` may write to its input")
         if home.startswith("torch.") and _is_told_inplace(name, node.args, 1):
             raise _More(f"`{called}` may write to its input")
+        if home == _ATTENTION and _drops_nothing(node):
+            self.calls.add(home)
+            self.tame = False
+            return
         if home.startswith(("torch.", *PURE_NAMESPACES)):
             self._of_torch(home, name)
             return

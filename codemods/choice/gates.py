@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from gbfix.analysis.activity import params_of
 from gbfix.analysis.torch_names import CASTS, INDEX_REDUCTIONS, UNARY_PREDICATES
 from gbfix.analysis.tree import children, code, walk, words
+from gbfix.codemod import Site
 
 from .context import Context
 from .tests import Test
@@ -114,6 +116,15 @@ class _Gates(cst.CSTTransformer):
         arguments = f"{text}, 1" if self.first else f"1, {text}"
         return cst.parse_expression(f"{self.ctx.torch}.where({self.test.text}, {arguments})")
 
+    def _gate_argument(
+        self, old: cst.BaseExpression, node: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        """An argument, which may be None in calls that leave an optional one out."""
+        gated = self._gate(node)
+        if isinstance(old, cst.Name) and may_be_none(self.ctx.site, old.value):
+            return cst.parse_expression(f"None if {old.value} is None else {code(gated)}")
+        return gated
+
     def leave_BinaryOperation(
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
     ) -> cst.BaseExpression:
@@ -153,7 +164,9 @@ class _Gates(cst.CSTTransformer):
         if code(original_node.func) in self.ctx.tame and not self.ctx.careful:
             return updated_node
         args = [
-            new.with_changes(value=self._gate(new.value)) if self._carries(old.value) else new
+            new.with_changes(value=self._gate_argument(old.value, new.value))
+            if self._carries(old.value)
+            else new
             for old, new in zip(original_node.args, updated_node.args, strict=True)
         ]
         func, old = updated_node.func, original_node.func
@@ -169,6 +182,43 @@ class _Gates(cst.CSTTransformer):
             if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
                 return not any(_singular(node, self.strict) for node in walk(statement.body))
         return False
+
+
+def may_be_none(site: Site, name: str) -> bool:
+    """Whether the text says that the name is None in some calls: by a default, or by a function of
+    the file that gives its value.
+    """
+    function = site.function
+    if function is None:
+        return False
+    for param in params_of(function.params):
+        default = code(param.default) if param.default is not None else ""
+        if param.name.value == name and default == "None":
+            return True
+    for node in walk(function.body):
+        match node:
+            case cst.Assign(targets=targets, value=value) if name in {
+                code(target.target) for target in targets
+            }:
+                parts = list(walk(value))
+                if any(isinstance(it, cst.Name) and it.value == "None" for it in parts):
+                    return True
+                called_ = code(value.func) if isinstance(value, cst.Call) else ""
+                if called_ and _gives_none(site, called_.removeprefix("self.")):
+                    return True
+    return False
+
+
+def _gives_none(site: Site, name: str) -> bool:
+    """Whether a function or method of the file may give None."""
+    for node in walk(site.module):
+        if isinstance(node, cst.FunctionDef) and node.name.value == name:
+            for inner in walk(node.body):
+                if isinstance(inner, cst.Return) and (
+                    inner.value is None or code(inner.value) == "None"
+                ):
+                    return True
+    return False
 
 
 def _singular(node: cst.CSTNode, strict: bool) -> bool:
