@@ -214,7 +214,7 @@ _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 
 
 def _drops_nothing(node: ast.Call) -> bool:
-    """Whether attention is called without ``dropout_p``, its fifth argument, or with a literal 0."""
+    """Whether attention gets no ``dropout_p``, its fifth argument, or a literal 0."""
     told = [*node.args[4:5], *(it.value for it in node.keywords if it.arg in ("dropout_p", None))]
     stars = any(isinstance(it, ast.Starred) for it in node.args)
     return not stars and all(isinstance(it, ast.Constant) and it.value == 0 for it in told)

@@ -247,11 +247,9 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
     ordered = acts(site, nodes, inside)
-    if not leaves and not changed and not ordered:
+    if not leaves and not changed:
         # What only raises would be dropped, were it not for its place among the effects.
-        ordered = _may_raise(site, nodes)
-        if not ordered:
-            raise Refused("nothing shows what it does")
+        ordered = ordered or _only_raises(site, nodes)
     gradients: tuple[str, ...] = ()
     if any(leaf.fact.requires_grad for leaf in leaves):
         if changed or ordered:
@@ -319,10 +317,12 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     )
 
 
-def _may_raise(site: Site, nodes: Sequence[cst.CSTNode]) -> bool:
-    """Whether the piece's own text says that it raises."""
+def _only_raises(site: Site, nodes: Sequence[cst.CSTNode]) -> bool:
+    """True if the text of a piece without results says that it raises; else raises `Refused`."""
     parts = [*nodes, *(function.body for function in called(site, nodes))]
-    return any(isinstance(node, cst.Raise | cst.Assert) for top in parts for node in walk(top))
+    if any(isinstance(node, cst.Raise | cst.Assert) for top in parts for node in walk(top)):
+        return True
+    raise Refused("nothing shows what it does")
 
 
 def _gives_fractions(piece: Piece) -> bool:
