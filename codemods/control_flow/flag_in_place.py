@@ -8,6 +8,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.scopes import function_scope, resolve
 from gbfix.analysis.tree import code, statements_of, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
@@ -142,6 +143,23 @@ class FlagInPlace(Codemod):
                 *_DEEP,
                 *_ASK,
             ),
+            (
+                "a function that may change what is asked",
+                "drop = False",
+                "if self.training:",
+                "    chance = draw()",
+                *_DEEP,
+                *_ASK,
+            ),
+            (
+                "a change under another name",
+                "drop = False",
+                "if n.left > 0:",
+                "    self.plan.left -= 1",
+                *_DEEP,
+                *_ASK,
+            ),
+            ("a global", "drop = False", "if LEFT:", "    chance = x", *_DEEP, *_ASK),
             ("a comment", "drop = False  # not yet", *_SET, *_ASK),
             ("a part of a test", "drop = False", *_SET, "if n or drop:", "    x = 1", "return x"),
             ("a choice with names", "drop = n", *_SET, *_ASK),
@@ -292,12 +310,25 @@ def _is_still(site: Site, choice: cst.If) -> bool:
             return False
     if not Values(site).is_python(choice.test):
         return False
-    reads = activity(choice.test).reads
+    assert site.function is not None
+    own = function_scope(site.function).locals
     does = activity(choice.body)
-    if reads & (does.bound | does.mutates) or does.mutates_unknown or does.frame_access:
+    reads = activity(choice.test).reads
+    if reads - own or reads & does.bound or does.attribute_writes or does.subscript_writes:
+        return False  # a global, or an object under another name
+    if does.global_writes or does.frame_access or does.mutates_unknown:
         return False
-    # A method may set what is asked, a function of torch's or Python's does not.
-    return all(called.partition(".")[0] not in reads for called in does.calls)
+    return all(_only_computes(site, it) for it in walk(choice.body) if isinstance(it, cst.Call))
+
+
+def _only_computes(site: Site, call: cst.Call) -> bool:
+    """Whether a call changes nothing that a condition could ask: it computes or draws."""
+    if isinstance(call.func, cst.Name):
+        for line in site.module.body:
+            if isinstance(line, cst.FunctionDef) and line.name.value == call.func.value:
+                return any("custom_op" in code(item.decorator) for item in line.decorators)
+    name = resolve(site.module, call.func) or ""
+    return name.startswith(("torch.", "random.", "math.", "numpy.random."))
 
 
 def _part(test: cst.BaseExpression, count: int) -> str:

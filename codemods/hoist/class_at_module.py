@@ -28,6 +28,10 @@ _INSTANCE_NOTE = (
 )
 
 
+_TENSOR_NOTE = (
+    "a tensor that it reads of the function goes in without its gradient; changed in place before"
+    " the backward, it raises an error in compiled code"
+)
 _TOP = "import dataclasses\nimport torch\n\nRATE = 2"
 
 
@@ -93,8 +97,9 @@ class ClassAtModule(Codemod):
     attributes or asks ``isinstance``.  What its methods read of the function is handed to them: to
     ``__init__``, or by ``apply`` to ``forward``.
 
-    *Fix safety.*  Safe where only attributes of its objects are used in the function.  A dict or a
-    list with a few methods may go elsewhere, and then keeps the qualified name of its class.
+    *Fix safety.*  Safe where only attributes of its objects are used in the function, and no tensor
+    is handed to its methods.  A dict or a list with a few methods may go elsewhere, and then keeps
+    the qualified name of its class.
     Unsafe where another object may: its class has another qualified name, and is the same one for
     all calls.
 
@@ -302,6 +307,7 @@ class ClassAtModule(Codemod):
             all(_stays(site, function, made) for made in objects) and _keeps_itself(site, node)
         )
         safe = stays or _is_container(site, node)
+        notes = () if safe else (_INSTANCE_NOTE,)
         hoisted = given.node if stays or not safe else _named_as_before(site, given.node, node)
         calls = {made: _given(made, given) for made in objects} if given.given else {}
         if given.given and node.bases:
@@ -310,10 +316,12 @@ class ClassAtModule(Codemod):
             if applied is None or objects or last is None:
                 return
             calls = {made: made.with_changes(args=[*made.args, *last]) for made in applied}
+            if any(isinstance(argument.value, cst.Call) for argument in last):
+                safe, notes = False, (_TENSOR_NOTE,)
         yield _moved_out(site, node, hoisted, calls).rewrite(
             f"define `{node.name.value}` at module level",
             safety=Safety.SAFE if safe else Safety.UNSAFE,
-            notes=() if safe else (_INSTANCE_NOTE,),
+            notes=notes,
             rank=20,
         )
 

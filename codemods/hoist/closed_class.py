@@ -84,8 +84,12 @@ def closed_function(node: cst.ClassDef, captured: Collection[str]) -> Closed | N
     }
     first, last = methods.get("forward"), methods.get("backward")
     others = [line for line in node.body.body if line not in (first, last)]
-    if first is None or last is None or activity(others).reads & set(captured):
+    if first is None or last is None or len(methods) > 2 or activity(others).reads & set(captured):
         return None
+    if len(first.params.params) > 2 and any(
+        isinstance(it, cst.Return) and isinstance(it.value, cst.Name) for it in walk(last.body)
+    ):
+        return None  # the name may hold a tuple
     given = _in_order(node, captured)
     kept = [name for name in given if name in activity(last.body).reads]
     forward, backward = _taking(first, given, kept), _giving_none(last, kept, len(given))

@@ -21,6 +21,10 @@ Kinds = frozenset[str]
 _NONE: Kinds = frozenset()
 _WHOLE = words("int len ord hash math.floor math.ceil math.gcd math.comb math.factorial id")
 _SAME = words("sorted list tuple set reversed abs iter next sum")
+#: Methods that put what they are given into a list or a table.
+_PUTS = words("append extend insert update setdefault appendleft extendleft add")
+#: What gives a table's values, or one of them.
+_OF_TABLES = words("values items copy get pop popitem setdefault")
 _MAKERS = words("tensor as_tensor array asarray Tensor from_numpy")
 _MOST = 8
 
@@ -70,6 +74,9 @@ class _Reader:
         #: Functions whose results are being read, and what those that are read give.
         self.open: frozenset[str] = frozenset()
         self.given: dict[str, Kinds] = {}
+        #: What calls give the parameters of functions, and the function that is read here.
+        self.handed: dict[tuple[str, str], Kinds] = {}
+        self.of = ""
         self.functions = {function.name.value: function for function in called(site, nodes)}
         self.values: dict[str, Kinds] | None = None
         self.bound: set[str] = set()
@@ -88,6 +95,8 @@ class _Reader:
             case cst.Name(name):
                 return own[name] if name in own else self.name(name)
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                return _NONE.union(*(of(element.value) for element in elements))
+            case cst.Dict(elements=elements):
                 return _NONE.union(*(of(element.value) for element in elements))
             case cst.ListComp() | cst.GeneratorExp():
                 return self.comprehension(node, own, depth)
@@ -143,10 +152,14 @@ class _Reader:
                         return frozenset({kind})
                 return self.seen(node)
         if name in self.functions and name not in self.open:
+            self._hand(self.functions[name], node, own, depth)
             return self.returned(name)
         match node.func:
             case cst.Attribute(value=cst.Name(of), attr=cst.Name("get")) if self.table(of):
                 return self.entries(of, own, depth).union(*given[1:])
+        match node.func:
+            case cst.Attribute(value=holder, attr=cst.Name(asked)) if asked in _OF_TABLES:
+                return self.kinds(holder, own, depth + 1).union(*given[1:])
         if name in _WHOLE or (name == "round" and len(args) == 1):
             return frozenset({"int"})
         if name == "float" or name.startswith("math."):
@@ -159,13 +172,29 @@ class _Reader:
             return given[0] if given else _NONE
         return self.seen(node)
 
+    def _hand(
+        self, function: cst.FunctionDef, node: cst.Call, own: Mapping[str, Kinds], depth: int
+    ) -> None:
+        """Note what a call gives a function's parameters; what it gives back is then read anew."""
+        names = [param.name.value for param in function.params.params]
+        for place, argument in enumerate(node.args):
+            given = argument.keyword.value if argument.keyword is not None else ""
+            if not given and place < len(names):
+                given = names[place]
+            kinds = self.kinds(argument.value, own, depth + 1)
+            key = function.name.value, given
+            if not kinds <= self.handed.get(key, _NONE):
+                self.handed[key] = self.handed.get(key, _NONE) | kinds
+                self.given.clear()
+
     def returned(self, name: str) -> Kinds:
         """What a function of the file gives back, in any of its returns."""
         if name in self.given:
             return self.given[name]
         function = self.functions[name]
         inner = _Reader(self.site, [function.body])
-        inner.open, inner.given = self.open | {name}, self.given
+        inner.open, inner.given, inner.handed = self.open | {name}, self.given, self.handed
+        inner.of = name
         found = _NONE.union(
             *(
                 inner.kinds(part.value, {})
@@ -202,13 +231,13 @@ class _Reader:
             self.bound = self._names_bound()
             while self._goes_on():
                 pass
-        found = self.values.get(name, _NONE)
+        found = self.values.get(name, _NONE) | self.handed.get((self.of, name), _NONE)
         return found if name in self.bound or found else self.seen_name(name)
 
     def _goes_on(self) -> bool:
         """Read all that is bound once more; whether that told anything new."""
         assert self.values is not None
-        before = sum(map(len, self.values.values()))
+        before = self._known()
         for node in (part for top in self.nodes for part in walk(top)):
             match node:
                 case cst.Assign(targets=targets, value=value):
@@ -216,26 +245,33 @@ class _Reader:
                         self._bind(self.targets(target.target, value, {}, 0, whole=True))
                         if isinstance(target.target, cst.Subscript):
                             self._add(_root(target.target), self.kinds(value, {}, 1))
+                case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
+                    self._bind(self.targets(target, value, {}, 0, whole=True))
                 case cst.AugAssign(target=target, value=value, operator=sign):
                     is_float = isinstance(sign, cst.DivideAssign)
                     kinds = frozenset({"float"}) if is_float else self.kinds(value, {}, 1)
                     self._add(_root(target), kinds)
                 case cst.For(target=target, iter=value):
                     self._bind(self.targets(target, value, {}, 0))
-                case cst.Call(
-                    func=cst.Attribute(
-                        value=cst.Name(of), attr=cst.Name("append" | "extend" | "insert")
-                    ),
-                    args=[*_, last],
+                case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(name)), args=args) if (
+                    name in _PUTS and (of := _root(value))
                 ):
-                    self._add(of, self.kinds(last.value, {}, 1))
-        return sum(map(len, self.values.values())) > before
+                    for argument in args[1:] if name == "insert" else args:
+                        self._add(of, self.kinds(argument.value, {}, 1))
+        return self._known() > before
+
+    def _known(self) -> int:
+        return sum(len(it) for told in (self.values or {}, self.handed) for it in told.values())
 
     def _names_bound(self) -> set[str]:
         found: set[str] = set()
         for node in (part for top in self.nodes for part in walk(top)):
             match node:
-                case cst.AssignTarget(target=target) | cst.For(target=target):
+                case (
+                    cst.AssignTarget(target=target)
+                    | cst.For(target=target)
+                    | cst.AnnAssign(target=target, value=cst.BaseExpression())
+                ):
                     stack: list[cst.BaseExpression] = [target]
                     while stack:
                         one = stack.pop()

@@ -126,6 +126,21 @@ NEAR_MISSES = (
         "what was packed changes in place",
     ),
     _miss(
+        f"view = x[0]\n{_PACK}\nview.zero_()\n{_TAKEN}return hidden",
+        "what was packed changes in place under another name",
+        at=_PACK,
+    ),
+    _miss(
+        f"{_PACK}\nout, hidden = self.rnn(packed, self.first(x))\nreturn hidden",
+        "what gives the first state may change what was packed",
+    ),
+    _miss(
+        f"try:\n    {_PACK}\n    out, hidden = self.rnn(packed)\nexcept RuntimeError:\n"
+        "    hidden = None\nreturn hidden",
+        "an error of packing is caught",
+        at=_PACK,
+    ),
+    _miss(
         f"{_PACK}\n{_TAKEN}out, n = pad_packed_sequence(out, True)\nreturn out, packed.data",
         "the rows are read twice",
     ),

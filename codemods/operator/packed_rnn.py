@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import MUTATING_METHODS, activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from ..config.compiling import Compiling, compiling
@@ -20,6 +21,7 @@ from ..config.sizes import is_only_region
 from ..data_dependent.flow import torch_name
 from ..wrap.capture import Refused
 from ..wrap.operator_text import namespace, operator_name
+from .earlier import changed_before, is_caught
 from .packed_cases import EXAMPLES, NEAR_MISSES
 from .packed_text import TEXT
 
@@ -113,6 +115,11 @@ def _use(site: Site, pack: cst.Call) -> _Use:
             raise Refused("its rows are not simply named, or handed to the layer")
         named = line
         layer, called = _layer_on(site, packed, line)
+    lengths = _arguments(pack, _PACK).get("lengths")
+    seen = site.fact(lengths) if lengths is not None else None
+    kinds = {item.kind for item in seen.items or ()} if seen is not None else set()
+    if seen is not None and seen.kind in ("list", "tuple") and kinds != {"int"}:
+        raise Refused("its lengths are no whole numbers")
     fact = site.fact(layer.func)
     if fact is None or fact.type not in _LAYERS or dotted(layer.func) is None:
         raise Refused(f"`{code(layer.func)}` was not seen to be an LSTM, a GRU or an RNN")
@@ -251,6 +258,10 @@ def _rewrite(site: Site, use: _Use) -> Rewrite:
     if use.pad is not None and first != second:
         raise Refused("packing and padding do not agree on `batch_first`")
     _check_moves(site, use, pack, pad)
+    if is_caught(site):
+        raise Refused(
+            "an error of packing is caught in compiled code, and an operator raises later"
+        )
     place = compiling(site)
     if place is None:
         raise Refused("nothing shows where the region is compiled, to allow recurrent layers there")
@@ -279,9 +290,13 @@ def _rewrite(site: Site, use: _Use) -> Rewrite:
         place.set_option(
             elsewhere, option, "True", at_import=not around_calls, around_calls=around_calls
         )
+    lost = changed_before(site)
+    if lost:
+        notes.append(f"where packing raises, the change of `{lost}` before it is lost")
     rewrite = splice.rewrite(
         "run the recurrent layer over packed rows in an operator",
         rank=14,
+        safety=Safety.UNSAFE if lost else Safety.SAFE,
         notes=[_SECOND, *notes],
         shows=shows,
     )
@@ -354,15 +369,15 @@ def _check_moves(
     line = site.statement_of(use.layer)
     block = list(site.block_of(line))
     at = block.index(line)
+    between: list[cst.CSTNode] = [argument.value for argument in use.layer.args[1:]]
     if use.named is not None:
-        between = block[block.index(use.named) + 1 : at]
-        does = activity(between)
-        changed = does.bound | does.mutates
-        reads = activity(list(pack.values())).reads
-        if changed & reads:
-            raise Refused(f"`{sorted(changed & reads)[0]}` changes before the layer is called")
-        if does.mutates_unknown or does.dynamic:
-            raise Refused("what it packs may change before the layer is called")
+        between += block[block.index(use.named) + 1 : at]
+    changed = activity(between).bound & activity(list(pack.values())).reads
+    if changed:
+        raise Refused(f"`{min(changed)}` changes before the layer is called")
+    # What changes a tensor may change what is packed, under another name.
+    if any(not _leaves_all(site, node) for top in between for node in walk(top)):
+        raise Refused("what it packs may change before the layer is called")
     later = [value for key, value in pad.items() if key in _PAD[1:]]
     if use.pad is not None and later:
         end = block.index(site.statement_of(use.pad))
@@ -374,6 +389,34 @@ def _check_moves(
             for node in walk(value)
         ):
             raise Refused("how it is padded may be known only after the layer was called")
+
+
+def _leaves_all(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a part of the code between the calls changes nothing in place."""
+    if isinstance(node, cst.AugAssign | cst.Del | cst.With | cst.Try):
+        return False
+    if isinstance(node, cst.AssignTarget):
+        return not isinstance(node.target, cst.Subscript | cst.Attribute)
+    if not isinstance(node, cst.Call):
+        return True
+    name = code(node.func).rpartition(".")[2]
+    if (resolve(site.module, node.func) or "").startswith(("torch.", "builtins.")):
+        return not name.endswith("_") and not any(
+            argument.keyword is not None and argument.keyword.value in ("out", "inplace")
+            for argument in node.args
+        )
+    if name == "flatten_parameters":
+        return True
+    if not isinstance(node.func, cst.Attribute) or name in MUTATING_METHODS:
+        return False
+    fact = site.fact(node.func.value)
+    if fact is not None and fact.is_tensor:
+        # ``x.new(2, n).zero_()`` changes what is new.
+        fresh = isinstance(node.func.value, cst.Call) and code(node.func.value.func).rpartition(
+            "."
+        )[2].startswith("new")
+        return fresh or not name.endswith("_")
+    return False
 
 
 def _is_size(call: cst.Call) -> bool:

@@ -73,7 +73,7 @@ def NAME_op(
         states = [state.index_select(1, order) for state in states]
     draws = TORCH.empty(0, dtype=TORCH.uint8)
     if dropout:
-        draws = (TORCH.cuda if x.is_cuda else TORCH).get_rng_state()
+        draws = TORCH.cuda.get_rng_state(x.device) if x.is_cuda else TORCH.get_rng_state()
         counts = sizes.tolist()
         rows, *states = NAME_steps(rows, counts, states, weights, mode, layers, dropout)
     else:
@@ -134,8 +134,10 @@ def NAME_backward(
         return NAME_steps(rows, sizes.tolist(), before, own, mode, layers, dropout)
 
     with TORCH.random.fork_rng([x.device] if x.is_cuda else [], enabled=dropout > 0):
-        if dropout:
-            (TORCH.cuda if x.is_cuda else TORCH).set_rng_state(draws)
+        if dropout and x.is_cuda:
+            TORCH.cuda.set_rng_state(draws, x.device)
+        elif dropout:
+            TORCH.set_rng_state(draws)
         _, pull = TORCH.func.vjp(run, rows, *states, *weights)
     of_rows, *others = pull((of_rows, *of_states))
     if back is not None:
@@ -187,11 +189,12 @@ def NAME(
     """Pack ``x``, run a recurrent layer, and pad: ``((padded, lengths), states)``, one operator."""
     plain = type(layer) in (TORCH.nn.LSTM, TORCH.nn.GRU, TORCH.nn.RNN) and not layer.proj_size
     plain = plain and not layer._forward_hooks and not layer._forward_pre_hooks
-    plain = plain and x.device.type in ("cpu", "cuda")
+    plain = plain and not TORCH.nn.modules.module._has_any_global_hook()
+    plain = plain and "forward" not in layer.__dict__ and x.device.type in ("cpu", "cuda")
     if not plain or TORCH.is_autocast_enabled(x.device.type):
         rnn = TORCH.nn.utils.rnn
         packed = rnn.pack_padded_sequence(x, lengths, batch_first, enforce_sorted)
-        rows, states = layer(packed, states)
+        rows, states = layer(packed) if states is None else layer(packed, states)
         return rnn.pad_packed_sequence(rows, batch_first, padding_value, total_length), states
     if total_length is None and isinstance(lengths, (list, tuple)):
         total_length = max(lengths)

@@ -21,6 +21,7 @@ from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
 from .data import sized_names
+from .earlier import changed_before, is_caught
 from .effects_in import acts
 from .fakes import Fake, called, fake_of, read_by_python, written
 from .gradients import differentiable, has_products
@@ -320,9 +321,14 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
 def _only_raises(site: Site, nodes: Sequence[cst.CSTNode]) -> bool:
     """True if the text of a piece without results says that it raises; else raises `Refused`."""
     parts = [*nodes, *(function.body for function in called(site, nodes))]
-    if any(isinstance(node, cst.Raise | cst.Assert) for top in parts for node in walk(top)):
-        return True
-    raise Refused("nothing shows what it does")
+    if not any(isinstance(node, cst.Raise | cst.Assert) for top in parts for node in walk(top)):
+        raise Refused("nothing shows what it does")
+    if is_caught(site):
+        raise Refused("what it raises is caught in compiled code, and an operator raises later")
+    lost = changed_before(site)
+    if lost:
+        raise Refused(f"where it raises, the change of `{lost}` before it would be lost")
+    return True
 
 
 def _gives_fractions(piece: Piece) -> bool:
