@@ -64,7 +64,7 @@ def packed_rnn_op(
         states = [state.index_select(1, order) for state in states]
     draws = torch.empty(0, dtype=torch.uint8)
     if dropout:
-        draws = (torch.cuda if x.is_cuda else torch).get_rng_state()
+        draws = torch.cuda.get_rng_state(x.device) if x.is_cuda else torch.get_rng_state()
         counts = sizes.tolist()
         rows, *states = packed_rnn_steps(rows, counts, states, weights, mode, layers, dropout)
     else:
@@ -125,8 +125,10 @@ def packed_rnn_backward(
         return packed_rnn_steps(rows, sizes.tolist(), before, own, mode, layers, dropout)
 
     with torch.random.fork_rng([x.device] if x.is_cuda else [], enabled=dropout > 0):
-        if dropout:
-            (torch.cuda if x.is_cuda else torch).set_rng_state(draws)
+        if dropout and x.is_cuda:
+            torch.cuda.set_rng_state(draws, x.device)
+        elif dropout:
+            torch.set_rng_state(draws)
         _, pull = torch.func.vjp(run, rows, *states, *weights)
     of_rows, *others = pull((of_rows, *of_states))
     if back is not None:
@@ -178,11 +180,12 @@ def packed_rnn(
     """Pack ``x``, run a recurrent layer, and pad: ``((padded, lengths), states)``, one operator."""
     plain = type(layer) in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN) and not layer.proj_size
     plain = plain and not layer._forward_hooks and not layer._forward_pre_hooks
-    plain = plain and x.device.type in ("cpu", "cuda")
+    plain = plain and not torch.nn.modules.module._has_any_global_hook()
+    plain = plain and "forward" not in layer.__dict__ and x.device.type in ("cpu", "cuda")
     if not plain or torch.is_autocast_enabled(x.device.type):
         rnn = torch.nn.utils.rnn
         packed = rnn.pack_padded_sequence(x, lengths, batch_first, enforce_sorted)
-        rows, states = layer(packed, states)
+        rows, states = layer(packed) if states is None else layer(packed, states)
         return rnn.pad_packed_sequence(rows, batch_first, padding_value, total_length), states
     if total_length is None and isinstance(lengths, (list, tuple)):
         total_length = max(lengths)
