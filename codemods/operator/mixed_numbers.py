@@ -56,12 +56,13 @@ def may_be_fraction(piece: Piece) -> bool:
     site = piece.level.site
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     reader = _Reader(site, nodes)
-    for of, leaf in ((of, leaf) for of in piece.results for leaf in of.leaves()):
+    leaves = [(result, leaf) for result in piece.results for leaf in result.leaves()]
+    for result, leaf in leaves:
         if leaf.kind != "int":
             continue
         found = reader.kinds(leaf.node, {}) if leaf.node is not None else _NONE
         # What a table holds is told of its name.
-        if "float" in (found or reader.name(leaf.name) | reader.name(of.name)):
+        if "float" in (found or reader.name(leaf.name) | reader.name(result.name)):
             return True
     return False
 
