@@ -200,8 +200,8 @@ def may_be_none(site: Site, name: str) -> bool:
             case cst.Assign(targets=targets, value=value) if name in {
                 code(target.target) for target in targets
             }:
-                parts = list(walk(value))
-                if any(isinstance(it, cst.Name) and it.value == "None" for it in parts):
+                arms = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+                if "None" in {code(arm) for arm in arms}:
                     return True
                 called_ = code(value.func) if isinstance(value, cst.Call) else ""
                 if called_ and _gives_none(site, called_.removeprefix("self.")):

@@ -305,6 +305,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
     # A graph that holds what is smaller or larger in each call is worse than one that does not.
     sized = {p.given for p in parameters} & sized_names(site, piece.level.function)
+    # A check that stays in the graph is better than one in Python.
+    plain = plain or not (leaves or changed)
     rank = 57 if gradients else 52 + 4 * bool(options) + 12 * bool(sized) + 3 * fake.dynamic
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",

@@ -2,9 +2,21 @@ import torch
 from errors import BadBatch
 
 
+@torch.library.custom_op("before::fn_op", mutates_args=())
+def fn_op(x: torch.Tensor) -> None:
+    if torch.isnan(x).any():
+        raise BadBatch("x has NaN")
+
+
+fn_op.register_fake(lambda x: None)
+
+
+fn_op.register_effect(torch.library.EffectType.ORDERED)
+
+
 @torch.compile
 def fn(x):
-    torch._assert_async(torch.logical_not(torch.isnan(x).any()), "x has NaN")
+    fn_op(x)
     return x.sqrt()
 
 
