@@ -123,7 +123,7 @@ class Loop:
         #: Whether rewrites may be accepted on the word of the recorded calls, and how many were.
         self._provisional = False
         self._unconfirmed = 0
-        #: Whether what is tried is to follow a rewrite that left its break.
+        #: How many rewrites that left their break what is tried is to follow.
         self._preparing = 0
         #: Texts that passed and are unsafe, with whether they split: an option of Dynamo comes up
         #: at every break of its kind, and is tried once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -308,6 +309,8 @@ def _is_still(site: Site, choice: cst.If) -> bool:
     for node in walk(choice.test):
         if isinstance(node, cst.Call | cst.Subscript | cst.Await | cst.NamedExpr):
             return False
+        if isinstance(node, cst.Attribute) and _is_defined(site, node.attr.value):
+            return False  # a property may do more than to tell, and is asked twice
     if not Values(site).is_python(choice.test):
         return False
     assert site.function is not None
@@ -319,6 +322,11 @@ def _is_still(site: Site, choice: cst.If) -> bool:
     if does.global_writes or does.frame_access or does.mutates_unknown:
         return False
     return all(_only_computes(site, it) for it in walk(choice.body) if isinstance(it, cst.Call))
+
+
+def _is_defined(site: Site, name: str) -> bool:
+    texts = {site.source, *site.sources.values()}
+    return any(re.search(rf"\bdef {re.escape(name)}\(", text) for text in texts)
 
 
 def _only_computes(site: Site, call: cst.Call) -> bool:

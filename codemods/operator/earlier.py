@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import MUTATING_METHODS, activity, parameters_of
+from gbfix.analysis.scopes import function_scope
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 
@@ -27,7 +28,7 @@ def is_caught(site: Site) -> bool:
 
 
 def changed_before(site: Site) -> str:
-    """What compiled code changes of objects or globals before the break; "" where nothing is."""
+    """What compiled code changes of objects, globals and arguments before the break, or ""."""
     for view in (site, *site.callers()):
         if view.function is None:
             continue
@@ -39,35 +40,53 @@ def changed_before(site: Site) -> str:
                 continue
             if view.span(line).line > last:
                 continue
-            inside = [line, *(function.body for function in called(view, [line]))]
-            for node in (part for top in inside for part in walk(top)):
-                found = _changed(node)
-                if found:
-                    return found
+            found = next(filter(None, map(_changed, walk(line))), "")
+            for function in called(view, [line]):
+                found = found or next(filter(None, map(_changed, walk(function.body))), "")
+            found = found or _changed_outside(view.function, line)
+            if found:
+                return found
             if activity(line).global_writes:
                 return min(activity(line).global_writes)
     return ""
 
 
 def _changed(node: cst.CSTNode) -> str:
-    for target in _targets(node):
-        place = target
-        while isinstance(place, cst.Subscript):
-            place = place.value
+    """An attribute that a part of the code binds, or changes in place."""
+    for place in _places(node):
         if isinstance(place, cst.Attribute):
             return code(place)
     return ""
 
 
-def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def _changed_outside(function: cst.FunctionDef, line: cst.CSTNode) -> str:
+    """A list, a table or a tensor of the caller's or the module's that a line changes in place."""
+    scope = function_scope(function)
+    own = scope.locals - set(parameters_of(function.params))
+    for node in walk(line):
+        for place in _places(node):
+            bare = isinstance(node, cst.AssignTarget | cst.AugAssign) and node.target is place
+            if isinstance(place, cst.Name) and not bare and place.value not in own:
+                return place.value
+    return ""
+
+
+def _places(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What a part of the code binds or changes: ``self.seen.add_(1)``, ``NAMES[0], n = x``."""
+    stack: list[cst.CSTNode] = []
     match node:
         case cst.AssignTarget(target=target) | cst.AugAssign(target=target):
-            yield target
-        case cst.Call(func=cst.Attribute(value=cst.Attribute() as owner, attr=cst.Name(name))):
-            # ``self.seen.add_(1)``, ``self.names.append(n)``
-            if (name.endswith("_") and not name.endswith("__")) or name in (
-                "append",
-                "add",
-                "update",
-            ):
-                yield owner
+            stack = [target]
+        case cst.AnnAssign(target=target, value=cst.BaseExpression()):
+            stack = [target]
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))):
+            in_place = name.endswith("_") and not name.endswith("__")
+            stack = [owner] if in_place or name in MUTATING_METHODS else []
+    while stack:
+        place = stack.pop()
+        if isinstance(place, cst.Tuple | cst.List):
+            stack += [element.value for element in place.elements]
+        elif isinstance(place, cst.Subscript):
+            stack.append(place.value)
+        else:
+            yield place

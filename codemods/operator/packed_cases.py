@@ -131,6 +131,15 @@ NEAR_MISSES = (
         at=_PACK,
     ),
     _miss(
+        "packed = pack_padded_sequence(torch.dropout(x, 0.1, True), lengths, batch_first=True)\n"
+        "hidden = torch.randn(1, 3, 8)\nout, hidden = self.rnn(packed, hidden)\nreturn hidden",
+        "two draws would change places",
+    ),
+    _miss(
+        f"{_PACK}\nself.rows, n = hidden, 1\n{_TAKEN}return hidden",
+        "an attribute is set among others",
+    ),
+    _miss(
         f"{_PACK}\nout, hidden = self.rnn(packed, self.first(x))\nreturn hidden",
         "what gives the first state may change what was packed",
     ),

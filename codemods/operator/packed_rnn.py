@@ -371,7 +371,11 @@ def _check_moves(
     at = block.index(line)
     between: list[cst.CSTNode] = [argument.value for argument in use.layer.args[1:]]
     if use.named is not None:
-        between += block[block.index(use.named) + 1 : at]
+        lines = block[block.index(use.named) + 1 : at]
+        between += lines
+        # A draw (dropout of what is packed) keeps its place among others.
+        if _calls(lines) - {"flatten_parameters"} and _calls(list(pack.values())) - _ASKS:
+            raise Refused("what it packs is computed by a call that would come later")
     changed = activity(between).bound & activity(list(pack.values())).reads
     if changed:
         raise Refused(f"`{min(changed)}` changes before the layer is called")
@@ -391,12 +395,27 @@ def _check_moves(
             raise Refused("how it is padded may be known only after the layer was called")
 
 
+#: Calls that draw and change nothing, wherever they stand.
+_ASKS = frozenset({"cpu", "size", "detach", "tolist", "numpy", "long", "to", "len", "clone"})
+
+
+def _calls(nodes: Sequence[cst.CSTNode]) -> set[str]:
+    """The last names of all that is called."""
+    return {
+        code(node.func).rpartition(".")[2]
+        for top in nodes
+        for node in walk(top)
+        if isinstance(node, cst.Call)
+    }
+
+
 def _leaves_all(site: Site, node: cst.CSTNode) -> bool:
     """Whether a part of the code between the calls changes nothing in place."""
-    if isinstance(node, cst.AugAssign | cst.Del | cst.With | cst.Try):
+    if isinstance(node, cst.AugAssign | cst.AnnAssign | cst.Del | cst.With | cst.Try):
         return False
     if isinstance(node, cst.AssignTarget):
-        return not isinstance(node.target, cst.Subscript | cst.Attribute)
+        places = walk(node.target)
+        return not any(isinstance(it, cst.Subscript | cst.Attribute) for it in places)
     if not isinstance(node, cst.Call):
         return True
     name = code(node.func).rpartition(".")[2]

@@ -248,9 +248,9 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
     ordered = acts(site, nodes, inside)
-    if not leaves and not changed:
-        # What only raises would be dropped, were it not for its place among the effects.
-        ordered = ordered or _only_raises(site, nodes)
+    # What only raises would be dropped, were it not for its place among the effects.
+    raises = not (leaves or changed or ordered) and _only_raises(site, nodes)
+    ordered = ordered or raises
     gradients: tuple[str, ...] = ()
     if any(leaf.fact.requires_grad for leaf in leaves):
         if changed or ordered:
@@ -305,13 +305,11 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         notes.append(f"{read} that come out of tensors stay in the graph, by a setting of Dynamo")
     # A graph that holds what is smaller or larger in each call is worse than one that does not.
     sized = {p.given for p in parameters} & sized_names(site, piece.level.function)
-    # A check that stays in the graph is better than one in Python.
-    plain = plain or not (leaves or changed)
     rank = 57 if gradients else 52 + 4 * bool(options) + 12 * bool(sized) + 3 * fake.dynamic
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",
-        # Tensor code that a graph can hold by an option is better there.
-        rank=(81 if plain else rank) + number,
+        # Tensor code that a graph can hold by an option is better there, and so is a check.
+        rank=(81 if plain or raises else rank) + number,
         safety=safety,
         notes=notes,
         also=also[:1],
