@@ -13,6 +13,7 @@ from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
+from gbfix.rewriting.handlers import who_handles
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
 
@@ -249,7 +250,9 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     inside = {*_locals(piece), *(p.name for p in parameters)}
     ordered = acts(site, nodes, inside)
     # What only raises would be dropped, were it not for its place among the effects.
-    raises = not (leaves or changed or ordered) and _only_raises(site, nodes)
+    kinds = _raised(site, nodes)
+    caught = _handlers(piece, kinds)
+    raises = not (leaves or changed or ordered) and _only_raises(site, kinds)
     ordered = ordered or raises
     gradients: tuple[str, ...] = ()
     if any(leaf.fact.requires_grad for leaf in leaves):
@@ -295,7 +298,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     notes += _held_notes(piece, operator)
     if ordered:
         notes += operator_notes(site)[1:]
-    doubts = _doubts(piece, fake)
+    doubts = [*_doubts(piece, fake), *caught]
     notes += doubts
     safety = Safety.UNSAFE if doubts else Safety.SAFE
     options, also = _options(site, edit, leaves, dynamic=fake.dynamic)
@@ -318,17 +321,38 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     )
 
 
-def _only_raises(site: Site, nodes: Sequence[cst.CSTNode]) -> bool:
+def _only_raises(site: Site, kinds: Sequence[str]) -> bool:
     """True if the text of a piece without results says that it raises; else raises `Refused`."""
-    parts = [*nodes, *(function.body for function in called(site, nodes))]
-    if not any(isinstance(node, cst.Raise | cst.Assert) for top in parts for node in walk(top)):
+    if not kinds:
         raise Refused("nothing shows what it does")
-    if is_caught(site):
-        raise Refused("what it raises is caught in compiled code, and an operator raises later")
     lost = changed_before(site)
     if lost:
         raise Refused(f"where it raises, the change of `{lost}` before it would be lost")
     return True
+
+
+def _raised(site: Site, nodes: Sequence[cst.CSTNode]) -> list[str]:
+    """The classes of what a piece says that it raises; "" for one that its text does not name."""
+    found = []
+    for top in (*nodes, *(function.body for function in called(site, nodes))):
+        for node in walk(top):
+            if isinstance(node, cst.Assert):
+                found.append("AssertionError")
+            elif isinstance(node, cst.Raise):
+                kind = node.exc.func if isinstance(node.exc, cst.Call) else node.exc
+                found.append("" if kind is None else code(kind))
+    return found
+
+
+def _handlers(piece: Piece, kinds: Sequence[str]) -> list[str]:
+    """Who might catch what it raises, were it not for the graph; refuses where one does."""
+    if not kinds:
+        return []
+    site = piece.level.site
+    on_the_way, notes = who_handles(site, piece.level.function, piece.nodes[0], kinds)
+    if is_caught(site) or any(not handler.cleans_up for handler in on_the_way):
+        raise Refused("what it raises is caught in compiled code, and an operator raises later")
+    return notes
 
 
 def _gives_fractions(piece: Piece) -> bool:

@@ -12,8 +12,8 @@ from gbfix.analysis.binding import suppresses_errors
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.rewriting.handlers import ancestry, handlers_of, is_around, project_texts
-from gbfix.schema import Frame, Safety
+from gbfix.rewriting.handlers import who_handles
+from gbfix.schema import Safety
 
 from .effect_operator import effect_operator
 from .feeding import check_after, feeding_of
@@ -240,14 +240,6 @@ _STATE = (
     "what is set on the way to the check is lost where it raises in compiled code, which sets it"
     " after the graph"
 )
-_ELSEWHERE = (
-    "`{}` handles such errors: where it is compiled around this check, it does not see them any"
-    " more"
-)
-_CLEANS = (
-    "`{}` cleans up after errors (`finally`, or a context manager): where it is compiled around"
-    " this check, it does not"
-)
 
 
 def _judged(
@@ -260,12 +252,7 @@ def _judged(
     """What was made, or nothing where a handler would miss the error; unsafe where one might, and
     where the error would come at another time than what the code does before it.
     """
-    texts = project_texts(site.sources, site.entry)
-    exceptions = {name for kind in kinds for name in ancestry(texts, kind)}
-    here = Frame(site.path, site.span(line).line, function.name.value)
-    frames = [*site.graph_break.frames, site.frame, here]
-    found = handlers_of(texts, [function.name.value], exceptions, frames, _owner(site, function))
-    on_the_way = [handler for handler in found if is_around(handler, frames)]
+    on_the_way, caught = who_handles(site, function, line, kinds)
     if on_the_way or _is_handled_here(site, line):
         where = f"`{on_the_way[0].function}`" if on_the_way else "the code around it"
         yield Advice(
@@ -278,22 +265,10 @@ def _judged(
         yield made
         return
     notes = [_STATE] if _sets_before(site, line) else []
-    for handler in found:
-        note = (_CLEANS if handler.cleans_up else _ELSEWHERE).format(handler.function)
-        notes += [] if note in notes else [note]
+    notes += caught
     if notes:
         made = dataclasses.replace(made, safety=Safety.UNSAFE, notes=(*made.notes, *notes))
     yield made
-
-
-def _owner(site: Site, function: cst.FunctionDef) -> str:
-    """The name of the class whose method it is."""
-    for outer in site.ancestors(function):
-        if isinstance(outer, cst.ClassDef):
-            return outer.name.value
-        if isinstance(outer, cst.FunctionDef):
-            break
-    return ""
 
 
 def _is_handled_here(site: Site, line: cst.CSTNode) -> bool:

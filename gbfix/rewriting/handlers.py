@@ -17,7 +17,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import libcst as cst
+
 from gbfix.analysis.tree import words
+from gbfix.codemod import Site
 from gbfix.schema import Frame
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
@@ -172,6 +175,46 @@ def is_around(handler: Handler, frames: Sequence[Frame]) -> bool:
         frame.path == handler.path and handler.line <= frame.line <= handler.end_line
         for frame in frames
     )
+
+
+def who_handles(
+    site: Site, function: cst.FunctionDef, line: cst.CSTNode, kinds: Sequence[str]
+) -> tuple[list[Handler], list[str]]:
+    """Who may catch what a line of a function raises inside compiled code.
+
+    Gives those on the way from the compiled function to the line, which catch it for sure, and a
+    sentence for each, also for the others, which catch it where they are compiled.  ``kinds`` are
+    the exceptions' classes as the code writes them; "" is one that is not known.
+    """
+    texts = project_texts(site.sources, site.entry)
+    exceptions = {name for kind in kinds for name in ancestry(texts, kind)}
+    here = Frame(site.path, site.span(line).line, function.name.value)
+    frames = [*site.graph_break.frames, site.frame, here]
+    found = handlers_of(texts, [function.name.value], exceptions, frames, _owner(site, function))
+    notes = [
+        (_CLEANS if handler.cleans_up else _CATCHES).format(handler.function) for handler in found
+    ]
+    return [one for one in found if is_around(one, frames)], list(dict.fromkeys(notes))
+
+
+_CATCHES = (
+    "`{}` handles such errors: where it is compiled around this check, it does not see them any"
+    " more"
+)
+_CLEANS = (
+    "`{}` cleans up after errors (`finally`, or a context manager): where it is compiled around"
+    " this check, it does not"
+)
+
+
+def _owner(site: Site, function: cst.FunctionDef) -> str:
+    """The name of the class whose method it is."""
+    for outer in site.ancestors(function):
+        if isinstance(outer, cst.ClassDef):
+            return outer.name.value
+        if isinstance(outer, cst.FunctionDef):
+            break
+    return ""
 
 
 # -- the project -----------------------------------------------------------------------------

@@ -595,6 +595,8 @@ class Worker:
         done: set[str],
     ) -> None:
         """What compiles of a region that has breaks, against what the original gave."""
+        # A break in a loop compiles what follows anew for each round, on a stack that grows.
+        tracing.limit_recompiles(_ROUNDS_COMPILED)
         try:
             self._sequence(region, index, call, backend, before, comparison, done, fullgraph=False)
         except Exception as error:
@@ -788,6 +790,8 @@ _PATIENCE = 0.3
 #: Seconds after the first call of a compiled sequence in which all variations are tried.  Later
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
+#: How often code with breaks in it is compiled anew in a comparison.
+_ROUNDS_COMPILED = 32
 #: Variations for which the compiler starts anew, and may refuse what it took before.
 _OTHER_KINDS = frozenset({"shape", "grad", "alias", "numbers", "instance", "rebound"})
 _ESSENTIAL = frozenset({"base", "again", "first-negated", "redrawn", "negated", "grad"})

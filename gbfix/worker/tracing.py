@@ -330,15 +330,21 @@ def skip_guard_timing() -> None:
         guards.profile_guard_manager = lambda *args: 0.0
 
 
+def limit_recompiles(most: int) -> None:
+    """How often Dynamo compiles the same code anew before it leaves it to Python."""
+    config: Any = torch._dynamo.config
+    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit"):
+        with contextlib.suppress(AttributeError):
+            setattr(config, name, most)
+
+
 def prepare_compiler(backend: str) -> None:
     """Settings for validating: no caches (they hide lost effects), no child processes, no logs."""
     torch._dynamo.reset()
     config: Any = torch._dynamo.config
     config.suppress_errors = False
     # A sequence of varied inputs meets more guards than a program does; rung 6 counts recompiles.
-    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit"):
-        with contextlib.suppress(AttributeError):
-            setattr(config, name, 512)
+    limit_recompiles(512)
     set_quiet()
     try:
         functorch: Any = torch._functorch.config
