@@ -10,7 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.purity import harmless_calls
-from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.handlers import who_handles
@@ -81,7 +81,7 @@ class WrapPiece(Codemod):
         "GB0007", "GB0008", "GB0033", "GB0036", "GB0059", "GB0068", "GB0087", "GB0088", "GB0101",
         "GB0109", "GB0124", "GB0147", "GB0149", "GB0156", "GB0170", "GB0189", "GB0290", "GB0291",
         "GB0292", "GB0293", "GB0294", "GB0298", "GB0025", "GB0442", "GB7000", "GB8335", "GB4297",
-        "GB0119", "GB0123",
+        "GB0098", "GB0119", "GB0123",
         "data-dependent-guard", "data-dependent-specialization", "data-dependent-other",
         "user-error", "internal-error", "torch-runtime-error", "unknown",
     )  # fmt: skip
@@ -181,19 +181,22 @@ def _check_globals(piece: Piece) -> None:
     """
     site = piece.level.site
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
-    inside = [*nodes, *(function.body for function in called(site, nodes))]
     kept = {
         name
         for name, bound in module_bindings(site.module).items()
         if not any(isinstance(it, cst.FunctionDef | cst.Import | cst.ImportFrom) for it in bound)
     }
-    read = {name for node in inside for name in activity(node).reads} & kept - _locals(piece)
+    read = {name for node in nodes for name in activity(node).reads} - _locals(piece)
+    for function in called(site, nodes):
+        read |= activity(function.body).reads - function_scope(function).locals
+    read &= kept
     if not read:
         return
     around = [level.function for level in levels(site) if level.site.path == site.path]
     for function in (*around, *called(site, [it.body for it in around])):
         does = activity(function.body)
-        changed = (does.mutates | does.global_writes) & read
+        own = function_scope(function).locals
+        changed = ((does.mutates - own) | does.global_writes) & read
         if changed:
             raise Refused(f"it reads `{min(changed)}`, which the compiled function changes")
 

@@ -173,7 +173,7 @@ def size(value: Any, kind: str, one: bool) -> Any:
         return torch.cat([first, numbers[1:-1], last]).reshape(value.shape)
     if kind == "number":
         return torch.full_like(value, 1 if one else 0)
-    if not one or not value.numel():
+    if not one:
         return torch.zeros_like(value)
     first = torch.arange(value.numel(), device=value.device).reshape(value.shape) == 0
     return first.to(value.dtype)
