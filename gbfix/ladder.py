@@ -791,9 +791,9 @@ def inherent_differences(outcome: Outcome) -> dict[tuple[str, str], Names]:
 def wants_inherent(candidate: Outcome) -> bool:
     """Whether a comparison found what the unpatched program, compiled, may show as well.
 
-    That is anything in a region that still has breaks, gradients of inputs that hold NaN or
-    infinities, for which the compiler's own decompositions differ from eager here and there, and
-    what an `assert` raises.
+    That is anything in a region that still has breaks, gradients and results of inputs that hold
+    NaN or infinities, for which the compiler's own decompositions differ from eager here and there,
+    and what an `assert` raises.
     """
     return any(
         any(_of_no_number(finding) or _is_assert_of_dynamo(finding) for finding in event.findings)
@@ -804,8 +804,9 @@ def wants_inherent(candidate: Outcome) -> bool:
 
 
 def _of_no_number(finding: Finding) -> bool:
-    """Whether a gradient differs on inputs that hold NaN or infinities."""
-    return finding.part is Part.GRADIENT and holds_no_numbers(finding.label)
+    """Whether a gradient or a result differs on inputs that hold NaN or infinities."""
+    computed = finding.part in (Part.GRADIENT, Part.OUTPUT)
+    return computed and finding.kind is not Kind.OTHER_ERROR and holds_no_numbers(finding.label)
 
 
 _ASSERTED = re.compile(r"AssertionError\((.*)\)", re.DOTALL)

@@ -50,6 +50,18 @@ _OF_FLOATS = words("abs mean norm square relu tanh sigmoid")
 _VIEW_ATTRIBUTES = words("T mT H mH data real imag")
 
 
+def _is_index_of(place: cst.BaseSlice, size: int | None) -> bool:
+    """Whether it is all of a dimension, or a literal place in it; without a size, an ellipsis."""
+    if isinstance(place, cst.Slice):
+        return place.lower is None and place.upper is None and place.step is None
+    if not isinstance(place, cst.Index):
+        return False
+    if size is None:
+        return isinstance(place.value, cst.Ellipsis)
+    text = code(place.value).replace(" ", "")
+    return text.removeprefix("-").isdigit() and -size <= int(text) < size
+
+
 class Share(enum.Enum):
     """Whether the value of an expression is a tensor of its own."""
 
@@ -345,6 +357,8 @@ class Values:
                 )
             case cst.BooleanOperation():
                 return self.is_total(node.left) and self.is_total(node.right)
+            case cst.Subscript(value=inner):
+                return self.is_total(inner) and self._is_inside(node)
             case cst.Call(
                 func=cst.Attribute(attr=cst.Name("isclose")),
                 args=[cst.Arg(value=left, keyword=None), cst.Arg(value=right, keyword=None)],
@@ -380,6 +394,20 @@ class Values:
     def _is_floating(self, node: cst.BaseExpression) -> bool:
         fact = self.fact(node)
         return fact is not None and fact.dtype in FLOAT_DTYPES
+
+    def _is_inside(self, node: cst.Subscript) -> bool:
+        """Whether an index of literals, as in ``x[..., 0]``, fits the tensor's recorded sizes."""
+        fact = self.fact(node.value)
+        if fact is None or not fact.is_tensor or fact.shape is None:
+            return False
+        places = [element.slice for element in node.slice]
+        dots = [isinstance(it, cst.Index) and isinstance(it.value, cst.Ellipsis) for it in places]
+        if dots.count(True) > 1 or len(places) - dots.count(True) > len(fact.shape):
+            return False
+        cut = dots.index(True) if True in dots else len(places)
+        behind = len(places) - cut - 1
+        sizes = [*fact.shape[:cut], None, *fact.shape[len(fact.shape) - behind :]]
+        return all(map(_is_index_of, places, sizes))
 
     def _total_comparison(self, left: cst.BaseExpression, target: cst.ComparisonTarget) -> bool:
         sides = (left, target.comparator)

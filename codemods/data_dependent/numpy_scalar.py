@@ -378,7 +378,8 @@ class NumpyScalar(Codemod):
         plain = PlainUse(site, lambda call: bool(_replaced_name(site, call)))
         single = PlainUse(site, lambda call: bool(_replaced_name(site, call)), tensors=False)
         sure = all(
-            # A tensor has no more elements than fit; of no sizes, NumPy's product is 1.0.
+            # A tensor has no more elements than fit; products of other numbers that do not, and of
+            # none, are told as a limit.
             (_is_count(site, call) and single.goes_well(call))
             or (_is_float(site, call) and plain.goes_well(call) and not plain.reads_data(call))
             for call in bare
@@ -606,11 +607,12 @@ def _is_float(site: Site, call: cst.Call) -> bool:
 
 
 def _is_count(site: Site, call: cst.Call) -> bool:
-    """Whether it is ``np.prod(x.shape)``, and is not divided by zero as the text has it."""
+    """Whether it is ``np.prod(x.shape)``, or of other ints, and is not divided by zero as the text
+    has it.
+    """
     if _numpy_name(site, call) != "prod" or len(call.args) != 1:
         return False
-    fact = infer(call.args[0].value, site.fact)
-    if fact is None or fact.type != "torch.Size":
+    if not _is_sequence_of_ints(site, call.args[0].value):
         return False
     match site.parent(call):
         case cst.BinaryOperation(right=cst.Integer() | cst.Float() as other):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import libcst as cst
@@ -60,6 +61,7 @@ class PythonMetadata(Codemod):
         "data-dependent-guard",
         "data-dependent-specialization",
         "data-dependent-other",
+        "internal-error",
     )
     examples = (
         Example(
@@ -85,6 +87,30 @@ class PythonMetadata(Codemod):
             """,
             at="size.tolist()",
             facts={"size": tensor(2, dtype="torch.int64")},
+        ),
+        Example(
+            title="a product of sizes by which a tensor is viewed",
+            before="""
+            import torch
+
+
+            def f(x):
+                count = torch.prod(torch.tensor(x.shape[1:]))
+                return x.view(x.shape[0], count)
+            """,
+            after="""
+            import math
+
+            import torch
+
+
+            def f(x):
+                count = math.prod(x.shape[1:])
+                return x.view(x.shape[0], count)
+            """,
+            at="x.view(x.shape[0], count)",
+            code="GB0033",
+            facts={"x": tensor(4, 6)},
         ),
         Example(
             title="sizes that another function loops over",
@@ -149,6 +175,20 @@ class PythonMetadata(Codemod):
         ),
     )
     near_misses = (
+        NearMiss(
+            """
+            import torch
+
+
+            def f(x):
+                count = torch.prod(torch.tensor(x.shape[1:]))
+                return x.view(x.shape[0], count), count
+            """,
+            at="x.view(x.shape[0], count)",
+            code="GB0033",
+            why="the product is given back, too",
+            facts={"x": tensor(4, 6)},
+        ),
         NearMiss(
             """
             import torch
@@ -285,7 +325,7 @@ class PythonMetadata(Codemod):
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None:
             return
-        for way in (_same_function, _passed_on, _flag):
+        for way in (_same_function, _only_sizes, _passed_on, _flag):
             rewrite = way(site, site.function)
             if rewrite is not None:
                 yield rewrite
@@ -337,13 +377,23 @@ def _same_function(site: Site, function: cst.FunctionDef) -> Rewrite | None:
         needs_math = needs_math or "math." in text
     if not names:
         return None
-    if needs_math:
-        if "math" in names_in(site.module) and import_map(site.module).get("math") != "math":
-            return None
-        if "math" not in import_map(site.module):
-            line = _first_import(site)
-            splice.insert(line, 0, "import math\n")
+    if needs_math and not _import_math(site, splice):
+        return None
     return splice.rewrite(f"take the numbers of `{names[0]}` from what it was made of", rank=11)
+
+
+def _import_math(site: Site, splice: Splice, *, first: bool = True) -> bool:
+    """Import ``math``, unless that is done (or is not the ``first`` time); False where the name is
+    another thing's.
+    """
+    if "math" in names_in(site.module) and import_map(site.module).get("math") != "math":
+        return False
+    if first and "math" not in import_map(site.module):
+        line = _first_import(site)
+        before = site.source.splitlines()[line - 1].split()
+        own = before[1:2] and before[1].partition(".")[0] in sys.stdlib_module_names
+        splice.insert(line, 0, "import math\n" if own else "import math\n\n")
+    return True
 
 
 def _first_import(site: Site) -> int:
@@ -400,11 +450,46 @@ def _read_back(
     return base.value, f"{text}{index}"
 
 
+def _only_sizes(site: Site, function: cst.FunctionDef) -> Rewrite | None:
+    """``n = torch.tensor(x.shape).prod()`` where ``n`` is only what tensors are viewed by."""
+    splice, names = Splice(site), []
+    for node in walk(function.body):
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+            continue
+        target = node.targets[0].target
+        if not isinstance(target, cst.Name) or not is_bound_once(site, function, target.value):
+            continue
+        reduced = _reduced_sizes(site, function, node.value, None)
+        uses = [it for it in site.places_of(target.value, function) if it is not target]
+        if reduced is None or not uses or not all(_is_size(site, use) for use in uses):
+            continue
+        splice.replace(node.value, reduced[1])
+        names.append(target.value)
+        if "math." in reduced[1] and not _import_math(site, splice, first=len(names) == 1):
+            return None
+    if not names:
+        return None
+    return splice.rewrite(f"compute `{names[0]}` of Python's numbers", rank=11)
+
+
+def _is_size(site: Site, use: cst.Name) -> bool:
+    """Whether a use is one of the numbers by which a tensor's method views or makes another."""
+    arg = site.parent(use)
+    if not isinstance(arg, cst.Arg) or arg.star or arg.keyword is not None:
+        return False
+    match site.parent(arg):
+        case cst.Call(func=cst.Attribute(value=base, attr=cst.Name(name))) if name in _SIZED:
+            fact = site.fact(base)
+            return fact is not None and fact.is_tensor
+    return False
+
+
+_SIZED = words("view reshape expand repeat new_zeros new_ones new_empty")
 _REDUCTIONS = {"prod": "math.prod", "sum": "sum", "max": "max", "min": "min"}
 
 
 def _reduced_sizes(
-    site: Site, function: cst.FunctionDef, node: cst.BaseExpression, beside: _Beside
+    site: Site, function: cst.FunctionDef, node: cst.BaseExpression, beside: _Beside | None
 ) -> tuple[str, str] | None:
     """``torch.tensor(x.shape).prod()`` is ``math.prod(x.shape)``."""
     match node:
@@ -418,7 +503,7 @@ def _reduced_sizes(
             pass
         case _:
             return None
-    if isinstance(base, cst.Name):
+    if isinstance(base, cst.Name) and beside is not None:
         made, name = made_of_numbers(site, function, base), base.value
     elif isinstance(base, cst.Call):
         made, name = _made_here(site, base), code(base.args[0].value) if base.args else ""
@@ -428,7 +513,7 @@ def _reduced_sizes(
         return None
     if isinstance(made.args[0].value, cst.Integer | cst.Name):
         return None
-    if isinstance(base, cst.Name):
+    if isinstance(base, cst.Name) and beside is not None:
         text = beside.name(function, name, made)
     else:
         text = code(made.args[0].value)
