@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
@@ -82,6 +82,12 @@ class WrapPiece(Codemod):
         "GB0109", "GB0124", "GB0147", "GB0149", "GB0156", "GB0170", "GB0189", "GB0290", "GB0291",
         "GB0292", "GB0293", "GB0294", "GB0298", "GB0025", "GB0442", "GB7000", "GB8335", "GB4297",
         "GB0098", "GB0119", "GB0123",
+        # Python, C and numpy of which Dynamo has no model.
+        "GB0005", "GB0009", "GB0037", "GB0043", "GB0086", "GB0105", "GB0142", "GB0146", "GB0148",
+        "GB0157", "GB0158", "GB0160", "GB0177", "GB0178", "GB0184", "GB0185", "GB0193", "GB0207",
+        "GB0208", "GB0231", "GB0246", "GB0250", "GB0299", "GB0300", "GB0569", "GB0808", "GB0811",
+        "GB1220", "GB2861", "GB3006", "GB3775", "GB4347", "GB4411", "GB4880", "GB5904", "GB6012",
+        "GB6025", "GB7286", "GB7906",
         "data-dependent-guard", "data-dependent-specialization", "data-dependent-other",
         "user-error", "internal-error", "torch-runtime-error", "unknown",
     )  # fmt: skip
@@ -449,6 +455,7 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     site = piece.level.site
     does = activity(*piece.nodes, harmless=harmless_calls(site.fact))
     names = does.mutates - does.augments - _own_from_the_start(piece.nodes)
+    names |= _written_by_functions(site, piece.nodes)
     places = places_written(piece.nodes) or frozenset()
     found = tuple(
         p.name for p in piece.inputs.parameters if p.given in places or p.given == p.name in names
@@ -457,6 +464,42 @@ def _changed(piece: Piece) -> tuple[str, ...]:
         if parameter.name in found and parameter.fact.requires_grad:
             raise Refused(f"it changes `{parameter.name}`, which requires a gradient")
     return found
+
+
+#: What gives an array or a tensor in the same memory.
+_SHARES = words("numpy detach cpu view reshape T data contiguous")
+
+
+def _written_by_functions(site: Site, nodes: Sequence[cst.CSTNode]) -> set[str]:
+    """Names whose memory is handed to functions of the file that write to it:
+    ``best_path(score.numpy())``, where ``best_path`` adds to its parameter's elements.
+    """
+    found: set[str] = set()
+    for call in (part for top in nodes for part in walk(top) if isinstance(part, cst.Call)):
+        for function in called(site, [call.with_changes(args=())]):
+            if not isinstance(call.func, cst.Name) or function.name.value != call.func.value:
+                continue
+            written = activity(function.body).mutates
+            given = zip(params_of(function.params), call.args, strict=False)
+            for param, arg in given:
+                if arg.keyword is None and not arg.star and param.name.value in written:
+                    found.add(_memory_of(arg.value))
+    return found - {""}
+
+
+def _memory_of(node: cst.BaseExpression) -> str:
+    """The name whose memory an expression shows, as ``score.numpy()`` does, or ""."""
+    while not isinstance(node, cst.Name):
+        match node:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _SHARES:
+                node = inner
+            case cst.Attribute(value=inner, attr=cst.Name(name)) if name in _SHARES:
+                node = inner
+            case cst.Subscript(value=inner):
+                node = inner
+            case _:
+                return ""
+    return node.value
 
 
 def _own_from_the_start(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
