@@ -14,6 +14,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
 from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
+from .applied import Applied, backward_of
 from .fakes import Fake
 from .gradients import backward_text
 from .inputs import Parameter, Refused, places_written
@@ -38,10 +39,14 @@ class Operator:
     gradients: tuple[str, ...] = ()
     #: Whether autocast, which an operator does not see, would change what it computes.
     minds_autocast: bool = False
+    #: The class of the user's own whose ``apply`` is all that the piece calls.
+    applied: Applied | None = None
 
     @property
     def plain(self) -> str:
         """The name of the piece's code as a function, where more than the operator calls it."""
+        if self.applied is not None:
+            return ""
         return f"{self.name}_plain" if self.gradients or self.minds_autocast else ""
 
 
@@ -49,6 +54,10 @@ def name_for(piece: Piece) -> str:
     """A name out of the code's own words."""
     site, function = piece.level.site, piece.level.function
     own = function.name.value
+    match piece.nodes[0]:
+        case cst.Call(func=cst.Attribute(value=cst.Name(applied), attr=cst.Name("apply"))):
+            words_in = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", applied).lower().strip("_")
+            return operator_name(site, f"{words_in}_op")
     if piece.is_expression or len(piece.nodes) == 1:
         for node in walk(piece.nodes[0]):
             if isinstance(node, cst.Call):
@@ -119,7 +128,10 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
     text += _fake_text(operator)
     if operator.ordered:
         text += f"\n\n{operator.name}.register_effect({torch}.library.EffectType.ORDERED)\n"
-    if operator.gradients:
+    if operator.applied is not None:
+        more = backward_of(operator.applied, operator.name, piece, torch)
+        text += f"\n\n{more.replace('SPACE', namespace(site))}"
+    elif operator.gradients:
         more = backward_text(operator.name, operator.plain, piece, operator.gradients, torch)
         text += f"\n\n{more.replace('SPACE', namespace(site))}"
     body = _body(operator)

@@ -21,6 +21,7 @@ from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
+from .applied import Applied, applied
 from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import acts
@@ -264,14 +265,16 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     raises = not (leaves or changed or ordered) and _only_raises(site, kinds)
     ordered = ordered or raises
     gradients: tuple[str, ...] = ()
+    its_own: Applied | None = None
     if any(leaf.fact.requires_grad for leaf in leaves):
         if changed or ordered:
             raise Refused("a gradient goes through it, and it does more than compute")
-        gradients = differentiable(piece)
+        its_own = applied(piece)
+        gradients = differentiable(piece) if its_own is None else tuple(its_own.gradients)
     if not gradients and has_products(piece):
         raise Refused("a matrix product inside an operator would escape autocast")
     # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
-    follow = True if gradients and not _CASTS.search(written(piece)) else None
+    follow = True if gradients and its_own is None and not _CASTS.search(written(piece)) else None
     fake = fake_of(piece, torch, follow=follow, guesses=guesses)
     if plain and fake.dynamic:
         raise Refused("all that it does is tensor code, whose sizes a graph holds as well")
@@ -299,6 +302,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         detached,
         gradients,
         has_products(piece),
+        its_own,
     )
     write(operator, edit)
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
