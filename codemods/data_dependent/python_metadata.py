@@ -392,7 +392,8 @@ def _import_math(site: Site, splice: Splice, *, first: bool = True) -> bool:
         line = _first_import(site)
         before = site.source.splitlines()[line - 1].split()
         own = before[1:2] and before[1].partition(".")[0] in sys.stdlib_module_names
-        splice.insert(line, 0, "import math\n" if own else "import math\n\n")
+        end = site.module.default_newline
+        splice.insert(line, 0, f"import math{end}" if own else f"import math{end}{end}")
     return True
 
 
