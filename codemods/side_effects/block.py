@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import Activity, activity, params_of
+from gbfix.analysis.activity import Activity, activity, parameters_of, params_of
 from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh
+from gbfix.analysis.scopes import enclosing_functions, function_scope
 from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Site, Statement
 from gbfix.schema import Fact
@@ -52,6 +53,29 @@ def uses_of(site: Site, name: str) -> list[cst.Name]:
     return list(site.places_of(name, site.function)) if site.function is not None else []
 
 
+def _kept_parameters(site: Site, node: cst.CSTNode) -> frozenset[str]:
+    """Parameters of functions around the innermost one that nothing binds again: a hook's owner."""
+    functions = enclosing_functions(site.module, node)
+    if not functions:
+        return frozenset()
+    bound = function_scope(functions[0]).locals
+    found = frozenset[str]()
+    for function in functions[1:]:
+        does = activity(function.body)
+        rebound = {name for part in walk(function.body) for name in _names_bound(part)}
+        given = frozenset(parameters_of(function.params)) - does.writes - does.deletes - rebound
+        found |= given - bound
+        bound |= function_scope(function).locals
+    return found
+
+
+def _names_bound(node: cst.CSTNode) -> frozenset[str]:
+    """The names of outer functions that a function inside binds."""
+    return frozenset(
+        item.name.value for item in (node.names if isinstance(node, cst.Nonlocal) else ())
+    )
+
+
 class Taker:
     """Takes a block out of its function: what it reads becomes parameters."""
 
@@ -79,7 +103,7 @@ class Taker:
         #: Statements that came along, with those that they repeat.
         self.copies: dict[cst.CSTNode, cst.CSTNode] = {}
         self.locals = local_names(site, self.first)
-        self.own = own_parameters(site, self.first)
+        self.own = own_parameters(site, self.first) | _kept_parameters(site, self.first)
         self.before = dict(site.locals_before(self.first)) or dict(
             site.locals_before(site.statement)
         )
@@ -327,11 +351,10 @@ class Taker:
 
     def store(self, target: cst.Attribute | cst.Subscript, hidden: frozenset[str]) -> None:
         """``STATS["a"] = ``, ``self.last = ``: what is changed must be found by the operator."""
-        if isinstance(target, cst.Subscript):
-            for element in target.slice:
-                self.visit(element, hidden)
         root: cst.BaseExpression = target
         while isinstance(root, cst.Attribute | cst.Subscript):
+            for element in root.slice if isinstance(root, cst.Subscript) else ():
+                self.visit(element, hidden)
             root = root.value
         if not isinstance(root, cst.Name):
             raise NoBlock(f"`{code(target)}` is not plain to see")

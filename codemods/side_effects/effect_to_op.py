@@ -11,6 +11,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import with_leading_lines
+from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, identifier
 from gbfix.analysis.tree import code, statements_of, walk, words
 from gbfix.codemod import (
@@ -39,7 +40,10 @@ from .state_to_op import escapes
 from .warning_to_op import STACKLEVEL
 
 _ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
-_NO_VERBS = words("item mean float int len str sum any isnan isinf range tolist norm max min")
+_NO_VERBS = words(
+    """item mean float int len str sum any isnan isinf isfinite range tolist norm max min floor ceil
+    log2 log10 sqrt"""
+)
 _VERBS = dict.fromkeys(words("debug info warning error critical exception isEnabledFor"), "log")
 _VERBS |= dict.fromkeys(words("append add update extend setdefault"), "keep")
 _VERBS |= dict.fromkeys(words("open writerow writerows writelines"), "write")
@@ -246,11 +250,12 @@ def _block_of(site: Site, use: cst.CSTNode) -> tuple[cst.BaseStatement, ...]:
     statement: cst.CSTNode = site.statement_of(use)
     reason: Exception = NoBlock("it is used in more than effects")
     while isinstance(statement, Statement) and statement is not site.function:
-        try:
-            define_block(site, site.edit(), (statement,))
-            return _grown(site, (statement,))
-        except (NoBlock, Unfit) as error:
-            reason = error
+        for run in dict.fromkeys(((statement,), _with_readers(site, statement))):
+            try:
+                define_block(site, site.edit(), run)
+                return _grown(site, run)
+            except (NoBlock, Unfit) as error:
+                reason = error
         parent = next(
             (item for item in site.ancestors(statement) if isinstance(item, Statement)), None
         )
@@ -258,6 +263,23 @@ def _block_of(site: Site, use: cst.CSTNode) -> tuple[cst.BaseStatement, ...]:
             break
         statement = parent
     raise reason
+
+
+def _with_readers(site: Site, statement: Statement) -> tuple[cst.BaseStatement, ...]:
+    """The statement and those behind it that read what it binds: ``key = 1``, ``n[key] += 1``."""
+    assert site.function is not None
+    block = list(site.block_of(statement))
+    first = next((n for n, item in enumerate(block) if item is statement), None)
+    run: list[cst.BaseStatement] = [statement]
+    while first is not None:
+        bound = activity(run).bound & live_after(site.function, run[-1])
+        if not bound or first + len(run) >= len(block):
+            break
+        behind = block[first + len(run)]
+        if not isinstance(behind, Statement):
+            break
+        run.append(behind)
+    return tuple(run)
 
 
 def _grown(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStatement, ...]:
