@@ -35,7 +35,7 @@ from .effects import may_require_grad
 from .function_names import read_outside
 from .moving import is_host_read, runs_at
 from .owners import find_owners
-from .readers import others_change, others_mention
+from .readers import holds_numbers, others_change, others_mention
 from .state_to_op import escapes
 from .warning_to_op import STACKLEVEL
 
@@ -191,7 +191,7 @@ def _at(site: Site, reasons: list[str], *, rank: int) -> Iterator[Rewrite]:
     for run in runs_at(site):
         if isinstance(run[0], cst.FunctionDef | cst.ClassDef):
             return
-        for whole in dict.fromkeys((_grown(site, run), run)):
+        for whole in dict.fromkeys((_grown(site, run), _grown(site, run, counts=False), run)):
             try:
                 edit = site.edit()
                 yield rewritten(site, edit, [define_block(site, edit, whole)], rank)
@@ -213,6 +213,17 @@ def _read_into_name(site: Site) -> str | None:
 def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite | None:
     """One rewrite for all blocks that read a number out of a tensor."""
     inside = [use for use in uses_of(site, name) if site.statement_of(use) is not site.statement]
+    for grown in (True, False):
+        found = _with_blocks(site, name, inside, reasons, rank, grown=grown)
+        if found is not None:
+            return found
+    return None
+
+
+def _with_blocks(
+    site: Site, name: str, inside: Sequence[cst.Name], reasons: list[str], rank: int, *, grown: bool
+) -> Rewrite | None:
+    """The rewrite with the smallest blocks, or with the effects beside these."""
     runs: list[tuple[cst.BaseStatement, ...]] = []
     try:
         edit = site.edit()
@@ -221,7 +232,7 @@ def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite |
                 continue
             if site.function_of(use) is not site.function:
                 raise NoBlock(f"a function inside reads `{name}`")
-            runs.append(_block_of(site, use))
+            runs.append(_block_of(site, use, grown=grown))
         if not runs:
             return None
         effects = [line for run in runs for line in run]
@@ -245,15 +256,15 @@ def _holds(run: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
     return any(part is node for line in run for part in walk(line))
 
 
-def _block_of(site: Site, use: cst.CSTNode) -> tuple[cst.BaseStatement, ...]:
-    """The smallest block around a use."""
+def _block_of(site: Site, use: cst.CSTNode, *, grown: bool) -> tuple[cst.BaseStatement, ...]:
+    """The smallest block around a use (``grown``: with the effects beside it)."""
     statement: cst.CSTNode = site.statement_of(use)
     reason: Exception = NoBlock("it is used in more than effects")
     while isinstance(statement, Statement) and statement is not site.function:
         for run in dict.fromkeys(((statement,), _with_readers(site, statement))):
             try:
                 define_block(site, site.edit(), run)
-                return _grown(site, run)
+                return _grown(site, run) if grown else run
             except (NoBlock, Unfit) as error:
                 reason = error
         parent = next(
@@ -282,8 +293,10 @@ def _with_readers(site: Site, statement: Statement) -> tuple[cst.BaseStatement, 
     return tuple(run)
 
 
-def _grown(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStatement, ...]:
-    """The block with the effects beside it: one operator for neighbours."""
+def _grown(
+    site: Site, run: tuple[cst.BaseStatement, ...], *, counts: bool = True
+) -> tuple[cst.BaseStatement, ...]:
+    """The block with the effects beside it: one operator for neighbours (and for ``counts``)."""
     block = list(site.block_of(run[0]))
     for step in (1, -1):
         while True:
@@ -292,7 +305,9 @@ def _grown(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStat
             if index is None or not 0 <= index + step < len(block):
                 break
             beside = block[index + step]
-            if not isinstance(beside, Statement) or not _is_plain_effect(site, beside):
+            if not isinstance(beside, Statement) or not _is_plain_effect(
+                site, beside, run if counts else ()
+            ):
                 break
             wider = (*run, beside) if step > 0 else (beside, *run)
             try:
@@ -303,11 +318,19 @@ def _grown(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStat
     return run
 
 
-def _is_plain_effect(site: Site, statement: Statement) -> bool:
-    """Whether a neighbour is worth taking along: a call as a statement, an entry, a block."""
+def _is_plain_effect(site: Site, statement: Statement, run: Sequence[cst.BaseStatement]) -> bool:
+    """Whether a neighbour is worth taking along: a call as a statement, an entry, a block, or a
+    count that the block asks: a graph would be compiled anew for each of its values.
+    """
     if isinstance(statement, cst.SimpleStatementLine):
         small = statement.body[0]
         call = isinstance(small, cst.Expr) and isinstance(small.value, cst.Call)
+        if isinstance(small, cst.AugAssign) and isinstance(small.target, cst.Attribute):
+            return len(statement.body) == 1 and any(
+                isinstance(part, cst.Attribute) and code(part) == code(small.target)
+                for line in run
+                for part in walk(line)
+            )
         if len(statement.body) != 1 or not (call or _stores_entry(small)):
             return False
     elif not isinstance(statement, cst.With):
@@ -587,7 +610,7 @@ def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) 
         if name:
             raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
         for name in touches:
-            if any(escapes(text, name) for text in sources):
+            if not holds_numbers(sources, name) and any(escapes(text, name) for text in sources):
                 raise Unfit(f"`{name.lstrip('.')}` has another name, by which it may be read")
     reads = frozenset[str]().union(*(item.reads for item in operators))
     name = others_change(sources, reads, start)

@@ -139,3 +139,43 @@ def _chain(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Attribute):
         return {"." + node.attr}
     return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def holds_numbers(sources: Sequence[str], name: str) -> bool:
+    """Whether an attribute (``.calls``) is only ever given numbers: nothing changes one in place,
+    and who has it under another name has what it was then.
+    """
+    wanted = name.removeprefix(".")
+    stores = 0
+    for tree in map(parsed, sources):
+        if tree is None:
+            return False
+        for node in ast.walk(tree):
+            pairs: list[tuple[ast.AST, ast.AST | None]] = []
+            if isinstance(node, ast.Assign):
+                pairs = [pair for target in node.targets for pair in _paired(target, node.value)]
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+                pairs = [(node.target, node.value)]
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                stores += node.attr == wanted
+            for target, value in pairs:
+                if getattr(target, "attr", "") != wanted:
+                    continue
+                if not isinstance(value, ast.Constant) or not isinstance(value.value, int | float):
+                    return False
+                stores -= 1
+    # What is bound in another way (a loop, ``with ... as``) is not known.
+    return stores == 0 and name.startswith(".")
+
+
+def _paired(target: ast.AST, value: ast.AST) -> list[tuple[ast.AST, ast.AST | None]]:
+    """Each target with what it is given: ``self.every, self.calls = every, 0``."""
+    if not isinstance(target, ast.Tuple | ast.List):
+        return [(target, value)]
+    if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+        return [
+            pair
+            for one, given in zip(target.elts, value.elts, strict=True)
+            for pair in _paired(one, given)
+        ]
+    return [(one, None) for one in target.elts]
