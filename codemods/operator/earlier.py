@@ -18,12 +18,15 @@ from gbfix.codemod import Site
 from .fakes import called
 
 
-def is_caught(site: Site) -> bool:
-    """Whether a ``try`` of compiled code is around the break, or around a call that led to it."""
+def is_caught(site: Site, at: cst.CSTNode | None = None) -> bool:
+    """Whether a ``try`` of compiled code is around the break (or ``at``, which moves with all that
+    is in it), or around a call that led to it.
+    """
+    places = [(site, at or site.node), *((view, view.node) for view in site.callers())]
     return any(
         isinstance(outer, cst.Try | cst.TryStar) and outer.handlers
-        for view in (site, *site.callers())
-        for outer in view.ancestors(view.node)
+        for view, node in places
+        for outer in view.ancestors(node)
     )
 
 

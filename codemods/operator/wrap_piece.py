@@ -363,7 +363,7 @@ def _handlers(piece: Piece, kinds: Sequence[str]) -> list[str]:
         return []
     site = piece.level.site
     on_the_way, notes = who_handles(site, piece.level.function, piece.nodes[0], kinds)
-    if is_caught(site) or any(not handler.cleans_up for handler in on_the_way):
+    if is_caught(site, piece.nodes[0]) or any(not it.cleans_up for it in on_the_way):
         raise Refused("what it raises is caught in compiled code, and an operator raises later")
     return notes
 

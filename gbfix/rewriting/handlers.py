@@ -189,12 +189,26 @@ def who_handles(
     texts = project_texts(site.sources, site.entry)
     exceptions = {name for kind in kinds for name in ancestry(texts, kind)}
     here = Frame(site.path, site.span(line).line, function.name.value)
-    frames = [*site.graph_break.frames, site.frame, here]
+    # What the line calls is no matter: it moves with the line.
+    frames = [*_outward(site), here]
     found = handlers_of(texts, [function.name.value], exceptions, frames, _owner(site, function))
+    span = site.span(line)
+    inside = {it for it in found if span.line <= it.line and it.end_line <= span.end_line}
+    found = [it for it in found if it.path != site.path or it not in inside]
     notes = [
         (_CLEANS if handler.cleans_up else _CATCHES).format(handler.function) for handler in found
     ]
     return [one for one in found if is_around(one, frames)], list(dict.fromkeys(notes))
+
+
+def _outward(site: Site) -> list[Frame]:
+    """The calls that led from the compiled function to the site's own place, and no further."""
+    found: list[Frame] = []
+    for frame in site.graph_break.frames:
+        if (frame.path, frame.line) == (site.frame.path, site.frame.line):
+            break
+        found.append(frame)
+    return found
 
 
 _CATCHES = (
