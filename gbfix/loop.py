@@ -74,6 +74,9 @@ _WITHHELD = (
 #: A region with more breaks than this is given back as it stands.
 MAX_ROUNDS = 60
 
+#: How many other ways are tried for regions that are not whole, and until when (seconds).
+_WAYS, _SOON = 2, 60.0
+
 #: How many of the calls that led to a break are looked at beside it, the innermost ones.
 _CALLERS = 12
 
@@ -94,6 +97,19 @@ class Accepted:
     @property
     def code(self) -> str:
         return self.found.code
+
+
+@dataclasses.dataclass
+class Choice:
+    """A rewrite that was taken while others for the same break waited, and all as it was before."""
+
+    region: str
+    texts: frozenset[tuple[str, str]]
+    before: Any
+    overlay: dict[str, str]
+    accepted: list[Accepted]
+    before_last: dict[str, str]
+    unconfirmed: int
 
 
 class Loop:
@@ -128,6 +144,10 @@ class Loop:
         #: Texts that passed and are unsafe, with whether they split: an option of Dynamo comes up
         #: at every break of its kind, and is tried once.
         self._unsafe: dict[frozenset[tuple[str, str]], tuple[Attempt, bool]] = {}
+        #: Rewrites that were taken before others, and texts that are not taken (any more).
+        self._choices: list[Choice] = []
+        self._left_out: set[frozenset[tuple[str, str]]] = set()
+        self._started = time.monotonic()
         #: Regions whose patches are not wanted, as they did not make them faster.
         self._unpaid: frozenset[str] = frozenset()
         self._clock = Clock()
@@ -310,11 +330,40 @@ class Loop:
         given_up: set[tuple[str, str, str, str, int]] = set()
         while True:
             self._rounds(codemods, given_up)
+            self._other_ways(codemods)
             if self._unconfirmed and not self._confirm():
                 self._go_back(before)
             elif self._as_user_compiles(before):
                 return
             given_up.clear()
+
+    def _other_ways(self, codemods: Sequence[Codemod]) -> None:
+        """Where a region is not whole, go back to where others waited, and keep what makes it so.
+
+        The first rewrite that holds is taken at each break; it may lead to one that nothing mends
+        where another would not have.
+        """
+        for _ in range(_WAYS):
+            late = time.monotonic() - self._started > _SOON
+            choice = next((it for it in reversed(self._choices) if self._open.get(it.region)), None)
+            if choice is None or late or self._is_late() or self._provisional:
+                return
+            now, count = self._snapshot(), self._unconfirmed
+            kept = self._overlay, self._accepted, self._before_last
+            waiting = self._choices[: self._choices.index(choice)]
+            self._restore(choice.before)
+            self._overlay, self._accepted = dict(choice.overlay), list(choice.accepted)
+            self._before_last, self._unconfirmed = dict(choice.before_last), choice.unconfirmed
+            self._choices = []
+            self._left_out.add(choice.texts)
+            self._progress("trying another way")
+            self._rounds(codemods, set())
+            cut = any(it.split and it.found.region == choice.region for it in self._accepted)
+            if not self._open.get(choice.region) and not cut:
+                return
+            self._restore(now)
+            self._overlay, self._accepted, self._before_last = kept
+            self._unconfirmed, self._choices = count, waiting
 
     def _as_user_compiles(self, before: Any) -> bool:
         """The last rung: all patches together, once, under the user's own backend.
@@ -460,6 +509,7 @@ class Loop:
         self._overlay.clear()
         self._accepted.clear()
         self._ignored_breaks.clear()
+        self._choices.clear()
         self._provisional = False
         self._unconfirmed = 0
 
@@ -495,10 +545,8 @@ class Loop:
             if self._is_late():
                 break
             texts = frozenset({**self._overlay, **rewrite.edits}.items())
-            if texts in self._unsafe:
-                before, split = self._unsafe[texts]
-                whole = whole or not (split or self._wraps(rewrite))
-                _add_attempt(shown, before)
+            if texts in self._left_out or texts in self._unsafe:
+                whole = self._again(texts, rewrite, shown) or whole
                 continue
             judgement = self._trials.attempt(
                 rewrite,
@@ -539,6 +587,7 @@ class Loop:
                     # Another rewrite may do away with it; one that prepares is none by itself.
                     moved = moved or (None if rewrite.prepares else (accepted_one, judgement))
                     continue
+                self._note_choice(accepted_one, rewrites[number + 1 :])
                 self._accept(accepted_one, judgement)
                 return True
             if verdict.passed and safety is Safety.UNSAFE:
@@ -551,10 +600,37 @@ class Loop:
                 self._withhold(unsafe)
         if moved is not None:
             shown.codemod = moved[0].rewrite.codemod
+            self._note_choice(moved[0], [it for it in rewrites if it is not moved[0].rewrite])
             self._accept(*moved)
             return True
         preparing = [rewrite for rewrite in rewrites if rewrite.prepares]
         return self._in_two_steps(found, site, observed, preparing, codemods)
+
+    def _again(
+        self, texts: frozenset[tuple[str, str]], rewrite: Rewrite, shown: BreakReport
+    ) -> bool:
+        """Whether a text that was met before keeps one graph, though not by default."""
+        if texts not in self._unsafe:
+            return False
+        before, split = self._unsafe[texts]
+        _add_attempt(shown, before)
+        return not (split or self._wraps(rewrite))
+
+    def _note_choice(self, taken: Accepted, others: Sequence[Rewrite]) -> None:
+        """Remember what there was before a rewrite that is taken where others wait."""
+        if not others or self._preparing:
+            return
+        self._choices.append(
+            Choice(
+                taken.found.region,
+                frozenset({**self._overlay, **taken.rewrite.edits}.items()),
+                self._snapshot(),
+                dict(self._overlay),
+                list(self._accepted),
+                dict(self._before_last),
+                self._unconfirmed,
+            )
+        )
 
     def _site_of(
         self, found: GraphBreak, site_frame: Frame, observed: Observed, shown: BreakReport

@@ -266,6 +266,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     ordered = ordered or raises
     gradients: tuple[str, ...] = ()
     its_own: Applied | None = None
+    _check_numbers(piece, leaves)
     if any(leaf.fact.requires_grad for leaf in leaves):
         if changed or ordered:
             raise Refused("a gradient goes through it, and it does more than compute")
@@ -342,6 +343,21 @@ def _only_raises(site: Site, kinds: Sequence[str]) -> bool:
     if lost:
         raise Refused(f"where it raises, the change of `{lost}` before it would be lost")
     return True
+
+
+def _check_numbers(piece: Piece, leaves: Sequence[Result]) -> None:
+    """Refuse a number that is a text or None in calls that the run has not shown."""
+    names = {leaf.name for leaf in leaves if leaf.is_number and leaf.name}
+    for node in (part for top in piece.nodes for part in walk(top)):
+        if not isinstance(node, cst.Assign):
+            continue
+        others = (
+            isinstance(node.value, cst.BaseString | cst.List | cst.Dict | cst.Set)
+            or code(node.value) == "None"
+        )
+        for target in node.targets if others else ():
+            if isinstance(target.target, cst.Name) and target.target.value in names:
+                raise Refused(f"`{target.target.value}` is no number in other calls")
 
 
 def _raised(site: Site, nodes: Sequence[cst.CSTNode]) -> list[str]:

@@ -319,8 +319,9 @@ def _grown(
 
 
 def _is_plain_effect(site: Site, statement: Statement, run: Sequence[cst.BaseStatement]) -> bool:
-    """Whether a neighbour is worth taking along: a call as a statement, an entry, a block, or a
-    count that the block asks: a graph would be compiled anew for each of its values.
+    """Whether a neighbour is worth taking along: a call as a statement, an entry, a block, a
+    count that the block asks (a graph would be compiled anew for each of its values), or what is
+    done under a condition with what the block sets.
     """
     if isinstance(statement, cst.SimpleStatementLine):
         small = statement.body[0]
@@ -333,6 +334,9 @@ def _is_plain_effect(site: Site, statement: Statement, run: Sequence[cst.BaseSta
             )
         if len(statement.body) != 1 or not (call or _stores_entry(small)):
             return False
+    elif isinstance(statement, cst.If):
+        if not _stored(run) & _attributes(statement):
+            return False
     elif not isinstance(statement, cst.With):
         return False
     try:
@@ -340,6 +344,21 @@ def _is_plain_effect(site: Site, statement: Statement, run: Sequence[cst.BaseSta
     except (NoBlock, Unfit):
         return False
     return True
+
+
+def _stored(run: Sequence[cst.CSTNode]) -> set[str]:
+    """The attributes that statements set: ``self.total``."""
+    return {
+        code(part.target)
+        for line in run
+        for part in walk(line)
+        if isinstance(part, cst.AssignTarget | cst.AugAssign)
+        and isinstance(part.target, cst.Attribute)
+    }
+
+
+def _attributes(node: cst.CSTNode) -> set[str]:
+    return {code(part) for part in walk(node) if isinstance(part, cst.Attribute)}
 
 
 def _stores_entry(small: cst.CSTNode) -> bool:
@@ -594,10 +613,18 @@ def _parameters(site: Site) -> set[str]:
     } - written
 
 
+_OF_TORCH = re.compile(r"site-packages[/\\]torch[/\\]nn[/\\]modules[/\\]container\.py$")
+
+
 def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) -> Rewrite:
     """The rewrite, unless what the operators change is read by what stays compiled."""
     new = edit.apply().code
-    texts = [text for path, text in site.sources.items() if path != site.path]
+    # Torch's containers read by names what they hold, which are layers.
+    texts = [
+        text
+        for path, text in site.sources.items()
+        if path != site.path and not _OF_TORCH.search(path)
+    ]
     sources = [new, *texts]
     frames = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
     assert site.function is not None

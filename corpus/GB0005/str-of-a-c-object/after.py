@@ -8,14 +8,18 @@ class Celsius:
 unit = Celsius()
 
 
-def f(x):
+@torch.library.custom_op("before::f_op", mutates_args=())
+def f_op(x: torch.Tensor) -> torch.Tensor:
     name = str(unit)
-    return f_after(x, name)
+    return (x * len(name)).clone()
+
+
+f_op.register_fake(lambda x: x.new_empty(x.shape))
 
 
 @torch.compile
-def f_after(x, name):
-    return x * len(name)
+def f(x):
+    return f_op(x)
 
 
 print(f(torch.ones(2)).shape)

@@ -3,21 +3,23 @@
 import torch
 
 
-def blur(x):
-    y = blur_before(x)
+@torch.library.custom_op("before::blur_op", mutates_args=())
+def blur_op(x: torch.Tensor) -> torch.Tensor:
     with torch.random.fork_rng(devices=[]):
         noise = torch.rand_like(x)
-    return blur_after(y, noise)
+    return noise.clone()
+
+
+blur_op.register_fake(lambda x: x.new_empty(x.shape))
+
+
+blur_op.register_effect(torch.library.EffectType.ORDERED)
 
 
 @torch.compile(backend="aot_eager")
-def blur_before(x):
+def blur(x):
     y = x * 2
-    return y
-
-
-@torch.compile(backend="aot_eager")
-def blur_after(y, noise):
+    noise = blur_op(x)
     return y + noise
 
 
