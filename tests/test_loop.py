@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gbfix import engine, loop
+from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.runner import Runner
 from gbfix.schema import Options, Report, Safety, Target
@@ -471,3 +472,53 @@ def test_of_two_rewrites_with_one_text_the_proved_one_counts(
     (patch,) = report.patches
     assert patch.safety is Safety.SAFE
     assert len(report.breaks[0].attempts) == 1
+
+
+class BlindAlley(Codemod):
+    """A way that makes one break of two, of another code, and (where it ``ends``) one that mends
+    each.
+    """
+
+    name = "blind-alley"
+    codes = ("GB0025",)
+
+    def __init__(self, *, ends: bool) -> None:
+        self._ends = ends
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        assert site.function is not None
+        alley = site.edit()
+        alley.remove(site.statement)
+        for line in site.function.body.body:
+            if line is not site.statement and "graph_break" in code(line):
+                alley.replace(line, *_parsed("len(x.tolist())"))
+        yield alley.rewrite("alley", rank=1)
+        if self._ends:
+            right = site.edit()
+            right.remove(site.statement)
+            yield right.rewrite("right", rank=2)
+
+
+TWO = (
+    "import torch\n\n\n@torch.compile\ndef f(x):\n    torch._dynamo.graph_break()\n"
+    "    torch._dynamo.graph_break()\n    return x\n\n\nf(torch.ones(2))\n"
+)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_another_way_is_tried_where_the_first_leaves_a_break(
+    ends: bool, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rewrite of two is safe, and what it leaves has no answer."""
+    monkeypatch.setattr(loop, "discover", lambda: [BlindAlley(ends=ends)])
+    report = gbfix_run(TWO)
+    (region,) = report.regions
+    titles = [title for patch in report.patches for title in patch.titles]
+    if ends:
+        assert region.status == "fixed"
+        assert "right" in titles and region.breaks_after == 0
+        assert [step.title for step in report.steps] == titles
+    else:
+        # Nothing better is there: what was taken first stays as it was.
+        assert region.status in ("partial", "unfixed")
+        assert "right" not in titles
