@@ -499,7 +499,8 @@ def _written_by_functions(site: Site, nodes: Sequence[cst.CSTNode]) -> set[str]:
         for function in called(site, [call.with_changes(args=())]):
             if not isinstance(call.func, cst.Name) or function.name.value != call.func.value:
                 continue
-            written = activity(function.body).mutates
+            does = activity(function.body)
+            written = does.mutates - does.writes  # what has its name anew is another array
             given = zip(params_of(function.params), call.args, strict=False)
             for param, arg in given:
                 if arg.keyword is None and not arg.star and param.name.value in written:
