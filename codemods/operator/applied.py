@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import libcst as cst
@@ -20,7 +21,8 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
 from .effects_in import acts
-from .inputs import PRODUCTS, Refused
+from .fakes import called
+from .inputs import PRODUCTS, Refused, local_names
 from .pieces import Piece
 
 _WIDTH = 100
@@ -45,6 +47,8 @@ class Applied:
     kept: str
     arguments: tuple[str, ...]
     gradients: dict[str, int]
+    #: Parameters that the class keeps itself: a later change of these is an error anyway.
+    saved: frozenset[str]
     #: Whether the class has a ``setup_context`` of its own.
     apart: bool
     marks: bool
@@ -77,6 +81,7 @@ def applied(piece: Piece) -> Applied | None:
         raise Refused("what the class gives is not one tensor")
     bodies = [method.body for method in methods.values()]
     _check(site, bodies)
+    _check_names(site, made, bodies)
     replace = _Replace(piece)
     arguments = []
     for argument in cst.ensure_type(call, cst.Call).args:
@@ -95,6 +100,17 @@ def applied(piece: Piece) -> Applied | None:
             places[parameter.name] = at[0]
     if not places:
         raise Refused("its backward gives no gradient")
+    keeps = methods.get("setup_context", forward)
+    own = [param.name.value for param in params_of(forward.params)]
+    own = own if "setup_context" in methods else own[1:]
+    kept = {
+        code(arg.value)
+        for node in walk(keeps.body)
+        if isinstance(node, cst.Call) and code(node.func).endswith(".save_for_backward")
+        for arg in node.args
+    }
+    named = dict(zip(arguments, own, strict=False))
+    saved = frozenset(p.name for p in piece.inputs.parameters if named.get(p.inside, "") in kept)
     taken = names_in(site.module)
     text = "".join(code(body) for body in bodies)
     return Applied(
@@ -102,6 +118,7 @@ def applied(piece: Piece) -> Applied | None:
         next(kept for kept in (f"{name}Kept", f"Kept{name}") if kept not in taken),
         tuple(arguments),
         places,
+        saved,
         "setup_context" in methods,
         "mark_non_differentiable" in text,
     )
@@ -126,6 +143,63 @@ def _check(site: Site, bodies: Sequence[cst.BaseSuite]) -> None:
     does = activity(*bodies)
     if does.global_writes:
         raise Refused(f"its class sets `{min(does.global_writes)}`")
+
+
+def _check_names(site: Site, made: cst.ClassDef, bodies: Sequence[cst.BaseSuite]) -> None:
+    """Refuse what may hold something else when the backward comes: state outside of the class's
+    methods, and of the class.
+    """
+    functions = called(site, bodies)
+    bindings = module_bindings(site.module)
+    rebound = {
+        item.name.value
+        for node in walk(site.module)
+        if isinstance(node, cst.Global)
+        for item in node.names
+    }
+    own = {item.name.value for item in made.body.body if isinstance(item, cst.FunctionDef)}
+    for body in (*bodies, *(function.body for function in functions)):
+        mine = local_names(site, body)
+        for node in walk(body):
+            if not isinstance(node, cst.Name) or node.value in mine:
+                continue
+            holder = site.parent(node)
+            if isinstance(holder, cst.Attribute) and holder.attr is node:
+                continue
+            if isinstance(holder, cst.Arg) and holder.keyword is node:
+                continue
+            found = bindings.get(node.value, ())
+            method = isinstance(holder, cst.Attribute) and holder.attr.value in own
+            if node.value in rebound or not all(_stays(site, it, of_class=method) for it in found):
+                raise Refused(f"nothing tells what `{node.value}` holds when the backward comes")
+
+
+def _stays(site: Site, bound: cst.CSTNode, *, of_class: bool) -> bool:
+    """Whether what a module binds is the same later: functions, other packages, literals."""
+    match bound:
+        case cst.FunctionDef():
+            return True
+        case cst.ClassDef():
+            return of_class
+        case cst.Assign(targets=[_], value=value) | cst.AnnAssign(value=value):
+            return isinstance(value, cst.BaseNumber | cst.SimpleString)
+    name = _package(bound)
+    own = {Path(path).stem for path in site.sources} | {
+        Path(path).parent.name for path in site.sources
+    }
+    return bool(name) and name not in own
+
+
+def _package(bound: cst.CSTNode) -> str:
+    """The package that an import is of."""
+    match bound:
+        case cst.ImportFrom(module=module, relative=relative):
+            return "" if relative or module is None else code(module).partition(".")[0]
+        case cst.Import(names=names):
+            return code(names[0].name).partition(".")[0]
+        case cst.ImportAlias(name=name):
+            return code(name).partition(".")[0]
+    return ""
 
 
 def _gives(backward: cst.FunctionDef, count: int) -> list[bool]:
@@ -220,6 +294,8 @@ def backward_of(applied_: Applied, name: str, piece: Piece, torch: str) -> str:
         targets = [f"of_{n}" for n in gradients]
         results = [f"of_{n}" if n in gradients else "None" for n in names]
         pulled = [f"    {', '.join(targets)} = {call}", f"    return {', '.join(results)}"]
+    # The forward must find again what it was given, whatever is changed in place before.
+    kept = [n if n in applied_.saved else f"{n}.clone()" for n in tensors]
     several = f"({tensors[0]},)" if len(tensors) == 1 else ", ".join(tensors)
     all_names = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
     marks = ["", "    def mark_non_differentiable(self, *tensors):", "        pass"]
@@ -251,7 +327,7 @@ def backward_of(applied_: Applied, name: str, piece: Piece, torch: str) -> str:
         "",
         f"def {name}_keep(ctx, inputs, output):",
         f"    {all_names} = inputs",
-        f"    ctx.save_for_backward({', '.join(tensors)})",
+        f"    ctx.save_for_backward({', '.join(kept)})",
         *(f"    ctx.{n} = {n}" for n in others),
         "",
         "",

@@ -375,11 +375,13 @@ def _raised(site: Site, nodes: Sequence[cst.CSTNode]) -> list[str]:
 
 def _handlers(piece: Piece, kinds: Sequence[str]) -> list[str]:
     """Who might catch what it raises, were it not for the graph; refuses where one does."""
-    if not kinds:
-        return []
     site = piece.level.site
+    if is_caught(site, piece.nodes[0]):
+        raise Refused("what it raises is caught in compiled code, and an operator raises later")
+    if not kinds:
+        return []  # what Python raises by itself: of handlers elsewhere, too many would be meant
     on_the_way, notes = who_handles(site, piece.level.function, piece.nodes[0], kinds)
-    if is_caught(site, piece.nodes[0]) or any(not it.cleans_up for it in on_the_way):
+    if any(not it.cleans_up for it in on_the_way):
         raise Refused("what it raises is caught in compiled code, and an operator raises later")
     return notes
 

@@ -66,6 +66,7 @@ def _mentions(function: ast.AST) -> frozenset[str]:
             found.add(node.id)
         elif isinstance(node, ast.Attribute):
             found.add("." + node.attr)
+        found |= {"." + name for name in _named(node)}
         if _reads_by_name(node):
             found.add(_ANY)
     return frozenset(found)
@@ -73,6 +74,23 @@ def _mentions(function: ast.AST) -> frozenset[str]:
 
 #: Stands for any attribute: it is read by a name that the program computes.
 _ANY = ".*"
+
+
+def _named(node: ast.AST) -> set[str]:
+    """Attributes that a call names in a text: ``getattr(self, "calls")``, ``attrgetter("a.b")``."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="getattr" | "hasattr" | "setattr" | "delattr"),
+            args=[_, ast.Constant(value=str(name)), *_],
+        ):
+            return {name}
+        case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function)) if function in (
+            "attrgetter",
+            "methodcaller",
+        ):
+            texts = [it.value for it in node.args if isinstance(it, ast.Constant)]
+            return {name for text in texts for name in str(text).split(".")}
+    return set()
 
 
 def _reads_by_name(node: ast.AST) -> bool:
@@ -123,6 +141,11 @@ def _changes(node: ast.AST) -> frozenset[str]:
         match part:
             case ast.Global(names=names):
                 found |= set(names)
+            case ast.Call(
+                func=ast.Name(id="setattr" | "delattr"),
+                args=[_, ast.Constant(value=str(name)), *_],
+            ):
+                found.add(f".{name}")
             case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()):
                 found.add("." + attr)
             case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
@@ -158,6 +181,8 @@ def holds_numbers(sources: Sequence[str], name: str) -> bool:
                 pairs = [(node.target, node.value)]
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
                 stores += node.attr == wanted
+            if _sets_by_name(node, wanted):
+                return False
             for target, value in pairs:
                 if getattr(target, "attr", "") != wanted:
                     continue
@@ -166,6 +191,14 @@ def holds_numbers(sources: Sequence[str], name: str) -> bool:
                 stores -= 1
     # What is bound in another way (a loop, ``with ... as``) is not known.
     return stores == 0 and name.startswith(".")
+
+
+def _sets_by_name(node: ast.AST, wanted: str) -> bool:
+    """``setattr(self, "calls", x)``, or of a name that the program computes."""
+    match node:
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, name, *_]):
+            return not isinstance(name, ast.Constant) or name.value == wanted
+    return False
 
 
 def _paired(target: ast.AST, value: ast.AST) -> list[tuple[ast.AST, ast.AST | None]]:

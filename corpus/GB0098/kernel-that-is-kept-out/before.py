@@ -20,7 +20,6 @@ class Block(nn.Module):
         self.weight = nn.Parameter(torch.rand(width) + 0.5)
         self.layer = nn.Linear(width, width)
 
-    @torch.no_grad()
     def forward(self, x):
         return x + self.layer(scaled(x, self.weight).relu())
 

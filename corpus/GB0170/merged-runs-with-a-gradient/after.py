@@ -62,7 +62,7 @@ def _(grad, value):
 
 def rising_op_keep(ctx, inputs, output):
     (value,) = inputs
-    ctx.save_for_backward(value)
+    ctx.save_for_backward(value.clone())
 
 
 def rising_op_pull(ctx, grad):
