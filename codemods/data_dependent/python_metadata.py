@@ -37,7 +37,8 @@ class PythonMetadata(Codemod):
     loops over such a tensor, the call passes the list: ``attend(value, shapes)`` becomes
     ``attend(value, shapes_list)``.  A flag that is kept as
     ``state["mode"] = torch.tensor(1 if x.ndim == 2 else 2)`` and read as ``state["mode"].item()``
-    is kept as the Python number.
+    is kept as the Python number.  ``n = torch.prod(torch.tensor(x.shape[1:]))`` becomes
+    ``math.prod(x.shape[1:])`` where ``n`` is only what tensors are viewed by.
 
     *When it applies.*  The tensor is made of sizes, lengths and literals by the text, is not
     changed, and what reads it wants Python numbers.

@@ -66,15 +66,19 @@ class WrapPiece(Codemod):
 
     *When it applies.*  The break lies in Python that reads tensors' values or calls what the
     compiler cannot follow.  Where a gradient goes through it, the code must compute and nothing
-    else: a second operator runs it again in the backward, with ``torch.func.vjp``.
+    else: a second operator runs it again in the backward, with ``torch.func.vjp``.  A call of
+    ``apply`` of the file's own ``torch.autograd.Function`` keeps its class's backward: the second
+    operator runs the forward of the class for what that keeps, and then its ``backward``.
 
     *Fix safety.*  Safe where the text tells every size of the results; unsafe where a size or a
-    dtype is known from the recorded run only.
+    dtype is known from the recorded run only, and where compiled code elsewhere in the project
+    handles an error that the piece says that it raises.
 
-    *Refuses.*  Pieces through which a gradient goes and that draw numbers, look at autograd or read
-    tensors that are not passed; pieces that set attributes or global names, that
-    leave a loop or define functions, and results that are texts, objects or lists of others than
-    tensors, or of as many as the data decide.
+    *Refuses.*  Pieces inside a ``try`` of compiled code, which would miss what they raise; pieces
+    through which a gradient goes and that draw numbers, look at autograd or read tensors that are
+    not passed; pieces that set attributes or global names, that leave a loop or define functions,
+    and results that are texts, objects or lists of others than tensors, or of as many as the data
+    decide.
     """
 
     name = "wrap-piece"

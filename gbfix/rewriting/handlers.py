@@ -19,7 +19,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from gbfix.analysis.tree import words
+from gbfix.analysis.tree import walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Frame
 
@@ -192,9 +192,13 @@ def who_handles(
     # What the line calls is no matter: it moves with the line.
     frames = [*_outward(site), here]
     found = handlers_of(texts, [function.name.value], exceptions, frames, _owner(site, function))
-    span = site.span(line)
-    inside = {it for it in found if span.line <= it.line and it.end_line <= span.end_line}
-    found = [it for it in found if it.path != site.path or it not in inside]
+    own = [site.span(it) for it in walk(line) if isinstance(it, cst.Try | cst.TryStar | cst.With)]
+    found = [
+        it
+        for it in found
+        if it.path != site.path
+        or not any(span.line <= it.line and it.end_line <= span.end_line for span in own)
+    ]
     notes = [
         (_CLEANS if handler.cleans_up else _CATCHES).format(handler.function) for handler in found
     ]

@@ -18,6 +18,9 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 #: What the syntax tree does not tell: C functions, numpy's kinds, iterators, values' later use.
 NOT_SEEN = {
     "GB0007/flag-set-by-chance",  # a draw in training alone
+    "GB0124/sizes-of-steps-by-a-hook",  # a hook that a call registers
+    "GB0170/best-path-in-its-own-memory",  # numbers of numpy's view
+    "GB0170/merged-runs-with-a-gradient",  # numbers of numpy's view, in a class's forward
     "GB0007/a-tensor-for-each-row",  # the text of a number comes first
     "GB0170/warns-of-what-never-comes",  # a helper tells whether there is a NaN
     "GB0170/several-sequences-in-a-row",  # a parameter, None unless it is given
