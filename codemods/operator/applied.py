@@ -134,9 +134,13 @@ def _check(site: Site, bodies: Sequence[cst.BaseSuite]) -> None:
     if acts(site, bodies, inside):
         raise Refused("its class does more than compute, and would do it again in the backward")
     for node in (part for body in bodies for part in walk(body)):
-        if isinstance(node, cst.MatrixMultiply) or (
+        product = isinstance(node, cst.BinaryOperation) and isinstance(
+            node.operator, cst.MatrixMultiply
+        )
+        called_product = (
             isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in PRODUCTS
-        ):
+        )
+        if product or called_product:
             raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(node, cst.Attribute) and node.attr.value in _OTHERS:
             raise Refused(f"its class uses `{node.attr.value}`")

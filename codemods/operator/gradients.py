@@ -114,7 +114,9 @@ def has_products(piece: Piece) -> bool:
     nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     for top in (*nodes, *(function.body for function in called(site, nodes))):
         for node in walk(top):
-            if isinstance(node, cst.MatrixMultiply):
+            if isinstance(node, cst.BinaryOperation) and isinstance(
+                node.operator, cst.MatrixMultiply
+            ):
                 return True
             if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in PRODUCTS:
                 return True

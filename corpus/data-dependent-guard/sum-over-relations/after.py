@@ -82,7 +82,7 @@ class Relations(nn.Module):
 
     def forward(self, x: torch.Tensor, edges: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
         out = torch.zeros(x.shape[0], self.weight.shape[-1])
-        out = edges_of_op(self.count, edges, kinds, x, out, self.weight)
+        out = (edges_of_op_plain(self.count, edges, kinds, x, out, self.weight) if torch.is_autocast_enabled(edges.device.type) else edges_of_op(self.count, edges, kinds, x, out, self.weight))
         return out + x @ self.root
 
 

@@ -1,0 +1,65 @@
+"""Who reads what an operator changes: names in texts count as well."""
+
+from __future__ import annotations
+
+import pytest
+from gbfix_codemods.side_effects.readers import holds_numbers, others_change, others_mention
+
+_CLASS = """
+class Net:
+    def __init__(self):
+        self.every, self.calls = 3, 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.scale()
+
+    def scale(self):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return self.calls",
+        "return getattr(self, 'calls', 0)",
+        "return hasattr(self, 'calls')",
+        "return attrgetter('net.calls')(self)",
+        "return getattr(self, 'cal' + 'ls')",
+        "return vars(self)['calls']",
+    ],
+)
+def test_a_count_is_read_under_any_name(line: str) -> None:
+    text = _CLASS.format(line).replace("        self.calls += 1\n", "")
+    assert others_mention([text], frozenset({".calls"}), frozenset({"forward"}))
+
+
+def test_what_nobody_reads_is_not_mentioned() -> None:
+    text = _CLASS.format("return 2").replace("        self.calls += 1\n", "")
+    assert not others_mention([text], frozenset({".calls"}), frozenset({"forward"}))
+
+
+def test_a_change_by_name_is_one() -> None:
+    text = _CLASS.format("setattr(self, 'limit', 4)\n        return 1")
+    assert others_change([text], frozenset({".limit"}), frozenset({"forward"})) == ".limit"
+
+
+def test_a_count_holds_numbers() -> None:
+    assert holds_numbers([_CLASS.format("return 1")], ".calls")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.calls = []",
+        "self.calls = self.other",
+        "setattr(self, 'calls', [])",
+        "setattr(self, name, [])",
+        "self.calls, x = pair",
+        "for self.calls in range(3): pass",
+        "with open(x) as self.calls: pass",
+    ],
+)
+def test_what_may_be_no_number_does_not(line: str) -> None:
+    assert not holds_numbers([_CLASS.format(line)], ".calls")
