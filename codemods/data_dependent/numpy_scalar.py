@@ -607,12 +607,17 @@ def _is_float(site: Site, call: cst.Call) -> bool:
 
 
 def _is_count(site: Site, call: cst.Call) -> bool:
-    """Whether it is ``np.prod(x.shape)``, or of other ints, and is not divided by zero as the text
-    has it.
+    """Whether it is ``np.prod(x.shape)``, or ``np.prod(self.rates)`` of ints, and is not divided by
+    zero as the text has it.
     """
     if _numpy_name(site, call) != "prod" or len(call.args) != 1:
         return False
-    if not _is_sequence_of_ints(site, call.args[0].value):
+    given = call.args[0].value
+    fact = infer(given, site.fact)
+    if fact is None or not _is_sequence_of_ints(site, given):
+        return False
+    # What a caller gives may be of any length and size; what an object is made with is few.
+    if fact.type != "torch.Size" and not code(given).startswith("self."):
         return False
     match site.parent(call):
         case cst.BinaryOperation(right=cst.Integer() | cst.Float() as other):

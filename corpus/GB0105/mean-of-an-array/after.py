@@ -3,21 +3,17 @@ import torch
 torch._dynamo.config.trace_numpy = False
 
 
+@torch.library.custom_op("before::f_op", mutates_args=())
+def f_op(sin: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return (sin - float(x.numpy().mean())).clone()
+
+
+f_op.register_fake(lambda sin, x: sin.new_empty(sin.shape))
+
+
+@torch.compile
 def f(x):
-    x_sin = f_before(x)
-    float_x_mean = float(x.numpy().mean())
-    return f_after(x_sin, float_x_mean)
-
-
-@torch.compile
-def f_before(x):
-    x_sin = x.sin()
-    return x_sin
-
-
-@torch.compile
-def f_after(x_sin, float_x_mean):
-    return x_sin - float_x_mean
+    return f_op(x.sin(), x.detach())
 
 
 print(f(torch.ones(2)))
