@@ -11,7 +11,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import dotted, walk, words
+from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.project import catches
 from gbfix.schema import Fact, Safety
