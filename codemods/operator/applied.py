@@ -20,15 +20,14 @@ from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
+from ..side_effects.moving import Replace
 from .effects_in import acts
 from .fakes import called
 from .inputs import PRODUCTS, Refused, local_names
 from .pieces import Piece
 
 _WIDTH = 100
-#: Of a context, what the second operator has as well.
-_KEEPS = words("save_for_backward saved_tensors needs_input_grad mark_non_differentiable")
-#: What it has not.
+#: Of a context, what the one of the second operator has not.
 _OTHERS = words(
     """mark_dirty set_materialize_grads materialize_grads saved_variables next_functions metadata
     register_hook"""
@@ -82,7 +81,7 @@ def applied(piece: Piece) -> Applied | None:
     bodies = [method.body for method in methods.values()]
     _check(site, bodies)
     _check_names(site, made, bodies)
-    replace = _Replace(piece)
+    replace = Replace({**piece.inputs.replacements})
     arguments = []
     for argument in cst.ensure_type(call, cst.Call).args:
         if argument.star or argument.keyword is not None:
@@ -226,20 +225,6 @@ def _gives(backward: cst.FunctionDef, count: int) -> list[bool]:
     if not found or any(each != found[0] for each in found):
         raise Refused("its backward gives other gradients in other cases")
     return found[0]
-
-
-class _Replace(cst.CSTTransformer):
-    def __init__(self, piece: Piece) -> None:
-        super().__init__()
-        self.new = piece.inputs.replacements
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        return node not in self.new
-
-    def on_leave(  # type: ignore[override]
-        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
-    ) -> cst.CSTNode:
-        return self.new.get(original_node, updated_node)
 
 
 def backward_of(applied_: Applied, name: str, piece: Piece, torch: str) -> str:

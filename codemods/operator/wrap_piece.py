@@ -481,7 +481,8 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     site = piece.level.site
     does = activity(*piece.nodes, harmless=harmless_calls(site.fact))
     names = does.mutates - does.augments - _own_from_the_start(piece.nodes)
-    names |= _written_by_functions(site, piece.nodes)
+    tensors = {p.name for p in piece.inputs.parameters if p.is_tensor}
+    names |= _written_by_functions(site, piece.nodes) & tensors
     places = places_written(piece.nodes) or frozenset()
     found = tuple(
         p.name for p in piece.inputs.parameters if p.given in places or p.given == p.name in names
@@ -496,22 +497,51 @@ def _changed(piece: Piece) -> tuple[str, ...]:
 _SHARES = words("numpy detach cpu view reshape T data contiguous")
 
 
-def _written_by_functions(site: Site, nodes: Sequence[cst.CSTNode]) -> set[str]:
-    """Names whose memory is handed to functions of the file that write to it:
+def _written_by_functions(site: Site, nodes: Sequence[cst.CSTNode], depth: int = 3) -> set[str]:
+    """Names whose memory is handed to functions of the file that write to it, or hand it on:
     ``best_path(score.numpy())``, where ``best_path`` adds to its parameter's elements.
     """
     found: set[str] = set()
     for call in (part for top in nodes for part in walk(top) if isinstance(part, cst.Call)):
-        for function in called(site, [call.with_changes(args=())]):
-            if not isinstance(call.func, cst.Name) or function.name.value != call.func.value:
+        name = code(call.func).rpartition(".")[2]
+        for function in called(site, [call.with_changes(args=())], 0):
+            if function.name.value != name:
                 continue
-            does = activity(function.body)
-            written = does.mutates - does.writes  # what has its name anew is another array
-            given = zip(params_of(function.params), call.args, strict=False)
-            for param, arg in given:
-                if arg.keyword is None and not arg.star and param.name.value in written:
-                    found.add(_memory_of(arg.value))
+            written = _written_parameters(site, function, depth)
+            params = [param.name.value for param in params_of(function.params)]
+            if isinstance(call.func, cst.Attribute) and params[:1] == ["self"]:
+                params = params[1:]
+            plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
+            given = [
+                *zip(params, plain, strict=False),
+                *((arg.keyword.value, arg) for arg in call.args if arg.keyword is not None),
+            ]
+            found |= {_memory_of(arg.value) for param, arg in given if param in written}
     return found - {""}
+
+
+def _written_parameters(site: Site, function: cst.FunctionDef, depth: int) -> set[str]:
+    """Parameters to whose memory a function writes, through views and other functions as well."""
+    does = activity(function.body)
+    written = set(does.mutates)
+    written |= _written_by_functions(site, [function.body], depth - 1) if depth else set()
+    pairs = [pair for node in walk(function.body) for pair in _names_for_memory(node)]
+    for _ in pairs:
+        written |= {of for name, of in pairs if name in written}
+    # What has its name anew is another array.
+    return {param.name.value for param in params_of(function.params)} & written - does.writes
+
+
+def _names_for_memory(node: cst.CSTNode) -> list[tuple[str, str]]:
+    """Names that a statement gives to the memory of other names: ``row = rows[0]``."""
+    match node:
+        case cst.Assign(targets=targets, value=value):
+            names = [it.target.value for it in targets if isinstance(it.target, cst.Name)]
+        case cst.For(target=cst.Name(name), iter=value):
+            names = [name]
+        case _:
+            return []
+    return [(name, of) for name in names if (of := _memory_of(value))]
 
 
 def _memory_of(node: cst.BaseExpression) -> str:

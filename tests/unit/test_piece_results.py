@@ -93,3 +93,37 @@ def test_a_check_whose_error_is_handled_around_it_stays() -> None:
         for it in found
         for text in it.edits.values()
     )
+
+
+_ORDERED = """
+
+def lift(rows, floor):
+    {}
+
+
+def order(scores, floor):
+    row = scores[0]
+    {}
+    return zlib.crc32(repr(scores.tolist()).encode())
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "changes"),
+    [
+        ("rows[0] = floor", "lift(row, floor)", True),
+        ("rows[0] = floor", "lift(floor=1, rows=row)", True),
+        ("pass", "row += floor", True),
+        ("rows = rows.clone(); rows[0] = floor", "lift(row, floor)", False),
+        ("return rows[0] + floor", "lift(row, floor)", False),
+    ],
+)
+def test_memory_that_helpers_write_to_is_declared(inner: str, outer: str, changes: bool) -> None:
+    source = "import zlib\n\nimport torch\n" + _ORDERED.format(inner, outer)
+    source += "\n\ndef f(x, n):\n    return x * order(x, n)\n"
+    facts = _FACTS | {"n": scalar(2), "order(x, n)": scalar(3)}
+    case = Example(source, "", at="order(x, n)", facts=facts, title="")
+    found = list(WrapPiece().propose(example_site(case, "GB0007")))
+    texts = [it.edits["example.py"] for it in found if isinstance(it, Rewrite)]
+    assert texts
+    assert all(('mutates_args=("x",)' in text) == changes for text in texts), texts[0]
