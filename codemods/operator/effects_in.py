@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import re
 from collections.abc import Collection, Sequence
 
@@ -16,15 +17,22 @@ from gbfix.codemod import Site
 from .fakes import called
 from .inputs import local_names
 
-_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
+_OTHER_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
 _EFFECTS = words("builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save")
 _TORCH_DRAWS = words(
     """torch.rand torch.randn torch.randint torch.randperm torch.normal torch.bernoulli
     torch.multinomial torch.rand_like torch.randn_like torch.randint_like torch.poisson
     torch.dropout torch.nn.functional.dropout torch.nn.functional.dropout1d
     torch.nn.functional.dropout2d torch.nn.functional.dropout3d torch.nn.functional.alpha_dropout
-    torch.nn.functional.gumbel_softmax"""
+    torch.nn.functional.gumbel_softmax torch.nn.functional.feature_alpha_dropout
+    torch.nn.functional.rrelu torch.rrelu torch.randn_like torch.manual_seed
+    torch.random.manual_seed torch.seed torch.random.seed torch.set_rng_state
+    torch.random.set_rng_state torch.get_rng_state torch.random.get_rng_state
+    torch.cuda.manual_seed torch.cuda.manual_seed_all torch.cuda.set_rng_state
+    torch.cuda.get_rng_state"""
 )
+#: Of these, what does not draw, but reads or sets where the next draw begins.
+_SETS_DRAWS = re.compile(r"seed|rng_state")
 #: Methods of tensors and distributions that draw.
 _METHODS = words(
     """multinomial bernoulli bernoulli_ normal_ uniform_ exponential_ geometric_ cauchy_ log_normal_
@@ -43,30 +51,90 @@ _SHOWS = re.compile(
 )
 
 
-def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> bool:
-    """``inside`` are names that are the code's own, or passed to it: changing these shows there."""
+class Activity(enum.Flag):
+    """What code does besides computing."""
+
+    NOTHING = 0
+    #: It draws from torch's own generators, and sets them to nothing.
+    DRAWS = enum.auto()
+    #: Anything else: other generators, output, a clock, changes of what is not its own.
+    MORE = enum.auto()
+
+
+def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> Activity:
+    """What code does besides computing.
+
+    ``inside`` are names that are the code's own, or passed to it: changing these shows there.
+    """
     functions = called(site, nodes)
+    found = Activity.NOTHING
     for node in (*nodes, *(f.body for f in functions)):
+        private = _private_draws(site, node)
         for inner in walk(node):
             if isinstance(inner, cst.Global):
-                return True
-            if isinstance(inner, cst.Call):
-                name = resolve(site.module, inner.func) or ""
-                if name in _EFFECTS | _TORCH_DRAWS or name.startswith(_DRAWS):
-                    return True
-                if isinstance(inner.func, cst.Attribute) and inner.func.attr.value in _METHODS:
-                    return True
-                if _LOGGERS.match(code(inner.func)) or _may_change_object(site, inner.func):
-                    return True
-                if _acts_elsewhere(site, inner.func):
-                    return True
+                return Activity.MORE
+            if not isinstance(inner, cst.Call):
+                continue
+            name = resolve(site.module, inner.func) or ""
+            if name in _EFFECTS or name.startswith(_OTHER_DRAWS):
+                return Activity.MORE
+            method = inner.func.attr.value if isinstance(inner.func, cst.Attribute) else ""
+            if name in _TORCH_DRAWS or method in _METHODS:
+                own = any(a.keyword is not None and a.keyword.value == "generator"
+                          for a in inner.args)  # fmt: skip
+                if own or (name in _TORCH_DRAWS and _SETS_DRAWS.search(name)):
+                    if own or id(inner) not in private:
+                        return Activity.MORE
+                elif id(inner) not in private:
+                    found |= Activity.DRAWS
+            elif (
+                _LOGGERS.match(code(inner.func))
+                or _may_change_object(site, inner.func)
+                or _acts_elsewhere(site, inner.func)
+            ):
+                return Activity.MORE
     for function in functions:
         does = activity(function.body)
-        own = {p.name.value for p in walk(function.params) if isinstance(p, cst.Param)}
-        if does.mutates - does.bound - own:
-            return True
+        given = {p.name.value for p in walk(function.params) if isinstance(p, cst.Param)}
+        if does.mutates - does.bound - given:
+            return Activity.MORE
     own_names = activity(*nodes)
-    return bool(inside) and bool(own_names.mutates - own_names.bound - set(inside))
+    if inside and own_names.mutates - own_names.bound - set(inside):
+        return Activity.MORE
+    return found
+
+
+def _private_draws(site: Site, top: cst.CSTNode) -> set[int]:
+    """Calls that draw from a seed of their own, in a block that puts torch's generators back::
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+    """
+    found: set[int] = set()
+    for node in walk(top):
+        if not isinstance(node, cst.With) or not isinstance(node.body, cst.IndentedBlock):
+            continue
+        forks = [item.item for item in node.items if _forks(site, item.item)]
+        if forks and _seeds_first(site, node.body):
+            found |= {id(part) for part in walk(node.body) if isinstance(part, cst.Call)}
+    return found
+
+
+def _forks(site: Site, item: cst.BaseExpression) -> bool:
+    """``torch.random.fork_rng()``, on whatever devices; not one that is switched off."""
+    return (
+        isinstance(item, cst.Call)
+        and resolve(site.module, item.func) == "torch.random.fork_rng"
+        and all(arg.keyword is None or arg.keyword.value == "devices" for arg in item.args)
+        and len(item.args) <= 1
+    )
+
+
+def _seeds_first(site: Site, block: cst.IndentedBlock) -> bool:
+    match block.body[0]:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call(func=func, args=[_]))]):
+            return resolve(site.module, func) in ("torch.manual_seed", "torch.random.manual_seed")
+    return False
 
 
 def _may_change_object(site: Site, func: cst.BaseExpression) -> bool:

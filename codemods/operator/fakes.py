@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -467,21 +467,27 @@ def read_by_python(piece: Piece) -> frozenset[str]:
     parts = [part for node in nodes for part in walk(node)]
     found = set()
     for parameter in piece.inputs.parameters:
-        holders = {parameter.given, parameter.name}
-        while (
-            more := {
-                name
-                for part in parts
-                for target, value in _bindings(part)
-                if mentions(value, holders)
-                for name in _bound_names(target)
-            }
-            - holders
-        ):
-            holders |= more
+        holders = holders_of(parts, {parameter.given, parameter.name})
         if any(isinstance(part, cst.Call) and _reads(part, holders) for part in parts):
             found.add(parameter.name)
     return frozenset(found)
+
+
+def holders_of(parts: Sequence[cst.CSTNode], names: Collection[str]) -> set[str]:
+    """The names, and those that code binds to what is made of them."""
+    holders = set(names)
+    while (
+        more := {
+            name
+            for part in parts
+            for target, value in _bindings(part)
+            if mentions(value, holders)
+            for name in _bound_names(target)
+        }
+        - holders
+    ):
+        holders |= more
+    return holders
 
 
 def _bindings(node: cst.CSTNode) -> list[tuple[cst.CSTNode, cst.CSTNode]]:

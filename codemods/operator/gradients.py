@@ -7,6 +7,7 @@ values of tensors that code reads on its way.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -14,8 +15,9 @@ import libcst as cst
 
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Site
 
-from .fakes import called, written
+from .fakes import called, holders_of, mentions, written
 from .inputs import PRODUCTS, Refused, local_names
 from .pieces import Piece
 
@@ -23,29 +25,45 @@ _FLOATS = words("torch.float32 torch.float64 torch.float16 torch.bfloat16")
 #: What looks at autograd itself, or leaves it: another thing below autograd, or in `vjp`.
 _LOOKS = re.compile(
     r"\b(requires_grad\w*|grad_fn|is_grad_enabled|enable_grad|set_grad_enabled|inference_mode"
-    r"|is_leaf|retain_grad|register_hook|backward|autograd|checkpoint|numpy|from_numpy|data_ptr"
-    r"|func|vmap)\b|\.(grad|data)\b"
+    r"|is_leaf|retain_grad|register_hook|backward|autograd|checkpoint|data_ptr|func|vmap)\b"
+    r"|\.(grad|data)\b|\.numpy\b"
 )
+#: What a gradient ends at, or an error where it would have to go through.
+_ARRAYS = re.compile(r"\b(numpy|np|from_numpy)\b")
 #: What draws numbers, perhaps others when it runs again, or changes a layer's state.
 _DRAWS = re.compile(
     r"\b\w*(dropout|rrelu|bernoulli|multinomial|rand\w*|normal_|uniform_|exponential_|sample"
-    r"|batch_norm|seed)\b",
+    r"|batch_norm|instance_norm|seed)\b",
     re.IGNORECASE,
 )
+#: Of these, what torch's generators do not put back: a layer's state, a seed.
+_KEEPS = re.compile(r"\b\w*(batch_norm|instance_norm|seed)\b", re.IGNORECASE)
 _WIDTH = 100
-_MODULES = ("torch", "math", "functools", "itertools", "operator", "typing", "collections")
+_MODULES = (
+    "torch", "math", "functools", "itertools", "operator", "typing", "collections", "numpy",
+    "bisect", "heapq", "statistics",
+)  # fmt: skip
+#: How many bytes the state of torch's generator has: on the CPU, and on a device of CUDA.
+_BYTES = (5056, 16)
 
 
-def differentiable(piece: Piece) -> tuple[str, ...]:
-    """The parameters of which a piece with a gradient is a function; raises `Refused`."""
+def differentiable(piece: Piece, *, draws: bool = False) -> tuple[str, ...]:
+    """The parameters of which a piece with a gradient is a function; raises `Refused`.
+
+    ``draws`` says that it draws from torch's generators, and from nothing else: the backward sets
+    them to where they were.
+    """
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
-    if not leaves or not all(leaf.fact.requires_grad and leaf.kind == "tensor" for leaf in leaves):
+    if not leaves or not all(leaf.kind == "tensor" and leaf.dtype in _FLOATS for leaf in leaves):
+        raise Refused("a gradient goes through some of its results, and not through others")
+    asked = {bool(leaf.fact.requires_grad) for leaf in leaves}
+    if len(asked) > 1:
         raise Refused("a gradient goes through some of its results, and not through others")
     text = written(piece)
     found = _LOOKS.search(text)
     if found:
         raise Refused(f"a gradient goes through it, and it looks at `{found[0]}`")
-    found = _DRAWS.search(text)
+    found = (_KEEPS if draws else _DRAWS).search(text)
     if found:
         raise Refused(f"a gradient goes through it, and `{found[0]}` may draw other numbers again")
     _check_names(piece)
@@ -56,9 +74,42 @@ def differentiable(piece: Piece) -> tuple[str, ...]:
         for p in piece.inputs.parameters
         if p.annotation == "torch.Tensor" and p.fact.dtype in _FLOATS
     )
+    if _ARRAYS.search(text):
+        names = _without_arrays(piece, names)
     if not names:
         raise Refused("a gradient comes from what does not go into it")
     return names
+
+
+def _without_arrays(piece: Piece, names: Sequence[str]) -> tuple[str, ...]:
+    """The parameters of which nothing becomes an array; raises `Refused`."""
+    site = piece.level.site
+    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    parts = [part for node in nodes for part in walk(node)]
+    found = []
+    for parameter in piece.inputs.parameters:
+        if parameter.name not in names:
+            continue
+        holders = holders_of(parts, {parameter.given, parameter.name})
+        if not any(_makes_array(site, part, holders) for part in parts):
+            found.append(parameter.name)
+        elif parameter.fact.requires_grad:
+            raise Refused(f"a gradient goes through `{parameter.name}`, which becomes an array")
+    return tuple(found)
+
+
+def _makes_array(site: Site, node: cst.CSTNode, holders: set[str]) -> bool:
+    """Whether a call makes an array of what it is given, or hands it to code that makes one."""
+    if not isinstance(node, cst.Call):
+        return False
+    name = resolve(site.module, node.func) or ""
+    given = any(mentions(arg.value, holders) for arg in node.args)
+    if name.startswith("numpy.") or name == "torch.from_numpy":
+        return given
+    if isinstance(node.func, cst.Attribute):
+        given = given or mentions(node.func.value, holders)
+    alone = node.with_changes(args=())
+    return given and any(_ARRAYS.search(code(each.body)) for each in called(site, [alone]))
 
 
 def _check_names(piece: Piece) -> None:
@@ -123,14 +174,57 @@ def has_products(piece: Piece) -> bool:
     return False
 
 
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """How an operator hands on where torch's generators stood, as bytes: one result more.
+
+    ``name`` is a name that its parameters leave free, ``of`` a tensor whose device may have a
+    generator of its own.
+    """
+
+    name: str
+    of: str
+
+    def kept(self, torch: str) -> list[str]:
+        """The lines that keep the state, before anything draws."""
+        here, of = self.name, self.of
+        return [
+            f"{here} = {torch}.get_rng_state()",
+            f"if {of}.is_cuda:",
+            f"    {here} = {torch}.cat([{here}, {torch}.cuda.get_rng_state({of}.device)])",
+        ]
+
+    def empty(self, torch: str) -> str:
+        cpu, cuda = _BYTES
+        return f"{torch}.empty({cpu} + {cuda} * {self.of}.is_cuda, dtype={torch}.uint8)"
+
+    def again(self, torch: str, lines: Sequence[str]) -> list[str]:
+        """Lines that run with the generators as they were."""
+        here, of, (cpu, _) = self.name, self.of, _BYTES
+        return [
+            f"with {torch}.random.fork_rng([{of}.device] if {of}.is_cuda else []):",
+            f"    {torch}.set_rng_state({here}[:{cpu}])",
+            f"    if {of}.is_cuda:",
+            f"        {torch}.cuda.set_rng_state({here}[{cpu}:], {of}.device)",
+            *(f"    {line}" for line in lines),
+        ]
+
+
 def backward_text(
-    name: str, plain: str, piece: Piece, gradients: tuple[str, ...], torch: str
+    name: str,
+    plain: str,
+    piece: Piece,
+    gradients: tuple[str, ...],
+    torch: str,
+    draws: Draws | None = None,
 ) -> str:
     """The lines that define a second operator, for the backward, and register it."""
     parameters = piece.inputs.parameters
     names = [p.name for p in parameters]
-    grads = _grads(names, len([leaf for result in piece.results for leaf in result.leaves()]))
-    given = [f"{grad}: {torch}.Tensor" for grad in grads]
+    taken = [*names, *([draws.name] if draws is not None else [])]
+    grads = _grads(taken, len([leaf for result in piece.results for leaf in result.leaves()]))
+    state = [draws.name] if draws is not None else []
+    given = [f"{grad}: {torch}.Tensor" for grad in [*grads, *state]]
     given += [f"{p.name}: {re.sub('^torch', torch, p.annotation)}" for p in parameters]
     tensors = [p.name for p in parameters if p.is_tensor]
     others = [n for n in names if n not in tensors]
@@ -148,29 +242,34 @@ def backward_text(
     head = [f"def {back}({', '.join(given)}) -> {kind}:"]
     if len(head[0]) > _WIDTH:
         head = [f"def {back}(", *(f"    {item}," for item in given), f") -> {kind}:"]
+    run = [f"_, pull = {torch}.func.vjp({_call(plain, names, gradients)}, {', '.join(gradients)})"]
+    if draws is not None:
+        run = draws.again(torch, run)
+    saved = [*tensors, *state]
     lines = [
         f"# The backward runs `{plain}` once more, and follows it.",
         f'@{torch}.library.custom_op("SPACE::{back}", mutates_args=())',
         *head,
-        f"    _, pull = {torch}.func.vjp({_call(plain, names, gradients)}, {', '.join(gradients)})",
+        *(f"    {line}" for line in run),
         f"    return {result}",
         "",
         "",
         f"@{back}.register_fake",
-        f"def _({', '.join([*grads, *names])}):",
+        f"def _({', '.join([*grads, *state, *names])}):",
         *made,
         "",
         "",
         f"def {name}_keep(ctx, inputs, output):",
         f"    {_several(names)} = inputs",
-        f"    ctx.save_for_backward({', '.join(tensors)})",
+        f"    ctx.save_for_backward({', '.join([*tensors, *(['output[-1]'] if state else [])])})",
+        *(["    ctx.mark_non_differentiable(output[-1])"] if state else []),
         *(f"    ctx.{n} = {n}" for n in others),
         "",
         "",
-        f"def {name}_pull(ctx, {', '.join(grads)}):",
-        f"    {_several(tensors)} = ctx.saved_tensors",
+        f"def {name}_pull(ctx, {', '.join([*grads, *(['_'] if state else [])])}):",
+        f"    {_several(saved)} = ctx.saved_tensors",
         *_asked(names, [p.name for p in parameters if p.annotation == "torch.Tensor"], gradients),
-        *_returned(back, grads, names, others, gradients),
+        *_returned(back, [*grads, *state], names, others, gradients),
         "",
         "",
         f"{name}.register_autograd({name}_pull, setup_context={name}_keep)",

@@ -16,7 +16,7 @@ from gbfix.codemod import Edit, Site
 from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
 from .applied import Applied, backward_of
 from .fakes import Fake
-from .gradients import backward_text
+from .gradients import Draws, backward_text
 from .inputs import Parameter, Refused, places_written
 from .pieces import Piece
 from .results import Result
@@ -37,6 +37,8 @@ class Operator:
     detached: frozenset[str]
     #: Parameters to which a gradient goes back.
     gradients: tuple[str, ...] = ()
+    #: Where it draws and has a gradient: its backward draws the same numbers.
+    draws: Draws | None = None
     #: Whether autocast, which an operator does not see, would change what it computes.
     minds_autocast: bool = False
     #: The class of the user's own whose ``apply`` is all that the piece calls.
@@ -111,16 +113,21 @@ def write(operator: Operator, edit: Edit) -> None:
 def _definition(operator: Operator) -> list[cst.BaseStatement]:
     piece, torch = operator.piece, operator.torch
     site = piece.level.site
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
     changed = ", ".join(f'"{name}"' for name in operator.changed)
     changed += "," if len(operator.changed) == 1 else ""
     parameters = ", ".join(f"{p.name}: {_in(p.annotation, torch)}" for p in piece.inputs.parameters)
-    head = _head(operator.name, parameters, operator)
+    head = _head(operator.name, parameters, operator, draws=operator.draws is not None)
     text = ""
     inside = "BODY"
     if operator.plain:
         names = ", ".join(p.name for p in piece.inputs.parameters)
         text = f"{_head(operator.plain, parameters, operator)}    BODY\n\n\n"
         inside = f"return {operator.plain}({names})"
+        if operator.draws is not None:
+            several = "*" if len(leaves) > 1 else ""
+            result = f"return {several}{operator.plain}({names}), {operator.draws.name}"
+            inside = "\n    ".join([*operator.draws.kept(torch), result])
     text += (
         f'@{torch}.library.custom_op("{namespace(site)}::{operator.name}", '
         f"mutates_args=({changed}))\n{head}    {inside}\n\n\n"
@@ -132,7 +139,9 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
         more = backward_of(operator.applied, operator.name, piece, torch)
         text += f"\n\n{more.replace('SPACE', namespace(site))}"
     elif operator.gradients:
-        more = backward_text(operator.name, operator.plain, piece, operator.gradients, torch)
+        more = backward_text(
+            operator.name, operator.plain, piece, operator.gradients, torch, operator.draws
+        )
         text += f"\n\n{more.replace('SPACE', namespace(site))}"
     body = _body(operator)
 
@@ -148,8 +157,8 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
     return [cast(cst.BaseStatement, line.visit(Put())) for line in define(site, text)]
 
 
-def _head(name: str, parameters: str, operator: Operator) -> str:
-    returns = _returns(operator.piece, operator.torch)
+def _head(name: str, parameters: str, operator: Operator, *, draws: bool = False) -> str:
+    returns = _returns(operator.piece, operator.torch, draws=draws)
     head = f"def {name}({parameters}) -> {returns}:\n"
     if len(head) > _WIDTH:
         head = f"def {name}(\n    {parameters},\n) -> {returns}:\n"
@@ -160,19 +169,30 @@ def _in(text: str, torch: str) -> str:
     return re.sub(r"\btorch\.", f"{torch}.", text)
 
 
-def _returns(piece: Piece, torch: str) -> str:
+def _returns(piece: Piece, torch: str, *, draws: bool = False) -> str:
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if not leaves:
         return "None"
     kinds = [
         f"list[{torch}.Tensor]" if leaf.kind == "list" else f"{torch}.Tensor" for leaf in leaves
     ]
+    kinds += [f"{torch}.Tensor"] if draws else []
     return kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
 
 
 def _fake_text(operator: Operator) -> str:
     names = ", ".join(p.name for p in operator.piece.inputs.parameters)
     fake = operator.fake
+    if operator.draws is not None:
+        several = len([leaf for result in operator.piece.results for leaf in result.leaves()]) > 1
+        texts = [fake.text[1:-1] if several else fake.text, operator.draws.empty(operator.torch)]
+        made = "".join(f"        {text},\n" for text in texts)
+        lines = "".join(f"    {line}\n" for line in fake.lines)
+        count = "    # The last holds as many bytes as the state of a generator.\n"
+        return (
+            f"@{operator.name}.register_fake\ndef _({names}):\n{count}{lines}"
+            f"    return (\n{made}    )\n"
+        )
     if not fake.lines and len(names) + len(fake.text) + len(operator.name) < _WIDTH - 26:
         return f"{operator.name}.register_fake(lambda {names}: {fake.text})\n"
     lines = "".join(f"    {line}\n" for line in fake.lines)
@@ -358,6 +378,9 @@ class _Returns(cst.CSTTransformer):
 def _call(operator: Operator) -> str:
     given = [_argument(p, operator) for p in operator.piece.inputs.parameters]
     call = f"{operator.name}({', '.join(given)})"
+    if operator.draws is not None:
+        several = len([leaf for result in operator.piece.results for leaf in result.leaves()]) > 1
+        call += "[:-1]" if several else "[0]"
     if not operator.minds_autocast:
         return call
     first = next(p for p in operator.piece.inputs.parameters if p.annotation == "torch.Tensor")

@@ -9,6 +9,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.clocks import asks_clock
+from gbfix.analysis.names import fresh
 from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
@@ -24,9 +25,9 @@ from ..side_effects.effect_operator import operator_notes
 from .applied import Applied, applied
 from .data import sized_names
 from .earlier import changed_before, is_caught
-from .effects_in import acts
+from .effects_in import Activity, acts
 from .fakes import Fake, called, fake_of, read_by_python, written
-from .gradients import differentiable, has_products
+from .gradients import Draws, differentiable, has_products
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import may_be_fraction, mixes_numbers
 from .pieces import Piece, levels, pieces, switches_gradients_off
@@ -262,24 +263,23 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     changed = _changed(piece)
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
-    ordered = acts(site, nodes, inside)
+    does = acts(site, nodes, inside)
+    ordered = bool(does)
     # What only raises would be dropped, were it not for its place among the effects.
     kinds = _raised(site, nodes)
     caught = _handlers(piece, kinds)
     raises = not (leaves or changed or ordered) and _only_raises(site, kinds)
     ordered = ordered or raises
-    gradients: tuple[str, ...] = ()
-    its_own: Applied | None = None
     _check_numbers(piece, leaves)
-    if any(leaf.fact.requires_grad for leaf in leaves):
-        if changed or ordered:
-            raise Refused("a gradient goes through it, and it does more than compute")
-        its_own = applied(piece)
-        gradients = differentiable(piece) if its_own is None else tuple(its_own.gradients)
+    draws = does is Activity.DRAWS
+    gradients, its_own = _gradients(
+        piece, plain=not (changed or (ordered and not draws)), draws=draws
+    )
     if not gradients and has_products(piece):
         raise Refused("a matrix product inside an operator would escape autocast")
     # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
-    follow = True if gradients and its_own is None and not _CASTS.search(written(piece)) else None
+    plainly = gradients and its_own is None and not _CASTS.search(written(piece))
+    follow = True if plainly else None
     fake = fake_of(piece, torch, follow=follow, guesses=guesses)
     if plain and fake.dynamic:
         raise Refused("all that it does is tensor code, whose sizes a graph holds as well")
@@ -306,6 +306,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         changed,
         detached,
         gradients,
+        _draws_of(piece) if gradients and draws else None,
         has_products(piece),
         its_own,
     )
@@ -337,6 +338,53 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
+
+
+def _gradients(piece: Piece, *, plain: bool, draws: bool) -> tuple[tuple[str, ...], Applied | None]:
+    """The parameters to which gradients go back, and the class whose own they are.
+
+    ``plain`` says that it computes, and does nothing else but draw.
+    """
+    if any(leaf.fact.requires_grad for result in piece.results for leaf in result.leaves()):
+        if not plain:
+            raise Refused("a gradient goes through it, and it does more than compute")
+        its_own = applied(piece)
+        if its_own is not None:
+            return tuple(its_own.gradients), its_own
+        return differentiable(piece, draws=draws), None
+    return (_one_day(piece, draws=draws) if plain else ()), None
+
+
+def _one_day(piece: Piece, *, draws: bool) -> tuple[str, ...]:
+    """The parameters through which gradients may go in other calls than those recorded.
+
+    A region that differentiates something in the run may be given inputs that ask for gradients,
+    and an operator without them says so by an error, which the original does not.
+    """
+    asks = any(
+        fact is not None and fact.is_tensor and fact.requires_grad
+        for level in levels(piece.level.site)
+        for node in walk(level.function.body)
+        if isinstance(node, cst.Call | cst.BinaryOperation)
+        for fact in (level.site.fact(node),)
+    )
+    if not asks or _without_gradients(piece):
+        return ()
+    tensors = [p for p in piece.inputs.parameters if p.annotation == "torch.Tensor"]
+    if not any(p.fact.dtype in _FLOATS and _may_differentiate(piece, p) for p in tensors):
+        return ()
+    if any(_is_detached(piece, p) for p in tensors):
+        return ()  # said by its call, as before
+    try:
+        return differentiable(piece, draws=draws)
+    except Refused:
+        return ()
+
+
+def _draws_of(piece: Piece) -> Draws:
+    taken = {p.name for p in piece.inputs.parameters}
+    tensors = [p.name for p in piece.inputs.parameters if p.annotation == "torch.Tensor"]
+    return Draws(fresh("draws", taken), tensors[0])
 
 
 def _only_raises(site: Site, kinds: Sequence[str]) -> bool:

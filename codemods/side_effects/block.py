@@ -87,11 +87,14 @@ class Taker:
         at: cst.BaseStatement | None = None,
         members: Sequence[cst.CSTNode] = (),
         harmless: Sequence[cst.CSTNode] = (),
+        gives: str = "",
     ) -> None:
         """``at`` is the statement in whose place a block stands that is not in the text as it is,
         ``members`` the nodes that it is made of; ``harmless`` statements change no tensor.
+        ``gives`` is a name that the block binds, and that the operator returns.
         """
         self.harmless = harmless
+        self.gives = gives
         assert site.function is not None
         self.site = site
         self.function = site.function
@@ -177,7 +180,7 @@ class Taker:
             raise NoBlock("it looks at the frame in which it runs")
         # `live_after` counts names that are declared global; the operator declares them, too.
         own = activity([line for line in self.run if line not in self.copies])
-        later = live_after(self.function, self.last) & own.bound
+        later = live_after(self.function, self.last) & own.bound - {self.gives}
         if later:
             raise NoBlock(f"it binds `{min(later)}`, which is read later")
         if what.deletes & self.locals:

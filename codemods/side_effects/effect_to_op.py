@@ -62,6 +62,29 @@ class Operator:
     notes: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class Gives:
+    """A number that a block binds and that its operator returns: its name, and ``int``, ``float``
+    or ``bool``.
+    """
+
+    name: str
+    kind: str
+
+    def returned(self, torch: str) -> str:
+        """The line that carries it; what is no such number in another call is an error there."""
+        match self.kind:
+            case "float":
+                return f"return {torch}.tensor(float({self.name}), dtype={torch}.float64)"
+            case "int":
+                return f"return {torch}.tensor({self.name}.__index__(), dtype={torch}.int64)"
+        return f"return {torch}.tensor({self.name}, dtype={torch}.bool)"
+
+    def fake(self, torch: str) -> str:
+        dtype = {"float": "float64", "int": "int64"}.get(self.kind, "bool")
+        return f"{torch}.empty((), dtype={torch}.{dtype})"
+
+
 class EffectToOp(Codemod):
     """*What it does.*  Moves statements that only show, keep or write something into an operator.
 
@@ -380,15 +403,20 @@ def define_block(
     members: Sequence[cst.CSTNode] = (),
     harmless: Sequence[cst.CSTNode] = (),
     repeats: bool = False,
+    gives: Gives | None = None,
 ) -> Operator:
     """Define the operator of a block in the edit, and call it in the block's place (or before a
     statement, out of whose ``members`` the block was made; ``repeats``: some of them stay there).
+    What it ``gives`` is read back under its name.
     """
     for part in site.ancestors(before or run[0]):
         if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
             raise NoBlock("it is what is done where autograd shows")
-    taker = Taker(site, run, at=before, members=members, harmless=harmless)
+    bound = gives.name if gives is not None else ""
+    taker = Taker(site, run, at=before, members=members, harmless=harmless, gives=bound)
     taken = taker.take(repeats=repeats)
+    if gives is not None and not taken.owners:
+        raise NoBlock("no object keeps anything for it")
     torch = torch_alias(site, edit)
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []
@@ -407,18 +435,21 @@ def define_block(
         parameters.insert(0, Parameter(anchor, "torch.Tensor", empty, Fact("tensor")))
         lines.insert(0, _ANCHOR)
     body, note = _at_its_own_line(site, _body(site, taken, lines))
-    shown, judge = _judged(site, taken, parameters, body)
+    shown, judge = _judged(site, taken, parameters, body, gives=gives is not None)
+    if gives is not None and shown:
+        raise NoBlock("a tensor's text may show its `grad_fn`")
     home = site.function.name.value if site.function is not None else "module"
     name = operator_name(site, _verb(run, home))
-    definition = _definition(site, torch, name, parameters, body)
+    definition = _definition(site, torch, name, parameters, body, gives)
     place(site, edit, definition)
     if before is not None:
         if shown:
             raise NoBlock("a tensor's text may show its `grad_fn`")
-        call = _call(site, [before], name, parameters, (), torch).with_changes(leading_lines=())
+        call = _call(site, [before], name, parameters, (), torch, gives)
+        call = call.with_changes(leading_lines=())
         edit.insert_before(before, call)
     else:
-        call = _call(site, run, name, parameters, shown, torch)
+        call = _call(site, run, name, parameters, shown, torch, gives)
         edit.replace(run[0], call)
     for line in (*run[1:], *taken.absorbed):
         edit.moved(line)
@@ -492,14 +523,19 @@ def _definition(
     name: str,
     parameters: Sequence[Parameter],
     body: cst.IndentedBlock,
+    gives: Gives | None = None,
 ) -> list[cst.BaseStatement]:
     names = ", ".join(item.name for item in parameters)
+    kind, fake = "None", "None"
+    if gives is not None:
+        kind, fake = f"{torch}.Tensor", gives.fake(torch)
+        body = body.with_changes(body=[*body.body, *define(site, gives.returned(torch))])
     text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
-def {name}({signature(parameters, torch)}) -> None:
+def {name}({signature(parameters, torch)}) -> {kind}:
     pass
 
 
-{name}.register_fake(lambda {names}: None)
+{name}.register_fake(lambda {names}: {fake})
 {name}.register_effect({torch}.library.EffectType.ORDERED)
 '''
     first, *rest = define(site, text)
@@ -508,7 +544,12 @@ def {name}({signature(parameters, torch)}) -> None:
 
 
 def _judged(
-    site: Site, taken: Taken, parameters: Sequence[Parameter], body: cst.IndentedBlock
+    site: Site,
+    taken: Taken,
+    parameters: Sequence[Parameter],
+    body: cst.IndentedBlock,
+    *,
+    gives: bool = False,
 ) -> tuple[list[Parameter], Judge]:
     """The parameters whose tensors show as text, where autograd could show; may be `Unfit`."""
     names = ", ".join(item.name for item in parameters)
@@ -523,7 +564,7 @@ def _judged(
     _check_autocast(taken, function)
     judge = Judge({**site.sources, site.path: site.source}, taken.types, points)
     shows = judge.function(function, site.source, tensors, owners=owners)
-    if not judge.doings.effect:
+    if not judge.doings.effect and not gives:
         raise Unfit("it has no visible effect")
     shown: list[Parameter] = []
     for parameter in parameters if shows else ():
@@ -577,10 +618,16 @@ def _call(
     parameters: Sequence[Parameter],
     shown: Sequence[Parameter],
     torch: str,
+    gives: Gives | None = None,
 ) -> cst.BaseStatement:
     old = run[0]
     call = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
     line = cst.SimpleStatementLine([cst.Expr(call)])
+    if gives is not None:
+        value = cst.Call(cst.Attribute(call, cst.Name("item")))
+        line = cst.SimpleStatementLine(
+            [cst.Assign([cst.AssignTarget(cst.Name(gives.name))], value)]
+        )
     if not shown:
         if isinstance(old, cst.SimpleStatementLine) and len(run) == 1:
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
@@ -616,7 +663,13 @@ def _parameters(site: Site) -> set[str]:
 _OF_TORCH = re.compile(r"site-packages[/\\]torch[/\\]nn[/\\]modules[/\\]container\.py$")
 
 
-def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) -> Rewrite:
+def rewritten(
+    site: Site,
+    edit: Edit,
+    operators: Sequence[Operator],
+    rank: int,
+    also: Sequence[Rewrite] = (),
+) -> Rewrite:
     """The rewrite, unless what the operators change is read by what stays compiled."""
     new = edit.apply().code
     # Torch's containers read by names what they hold, which are layers.
@@ -651,6 +704,7 @@ def rewritten(site: Site, edit: Edit, operators: Sequence[Operator], rank: int) 
         f"move the {verb} into an effectful custom operator",
         rank=rank + later,
         notes=notes,
+        also=also,
     )
 
 

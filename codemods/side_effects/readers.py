@@ -61,9 +61,15 @@ def _names(node: ast.AST) -> set[str]:
 def _mentions(function: ast.AST) -> frozenset[str]:
     """Names and ``.attributes`` of a function; methods that are called count as attributes."""
     found: set[str] = set()
-    for node in ast.walk(function):
+    parts = list(ast.walk(function))
+    outer = {n for it in parts if isinstance(it, ast.Global | ast.Nonlocal) for n in it.names}
+    # What is bound to a local name is mentioned where that is done.
+    own = {it.id for it in parts if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
+    inner = {it.name for it in parts if isinstance(it, ast.FunctionDef | ast.ClassDef)}
+    own -= outer | inner
+    for node in parts:
         if isinstance(node, ast.Name):
-            found.add(node.id)
+            found |= {node.id} - own
         elif isinstance(node, ast.Attribute):
             found.add("." + node.attr)
         found |= {"." + name for name in _named(node)}

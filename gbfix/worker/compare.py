@@ -16,6 +16,7 @@ from gbfix.evidence import Finding, Kind, Part
 from gbfix.evidence.contract import holds_no_numbers
 from gbfix.worker import settings
 from gbfix.worker.effects import Effects
+from gbfix.worker.perturb import CHAOS, of_nudged
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import TensorImage, Whose
 
@@ -70,6 +71,8 @@ class Comparison:
     refused: set[str] = dataclasses.field(default_factory=set)
     #: How far a change in the last digits of the inputs moves what the original gives.
     sensitivity: float = 0.0
+    #: Labels of inputs of whose last digits the original makes other results altogether.
+    chaotic: frozenset[str] = frozenset()
 
     @property
     def compiled(self) -> bool:
@@ -103,7 +106,8 @@ class Comparison:
         self.count += 1
         if before.error is not None and before.kind == "shape":
             self.refused.add(before.label)
-        found = Findings(before.label, self.sensitivity)
+        chaos = before.label in self.chaotic
+        found = Findings(before.label, self.sensitivity, chaos=chaos)
         tight = self._tight
         self._errors(before, after, found)
         if before.error is None and after.error is None:
@@ -120,7 +124,7 @@ class Comparison:
             # How far each one came before it raised is no contract either.
             pass
         elif (before.error is None) == (after.error is None):
-            held = Findings(before.label, self.sensitivity)
+            held = Findings(before.label, self.sensitivity, chaos=chaos)
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
             if both and self.graphs and before.error_parts is None:
@@ -346,11 +350,13 @@ class Findings:
     """Findings of one comparison, before the inputs are noted on them.
 
     ``mixed`` says that float32 went in beside float64: what comes out as float64 may have the
-    precision of the former.  ``label`` is that of the inputs, ``sensitivity`` as in `Comparison`.
+    precision of the former.  ``label`` is that of the inputs, ``sensitivity`` as in `Comparison`;
+    in ``chaos``, finite numbers of float32 say nothing.
     """
 
-    def __init__(self, label: str = "", sensitivity: float = 0.0) -> None:
+    def __init__(self, label: str = "", sensitivity: float = 0.0, *, chaos: bool = False) -> None:
         self.findings: list[Finding] = []
+        self._chaos = chaos
         self._sensitivity = sensitivity
         self._mixed = label.partition("+")[0] in _MIXED
         self._varied = label not in ("", "base", "again")
@@ -427,6 +433,8 @@ class Findings:
                 if kind is not Kind.DIFFERENTIABLE:
                     return
         apart = _values_apart(old, new, tight, slack, self._sensitivity, mixed=self._mixed)
+        if apart is not None and self._chaos and _are_alike(old.data, new.data):
+            return
         if apart is not None:
             # Inductor takes some operations apart, and its parts give 0 for a place that is NaN.
             for_nan = (
@@ -479,6 +487,26 @@ def sensitivity(base: Shot, nudged: Shot) -> float:
         if one.numel()
     ]
     return max(apart, default=0.0)
+
+
+def chaotic(before: Mapping[str, Shot]) -> frozenset[str]:
+    """The labels of an original's shots that differ as much as values can where only the last
+    digits of what went in do.
+    """
+    return frozenset(
+        label
+        for nudged in CHAOS
+        for label in (of_nudged(nudged.label),)
+        if label in before
+        and nudged.label in before
+        and sensitivity(before[label], before[nudged.label]) > _MOST_SENSITIVE
+    )
+
+
+def _are_alike(old: torch.Tensor, new: torch.Tensor) -> bool:
+    """Whether values of float32 are finite at the same places."""
+    floats = old.dtype == new.dtype == torch.float32 and old.shape == new.shape
+    return floats and torch.equal(torch.isfinite(old), torch.isfinite(new))
 
 
 def _images(shot: Shot) -> list[TensorImage]:

@@ -44,7 +44,7 @@ from gbfix.worker import (
 )
 from gbfix.worker.afterlife import Afterlife
 from gbfix.worker.as_user import AsUser
-from gbfix.worker.compare import Comparison, sensitivity
+from gbfix.worker.compare import Comparison, chaotic, sensitivity
 from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
@@ -455,6 +455,7 @@ class Worker:
             yield from perturb.LAST
         if not index:
             yield perturb.NUDGED
+            yield from perturb.CHAOS
 
     def _with_edges(self, index: int, golden: Iterable[str]) -> tuple[perturb.Variation, ...]:
         """The variations that an original's shots were taken of, as far as they are known here."""
@@ -484,8 +485,8 @@ class Worker:
         # torch.cond compiles itself even in eager: its log lines are not the program's.
         tracing.set_quiet()
         camera = Camera(call, self.effects)
-        comparison = Comparison("eager")
         before = {shot.label: shot for shot in _load(golden)}
+        comparison = Comparison("eager", chaotic=chaotic(before))
         operators: set[str] = set()
         for variation in self._with_edges(index, before):
             shot = before.get(variation.label)
@@ -544,7 +545,7 @@ class Worker:
         tracing.prepare_compiler(backend)
         before = {shot.label: shot for shot in _load(golden)}
         rung = f"fullgraph-{backend}"
-        comparison = Comparison(backend, graphs=True)
+        comparison = Comparison(backend, graphs=True, chaotic=chaotic(before))
         if perturb.NUDGED.label in before and backend != "eager":
             comparison.sensitivity = sensitivity(before["base"], before[perturb.NUDGED.label])
         done: set[str] = set()

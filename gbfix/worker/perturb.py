@@ -291,7 +291,7 @@ LAST = (*SIZES, TWINS)
 
 #: Variations that mean something for calls without tensors, too.
 _ABOUT_STATE = frozenset(
-    {"values", "first", "edge", "state", "mode", "rebound", "settled", "instance"}
+    {"values", "first", "edge", "state", "nudged", "mode", "rebound", "settled", "instance"}
 )
 
 #: Rows that share memory: no part of the sequence, as results may come out in another layout.
@@ -306,6 +306,24 @@ def _nudge(value: torch.Tensor, generator: torch.Generator) -> None:
 #: The recorded inputs, but for the last digit or two of float32: what the original makes of these
 #: tells how far rounding alone may bring a compiled run.  Nothing else is run with them.
 NUDGED = Variation("nudged", _nudge)
+
+
+def _scale_and_nudge(value: torch.Tensor, generator: torch.Generator) -> None:
+    _scale(value, generator)
+    _nudge(value, generator)
+
+
+#: Inputs, and weights, that are hundreds of times as large may make chaos of any rounding: the same
+#: again with other last digits, of inputs and weights, tells whether their values say anything.
+CHAOS = (
+    Variation("scaled-nudged", _scale_and_nudge, "nudged"),
+    Variation("state-scaled-nudged", _nudge, "nudged"),
+)
+
+
+def of_nudged(label: str) -> str:
+    """The label of the inputs that nudged ones are compared with; another label as it is."""
+    return "base" if label == NUDGED.label else label.removesuffix("-nudged")
 
 
 def variations(mode: str) -> tuple[Variation, ...]:

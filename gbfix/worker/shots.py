@@ -23,7 +23,7 @@ from gbfix.evidence import Kinds
 from gbfix.worker import reach, settings
 from gbfix.worker.beginning import Beginning
 from gbfix.worker.effects import EffectRecorder, Effects
-from gbfix.worker.perturb import TWICE, Inputs, Variation
+from gbfix.worker.perturb import TWICE, Inputs, Variation, of_nudged
 from gbfix.worker.rebind import rebind
 from gbfix.worker.values import (
     Imager,
@@ -258,7 +258,7 @@ class Camera:
     ) -> Shot:
         shot = Shot(variation.label, variation.kind)
         # Other inputs, other draws: what a random number decides goes both ways in some of them.
-        seed_streams(_SEED + zlib.crc32(variation.label.encode()) % 1_000_003)
+        seed_streams(_SEED + zlib.crc32(of_nudged(variation.label).encode()) % 1_000_003)
         _forget_warnings()
         given = dict(tensors_in((args, kwargs), "in", modules=False))
         known = {**self._state, **given}
@@ -414,20 +414,8 @@ class Camera:
 
     def _vary_state(self, variation: Variation) -> Callable[[], None] | None:
         """Apply a variation of state; what undoes it, or None where it means nothing."""
-        if variation.kind == "state":
-            # One that two names lead to is changed once.
-            floats = {
-                id(value): value
-                for value in self._state.values()
-                if is_plain(value) and value.is_floating_point() and value.numel()
-            }
-            if not floats:
-                return None
-            factor = -1.0 if variation.label == "state-negated" else 300.0
-            with torch.no_grad():
-                for value in floats.values():
-                    _quietly(value.data.mul_, factor)
-            return lambda: None
+        if variation.kind in ("state", "nudged"):
+            return self._change_floats(variation)
         if variation.kind == "mode":
             modules = [root for root in self._roots.values() if isinstance(root, torch.nn.Module)]
             if not modules:
@@ -458,6 +446,26 @@ class Camera:
             back = rebind(name, self._call.target, self._roots, self._call.project)
             # Where a patch reads it no more, it may not be found either: that shows in the values.
             return back or (lambda: None)
+        return lambda: None
+
+    def _change_floats(self, variation: Variation) -> Callable[[], None] | None:
+        """Change all tensors of the state; `_restore` puts them back."""
+        # One that two names lead to is changed once.
+        floats = {
+            id(value): value
+            for value in self._state.values()
+            if is_plain(value) and value.is_floating_point() and value.numel()
+        }
+        if not floats and variation.kind == "state":
+            return None
+        factor = {"state-negated": -1.0, "scaled-nudged": 1.0}.get(variation.label, 300.0)
+        last = torch.Generator().manual_seed(_SEED) if variation.kind == "nudged" else None
+        with torch.no_grad():
+            for value in floats.values():
+                _quietly(value.data.mul_, factor)
+                if last is not None:
+                    by = 1 + 1e-6 * torch.randn(value.shape, generator=last)
+                    _quietly(value.data.mul_, by.to(value))
         return lambda: None
 
     def _converted(self, dtype: torch.dtype) -> Callable[[], None]:
