@@ -130,6 +130,8 @@ class Rewrite:
     - ``state-is-constant``: module-level state that the rewrite reads earlier never changes;
     - ``reads-once``: nothing in the project changes what the rewrite reads earlier, or less often,
       than the original;
+    - ``asks-at-import``: what the original's first call did once (start a program), and never
+      again, is done when the file is imported;
     - ``one-sided``: where the rewrite acts, its condition has one truth value whatever the data;
     - ``same-questions``: conditions are asked in another order, and neither what they ask nor what
       follows from the answers changes;

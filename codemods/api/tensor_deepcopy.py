@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.build import comments_in, grouped
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.functions import function_of_file
 from gbfix.schema import Fact
@@ -38,6 +38,19 @@ _COPIED = '''def {name}(value):
         return type(value)([{name}(each) for each in value])
     return value if isinstance(value, (int, float, str, type(None))) else COPY(value)
 '''
+#: Before its last line, where the file's own classes are held, too.
+_OWN = """    if type(value) in ({classes}):
+        new = object.__new__(type(value))
+        for attribute, each in vars(value).items():
+            setattr(new, attribute, {{name}}(each))
+        return new
+"""
+#: What gives a class a say in how its objects are made, copied, or have attributes set.
+_SAYS = words(
+    """__deepcopy__ __copy__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__
+    __getnewargs_ex__ __new__ __slots__ __setattr__ __getattr__ __getattribute__ __delattr__
+    __hash__ __eq__"""
+)
 _SCALARS = ("bool", "int", "float", "str", "none")
 _X = dataclasses.replace(tensor(2, 3), strides=(3, 1))
 
@@ -51,10 +64,41 @@ def _source(body: str) -> str:
     return f"from copy import deepcopy\nimport copy\n\n\ndef f(x, memo):\n    {body}\n"
 
 
+_CACHE = """import copy
+
+import torch
+
+
+class Layer:
+    def __init__(self, keys):
+        self.keys = keys
+{extra}
+
+class Cache:
+    def __init__(self, keys):
+        self.layers = [Layer(each) for each in keys]
+
+
+{more}def f(cache):
+    return {call}
+"""
+
+
+def _copying(copy: str, classes: Sequence[str]) -> str:
+    """The text of the small function, for containers and for objects of the file's classes."""
+    body = _COPIED.replace("COPY", copy)
+    if not classes:
+        return body
+    listed = ", ".join(classes) + ("," if len(classes) == 1 else "")
+    first, _, last = body.rpartition("    return value if")
+    return f"{first}{_OWN.format(classes=listed)}    return value if{last}"
+
+
 class CloneTensor(Codemod):
     """*What it does.*  Replaces ``copy.deepcopy(x)`` of a tensor by ``x.detach().clone()``, and of
     a list, tuple or dictionary of tensors by one of such clones.  Containers in containers, and
-    those that hold numbers or texts as well, are copied by a small function that the patch brings.
+    those that hold numbers or texts as well, are copied by a small function that the patch brings;
+    so are objects of the file's own plain classes, attribute by attribute.
 
     *When it applies.*  The argument was recorded as a plain tensor that requires no gradient and
     fills its memory in order, or as a plain list, tuple or dictionary of such, each with memory of
@@ -66,7 +110,8 @@ class CloneTensor(Codemod):
 
     *Refuses.*  Tensors that require a gradient (the copy of a leaf is a new leaf, and others cannot
     be copied), parameters and subclasses, views with gaps, whose strides a clone does not keep,
-    modules, lists that hold something else or one memory twice, and copies that share a ``memo``.
+    modules, lists that hold something else or one memory twice, copies that share a ``memo``, and
+    objects of classes with bases, or with a say in how they are made or copied.
     """
 
     name = "clone-tensor"
@@ -124,58 +169,89 @@ class CloneTensor(Codemod):
             },
             title="lists in a dictionary, and a number",
         ),
+        Example(
+            _CACHE.format(extra="", more="", call="copy.deepcopy(cache)"),
+            _CACHE.format(
+                extra="",
+                more=_copying("copy.deepcopy", ("Cache", "Layer")).format(
+                    name="copied", torch="torch"
+                )
+                + "\n\n",
+                call="copied(cache)",
+            ),
+            at="copy.deepcopy(cache)",
+            facts={"cache": Fact("object", "Cache")},
+            title="objects of plain classes",
+        ),
     )
-    near_misses = tuple(
-        NearMiss(_source(source), at=at, why=why, facts=facts)
-        for source, at, why, facts in (
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "the copy of a leaf is a leaf",
-                {"x": dataclasses.replace(_X, requires_grad=True)},
-            ),
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "a clone closes the gaps of a view",
-                {"x": dataclasses.replace(_X, strides=(6, 2))},
-            ),
-            ("return deepcopy(x)", "deepcopy(x)", "strides were not seen", {"x": tensor(2, 3)}),
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "a subclass",
-                {"x": dataclasses.replace(_X, type="mine.Masked")},
-            ),
-            ("return deepcopy(x)", "deepcopy(x)", "one memory twice", {"x": _of("list", 1, 1)}),
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "whose memory is not known",
-                {"x": _of("list", 0)},
-            ),
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "a list of the project's own",
-                {"x": dataclasses.replace(_of("list", 1, 2), type="mine.Cache")},
-            ),
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "more than tensors and numbers",
-                {"x": Fact("list", "list", items=(_X, Fact("object", "mine.Cache")))},
-            ),
-            (
-                "return deepcopy(x)",
-                "deepcopy(x)",
-                "one memory twice, further in",
-                {"x": Fact("list", "list", items=(_of("list", 1), _of("list", 1)))},
-            ),
-            ("return deepcopy(x, memo)", "deepcopy(x, memo)", "a memo", {"x": _X}),
-            ("return deepcopy(x)", "deepcopy(x)", "no tensor", {"x": scalar(1)}),
-            ("return copy.copy(x)", "copy.copy(x)", "shares the memory", {"x": _X}),
-        )
+    near_misses = (
+        *(
+            NearMiss(
+                _CACHE.format(extra=extra, more="", call="copy.deepcopy(cache)"),
+                at="copy.deepcopy(cache)",
+                why=why,
+                facts={"cache": Fact("object", "Cache")},
+            )
+            for extra, why in (
+                (
+                    "\n    def __deepcopy__(self, memo):\n        return self\n",
+                    "it has a say",
+                ),
+                ("\n    __slots__ = ('keys',)\n", "slots"),
+            )
+        ),
+        *(
+            NearMiss(_source(source), at=at, why=why, facts=facts)
+            for source, at, why, facts in (
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "the copy of a leaf is a leaf",
+                    {"x": dataclasses.replace(_X, requires_grad=True)},
+                ),
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "a clone closes the gaps of a view",
+                    {"x": dataclasses.replace(_X, strides=(6, 2))},
+                ),
+                ("return deepcopy(x)", "deepcopy(x)", "strides were not seen", {"x": tensor(2, 3)}),
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "a subclass",
+                    {"x": dataclasses.replace(_X, type="mine.Masked")},
+                ),
+                ("return deepcopy(x)", "deepcopy(x)", "one memory twice", {"x": _of("list", 1, 1)}),
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "whose memory is not known",
+                    {"x": _of("list", 0)},
+                ),
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "a list of the project's own",
+                    {"x": dataclasses.replace(_of("list", 1, 2), type="mine.Cache")},
+                ),
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "more than tensors and numbers",
+                    {"x": Fact("list", "list", items=(_X, Fact("object", "mine.Cache")))},
+                ),
+                (
+                    "return deepcopy(x)",
+                    "deepcopy(x)",
+                    "one memory twice, further in",
+                    {"x": Fact("list", "list", items=(_of("list", 1), _of("list", 1)))},
+                ),
+                ("return deepcopy(x, memo)", "deepcopy(x, memo)", "a memo", {"x": _X}),
+                ("return deepcopy(x)", "deepcopy(x)", "no tensor", {"x": scalar(1)}),
+                ("return copy.copy(x)", "copy.copy(x)", "shares the memory", {"x": _X}),
+            )
+        ),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
@@ -197,8 +273,10 @@ class CloneTensor(Codemod):
             if grouped(value) is not value or "\n" in text:
                 text = f"({text})"
             new = None if fact is None else _cloned(text, fact, names_in(site.module))
-            if new is None and fact is not None and _is_held(fact) and not values.torch_missing:
-                body = _COPIED.replace("COPY", code(call.func))
+            classes = _classes(site, fact) if new is None and fact is not None else ()
+            held = fact is not None and (_is_held(fact) or bool(classes))
+            if new is None and held and not values.torch_missing:
+                body = _copying(code(call.func), classes)
                 name, brought = function_of_file(site, "copied", body, values.torch)
                 new = f"{name}({splice.source_of(value)})"
             if new is None or comments_in(call):
@@ -213,6 +291,50 @@ class CloneTensor(Codemod):
             yield splice.rewrite(
                 f"clone {what} instead of `deepcopy`", notes=() if own else (_NOTE,), rank=10
             )
+
+
+def _classes(site: Site, fact: Fact) -> tuple[str, ...]:
+    """The plain classes of the file that an object is of, and that its class speaks of."""
+    if fact.kind != "object":
+        return ()
+    bindings = module_bindings(site.module)
+    own = {
+        item.name.value: item
+        for item in site.module.body
+        if isinstance(item, cst.ClassDef) and len(bindings[item.name.value]) == 1
+    }
+    found: dict[str, None] = {}
+    waiting = [fact.type.rpartition(".")[2]]
+    here = site.top_level_statement(site.node)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in own:
+            continue
+        if not _is_plain_class(own[name]) or own[name] is here:
+            return ()
+        found[name] = None
+        waiting += sorted(
+            {p.value for p in walk(own[name]) if isinstance(p, cst.Name)} & own.keys()
+        )
+    # The function that the patch brings stands above the function of the break.
+    body = site.module.body
+    if any(body.index(own[name]) > body.index(here) for name in found):
+        return ()
+    return tuple(sorted(found))
+
+
+def _is_plain_class(node: cst.ClassDef) -> bool:
+    """Whether `deepcopy` makes an object of the class anew and copies its attributes, no more."""
+    if node.keywords or any(code(base.value) != "object" for base in node.bases):
+        return False
+    for item in node.decorators:
+        text = code(item.decorator)
+        if text.partition("(")[0].rpartition(".")[2] != "dataclass" or "frozen" in text:
+            return False
+        if "slots" in text:
+            return False
+    named = {part.value for part in walk(node) if isinstance(part, cst.Name)}
+    return not named & _SAYS
 
 
 def _cloned(text: str, fact: Fact, taken: Collection[str]) -> str | None:

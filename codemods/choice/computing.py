@@ -104,8 +104,6 @@ def function_computes(site: Site, name: str, path: str = "") -> Computes:
 
 def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
     texts = tuple(sorted({site.source, *site.sources.values()}))
-    if mentions(site, r"\bregister_\w*hook\b"):
-        return Computes("hooks may see its calls")
     if mentions(site, _PUT_ON):
         return Computes("the project puts parametrizations on modules")
     if any(_sets_modules(text) for text in texts):
@@ -115,6 +113,8 @@ def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
         read(reader)
     except _More as more:
         return Computes(str(more))
+    if reader.calls_modules and mentions(site, r"\bregister_\w*hook\b"):
+        return Computes("hooks may see its calls")
     return Computes("", reader.tame, reader.rows_alone, frozenset(reader.calls))
 
 
@@ -232,11 +232,14 @@ class _Reader:
         self.texts = texts
         self.tame = True
         self.rows_alone = True
+        #: Whether modules are called on the way, of which hooks may see it.
+        self.calls_modules = False
         self.calls: set[str] = set()
         self._read: set[tuple[str, str]] = set()
 
     def read_class(self, name: str) -> None:
         """Read the ``forward`` of a class of torch or of the project."""
+        self.calls_modules = True
         plain = name.removeprefix(_TORCHS)
         if plain in _LAYERS and (plain != name or not self._classes(name)):
             self.tame &= plain not in _WILD_LAYERS

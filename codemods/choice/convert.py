@@ -532,7 +532,10 @@ class Converter:
         asked = _without_walrus(node.test)
         while isinstance(asked, cst.UnaryOperation) and isinstance(asked.operator, cst.Not):
             asked = asked.expression
-        base = telling_name(parsed)
+        told: cst.CSTNode = parsed
+        if isinstance(parsed, cst.Call) and code(parsed.func) == f"{self.ctx.torch}.as_tensor":
+            told = parsed.args[0].value
+        base = telling_name(told)
         if isinstance(asked, cst.Name | cst.Attribute):
             base = f"was_{telling_name(asked)}" if done.mutates else telling_name(asked)
         own = isinstance(parsed, cst.Name | cst.Attribute | cst.Subscript)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 
 import libcst as cst
 
 from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.trees import tree_of
 
 from .context import Context, Declined
 from .picked import picked, picks
@@ -230,7 +232,42 @@ def lower(test: cst.BaseExpression, ctx: Context) -> Test:
             return Test(_comparison(test, ctx))
     read, wide = _strip(test, ctx)
     del wide
-    return Test(truth(code(_ungroup(read)) if _single(read) else code(read), ctx.fact(read), ctx))
+    text = code(_ungroup(read)) if _single(read) else code(read)
+    elsewhere = isinstance(read, cst.Name) and _is_number_elsewhere(read.value, ctx)
+    if elsewhere or (isinstance(read, cst.Call) and _gives_numbers(read, ctx)):
+        text = f"{ctx.torch}.as_tensor({text})"
+    return Test(truth(text, ctx.fact(read), ctx))
+
+
+def _is_number_elsewhere(name: str, ctx: Context) -> bool:
+    """Whether the function binds a name to a literal, too, which other ways through it leave:
+    ``skip = False``, before ``if self.training: skip = torch.rand(()) < p``.
+    """
+    return any(
+        isinstance(part, cst.Assign)
+        and any(isinstance(it.target, cst.Name) and it.target.value == name for it in part.targets)
+        and (isinstance(part.value, cst.Integer | cst.Float) or code(part.value) in _BOOLS)
+        for part in walk(ctx.scope)
+    )
+
+
+_BOOLS = ("True", "False")
+
+
+def _gives_numbers(call: cst.Call, ctx: Context) -> bool:
+    """Whether a function of the project returns a literal in some other case: ``return False``."""
+    name = code(call.func).rpartition(".")[2]
+    texts = {ctx.site.source, *ctx.site.sources.values()}
+    return any(
+        isinstance(part, ast.Return)
+        and isinstance(part.value, ast.Constant)
+        and isinstance(part.value.value, int | float)
+        for text in texts
+        if f"def {name}(" in text
+        for function in ast.walk(tree_of(text))
+        if isinstance(function, ast.FunctionDef) and function.name == name
+        for part in ast.walk(function)
+    )
 
 
 def _single(node: cst.BaseExpression) -> bool:

@@ -357,7 +357,12 @@ NEAR_MISSES = (
     ),
     _of_numbers("random.randint(0, 9)", "random numbers, without a tensor to keep their order"),
     _of_numbers("time.time_ns()", "the clock, without a tensor to keep its order"),
-    _root_miss("its second run would draw others", "/ 2", "/ 2 + 1e-9 * torch.rand(3)"),
+    _root_miss(
+        "its second run would draw others",
+        "/ 2",
+        "/ 2 + 1e-9 * random.random()",
+        "import random\n\n\n",
+    ),
     _root_miss("an effect", "        x = (x", "        print(1)\n        x = (x"),
     _root_miss("it looks at autograd", "/ 2", "/ (2 if x.requires_grad else 3)"),
     _root_miss(

@@ -682,10 +682,10 @@ def rewritten(
     frames = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
     assert site.function is not None
     start = frozenset({*frames, site.function.name.value})
+    # A helper that only the operators call is no part of the region any more.
+    start -= _only_moved(site, new, start)
     touches = frozenset[str]().union(*(item.touches for item in operators))
     if touches:
-        # A helper that only the operators call is no part of the region any more.
-        start -= _only_moved(site, new, start)
         name = others_mention(sources, touches, start)
         if name:
             raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")

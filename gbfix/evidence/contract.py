@@ -157,6 +157,8 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         twice = finding.label == "twice" and usage.any_callers
         return Weight.CAVEAT if (silent and dtypes) or twice else Weight.LIMIT
     strict = Weight.CAVEAT if usage.any_callers else Weight.LIMIT
+    if finding.label == "mode" and finding.kind is Kind.RAISES:
+        return Weight.CAVEAT  # who trains a module evaluates it one day, and the other way round
     if (
         finding.variation == "arrays"
         and finding.label != "halves"
@@ -208,6 +210,8 @@ def _inside(finding: Finding, key: str, usage: Usage, *, eager: bool) -> Weight:
         return Weight.CAVEAT if matters else strict
     if finding.kind is Kind.NOT_COMPILED and finding.variation in _OTHER_VALUES:
         return strict  # the graph breaks again there, as the original's does
+    if finding.kind is Kind.SIZE_ERROR and finding.detail and not usage.reads_messages:
+        return strict  # both raise: a library in the original, the graph's check before it here
     if finding.mild:
         return strict if _is_unread(finding, usage) else Weight.CAVEAT
     if finding.variation == "instance" and finding.kind not in LOUD:

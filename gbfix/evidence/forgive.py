@@ -24,6 +24,8 @@ class Assumption(enum.StrEnum):
     TEXTS_ONLY_IN_EAGER = "texts-only-in-eager"
     #: Nothing in the project changes what the rewrite reads earlier, or less often.
     READS_ONCE = "reads-once"
+    #: What a call did once, at first (start a program, look into a file), is done at the import.
+    ASKS_AT_IMPORT = "asks-at-import"
     #: Where the rewrite acts, its condition has one truth value whatever the data.
     ONE_SIDED = "one-sided"
     #: Conditions are asked in another order; what each asks, and what follows from it, is the same.
@@ -56,6 +58,12 @@ def _is_used_up(finding: Finding) -> bool:
     )
 
 
+def _is_no_event_any_more(finding: Finding) -> bool:
+    """Whether a call starts no program, where the original's did."""
+    here = finding.part is Part.EFFECT and finding.place == "events"
+    return here and finding.after.strip("'") == "[]"
+
+
 @dataclasses.dataclass(frozen=True)
 class Forgiven:
     """What is left of findings, and those that count as caveats, whatever they are else."""
@@ -82,6 +90,12 @@ def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: 
         left = [finding for finding in left if not _is_of_a_flag(finding)]
     if Assumption.KEEPS_GRAPH in assumes:
         left = [finding for finding in left if not _is_used_up(finding)]
+    if Assumption.ASKS_AT_IMPORT in assumes:
+        gone = {f.label for f in left if _is_no_event_any_more(f)}
+        left = [f for f in left if not _is_no_event_any_more(f)]
+        shown = {f.label for f in left if f.part is Part.EFFECT and f.place != "order"}
+        # One event fewer is another order, too.
+        left = [f for f in left if f.place != "order" or f.label not in gone - shown]
     if Assumption.EXCEPTION_TYPE_CHANGES in assumes:
         caveats += [finding for finding in left if finding.kind is Kind.OTHER_ERROR]
         left = [finding for finding in left if finding.kind is not Kind.OTHER_ERROR]

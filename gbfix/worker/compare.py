@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -35,8 +36,10 @@ _MODES = frozenset({"grad mode", "autocast"})
 #: Numbers in a text: their last places are inductor's own.
 _DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]\d+)?|\s+")
 _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
-#: How a graph refuses a size that it was not made for.
-_OF_SIZES = "Runtime assertion failed for expression"
+#: How a graph refuses a size that it was not made for; the second is how inductor's code does.
+_OF_SIZES = re.compile(r"Runtime assertion failed for expression|^\(?u\d+\b[^:]* [<>=]=? ")
+#: Whose error a graph's check came before, in the ``detail`` of a finding.
+OF_A_LIBRARY = "of a library"
 #: Variations that change what kind of inputs these are, not only their values.
 _INVENTED = frozenset(
     {
@@ -171,11 +174,15 @@ class Comparison:
             found.add(Kind.DOES_NOT_RAISE, Part.EXCEPTION, before=_error(before.error))
         elif before.error[0] != after.error[0]:
             if not _is_the_same_error(before, after):
-                late = before.label != "base" and _OF_SIZES in after.error[1]
+                late = before.label != "base" and _OF_SIZES.search(after.error[1])
                 # No result in either: the graph asks for what it took for granted of a size.
                 kind = Kind.SIZE_ERROR if late else Kind.OTHER_ERROR
                 found.add(
-                    kind, Part.EXCEPTION, before=_error(before.error), after=_error(after.error)
+                    kind,
+                    Part.EXCEPTION,
+                    before=_error(before.error),
+                    after=_error(after.error),
+                    detail=OF_A_LIBRARY if late and before.error_parts is None else "",
                 )
         elif before.error[1] != after.error[1] and not self.compiled:
             found.add(

@@ -1,0 +1,40 @@
+import collections
+import statistics
+
+import torch
+
+
+class Window:
+    """Weighs down losses that are far above the last ones."""
+
+    def __init__(self, size=4):
+        self.recent = collections.deque(maxlen=size)
+        self.outliers = 0
+
+    def weight(self, value):
+        if len(self.recent) > 1 and value > 3 * statistics.median(self.recent):
+            self.outliers += 1
+            return 0.1
+        self.recent.append(value)
+        return 1.0
+
+
+class Trainer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(3, 1)
+        self.window = Window()
+
+    def forward(self, x, y):
+        loss = (self.net(x).squeeze(-1) - y).square().mean()
+        return loss * self.window.weight(loss.item())
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    trainer = Trainer()
+    step = torch.compile(trainer, backend="aot_eager")
+    for scale in (1.0, 1.0, 1.0, 9.0):
+        loss = step(torch.randn(6, 3) * scale, torch.randn(6))
+        loss.backward()
+    print(loss.item(), trainer.window.outliers, len(trainer.window.recent))

@@ -1,0 +1,22 @@
+import torch
+
+
+def sketch(x, seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        matrix = torch.randn(x.shape[1], 3)
+        matrix = matrix * (torch.rand(3) < 0.7) / x.shape[1]
+    return x @ matrix
+
+
+@torch.compile(backend="aot_eager")
+def distance(a, b):
+    return (sketch(a, 5) - sketch(b, 6)).square().sum(-1)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    a, b = torch.randn(4, 7, requires_grad=True), torch.randn(4, 7)
+    out = distance(a, b)
+    out.sum().backward()
+    print(out, a.grad.norm(), torch.rand(1))
