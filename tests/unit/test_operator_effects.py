@@ -6,7 +6,7 @@ import ast
 
 import libcst as cst
 import pytest
-from gbfix_codemods.operator.effects_in import acts
+from gbfix_codemods.operator.effects_in import Activity, acts
 from gbfix_codemods.side_effects.callees import Judge, Unfit
 
 from gbfix.codemod import Example, Site, example_site
@@ -20,7 +20,7 @@ _DRAWS = "import random\n\n\ndef encode(v):\n    return inner(v)\n\n\n"
 _DRAWS += "def inner(v):\n    return random.random()\n"
 
 
-def _acts(body: str, words: str = _PLAIN) -> bool:
+def _acts(body: str, words: str = _PLAIN) -> Activity:
     case = Example(f"{_HEAD}\n\ndef f(ids):\n    return {body}\n", "", at=body, title="")
     site = example_site(case, "GB0007")
     site = Site(site.path, site.source, site.graph_break, site.facts, sources={"words.py": words})
@@ -40,7 +40,35 @@ def _acts(body: str, words: str = _PLAIN) -> bool:
     ],
 )
 def test_what_acts(body: str, words: str, expected: bool) -> None:
-    assert _acts(body, words) is expected
+    assert bool(_acts(body, words)) is expected
+
+
+_SEEDED = "with torch.random.fork_rng({}):\n        {}\n        return torch.rand(3)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return torch.rand(3) * ids", Activity.DRAWS),
+        ("return ids.float().uniform_()", Activity.DRAWS),
+        ("return torch.rand(3, generator=RNG) * ids", Activity.MORE),
+        ("torch.manual_seed(0)\n    return torch.rand(3)", Activity.MORE),
+        ("return torch.get_rng_state()", Activity.MORE),
+        ("return torch.rand(3) * random.random()", Activity.MORE),
+        (_SEEDED.format("", "torch.manual_seed(0)"), Activity.NOTHING),
+        (_SEEDED.format("devices=[]", "torch.manual_seed(0)"), Activity.NOTHING),
+        (_SEEDED.format("", "ids = ids + 1"), Activity.DRAWS),
+        (_SEEDED.format("enabled=False", "torch.manual_seed(0)"), Activity.MORE),
+        (_SEEDED.format("", "torch.manual_seed(0); print(1)"), Activity.MORE),
+        (_SEEDED.format("", "torch.manual_seed(0)") + "    return torch.rand(3)", Activity.DRAWS),
+    ],
+)
+def test_draws_are_told_from_other_acts(body: str, expected: Activity) -> None:
+    text = f"{_HEAD}\n\ndef f(ids):\n    ids.tolist()\n    {body}\n"
+    case = Example(text, "", at="ids.tolist()", title="")
+    site = example_site(case, "GB0007")
+    assert isinstance(site.function, cst.FunctionDef)
+    assert acts(site, [site.function.body], ("ids",)) is expected
 
 
 @pytest.mark.parametrize("line", ["y = x @ w", "x @= w", "for n in (1, 2): x @= w"])
