@@ -29,7 +29,7 @@ _TORCH_DRAWS = words(
     torch.random.manual_seed torch.seed torch.random.seed torch.set_rng_state
     torch.random.set_rng_state torch.get_rng_state torch.random.get_rng_state
     torch.cuda.manual_seed torch.cuda.manual_seed_all torch.cuda.set_rng_state
-    torch.cuda.get_rng_state"""
+    torch.cuda.get_rng_state torch.initial_seed torch.random.initial_seed"""
 )
 #: Of these, what does not draw, but reads or sets where the next draw begins.
 _SETS_DRAWS = re.compile(r"seed|rng_state")
@@ -116,7 +116,11 @@ def _private_draws(site: Site, top: cst.CSTNode) -> set[int]:
             continue
         forks = [item.item for item in node.items if _forks(site, item.item)]
         if forks and _seeds_first(site, node.body):
-            found |= {id(part) for part in walk(node.body) if isinstance(part, cst.Call)}
+            # What the seed is made of is computed before there is one.
+            first, *rest = node.body.body
+            seeds = [part for part in walk(first) if isinstance(part, cst.Call)][:1]
+            inside = [part for line in rest for part in walk(line) if isinstance(part, cst.Call)]
+            found |= {id(part) for part in (*seeds, *inside)}
     return found
 
 

@@ -17,7 +17,8 @@ from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
-from .fakes import called, holders_of, mentions, written
+from ..wrap.pure import AUTOCAST_METHODS
+from .fakes import Fake, called, holders_of, mentions, written
 from .inputs import PRODUCTS, Refused, local_names
 from .pieces import Piece
 
@@ -208,6 +209,67 @@ class Draws:
             f"        {torch}.cuda.set_rng_state({here}[{cpu}:], {of}.device)",
             *(f"    {line}" for line in lines),
         ]
+
+
+#: What autocast computes in float32 on some device, besides `AUTOCAST_METHODS`.
+_IN_FLOAT32 = AUTOCAST_METHODS | words(
+    """layer_norm group_norm cosine_similarity cdist dist pdist renorm softplus softmin normalize
+    grid_sample bilinear binary_cross_entropy binary_cross_entropy_with_logits cross_entropy
+    mse_loss l1_loss smooth_l1_loss huber_loss nll_loss kl_div ctc_loss cosine_embedding_loss
+    hinge_embedding_loss margin_ranking_loss multi_margin_loss multilabel_margin_loss
+    poisson_nll_loss soft_margin_loss triplet_margin_loss quantile nanquantile stft trace inverse
+    pinverse cholesky avg_pool3d max_pool3d"""
+)
+#: Creations that take the default dtype where none is given, whatever the arguments have.
+_CREATES = re.compile(r"\b(?:empty|zeros|ones|full|rand|randn|normal|linspace|logspace|eye)\(")
+
+
+def casts_up(piece: Piece) -> bool:
+    """Whether the piece calls what autocast computes in float32, which an operator does not see."""
+    site = piece.level.site
+    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    return any(
+        isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_FLOAT32
+        for top in (*nodes, *(function.body for function in called(site, nodes)))
+        for node in walk(top)
+    )
+
+
+def of_one_dtype(piece: Piece, fake: Fake) -> str:
+    """The parameter whose dtype a result has only while it is that of a new tensor, too.
+
+    ``if torch.rand(()) < p: x = x * torch.rand(3)`` gives float32 for a half in some calls.
+    """
+    site = piece.level.site
+    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    creates = any(
+        isinstance(node, cst.Call)
+        and _CREATES.fullmatch(f"{code(node.func).rpartition('.')[2]}(")
+        and (resolve(site.module, node.func) or "").startswith("torch.")
+        and not any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in node.args)
+        for top in (*nodes, *(function.body for function in called(site, nodes)))
+        for node in walk(top)
+    )
+    leaves = [leaf for result in piece.results for leaf in result.leaves()]
+    floats = any(leaf.kind == "tensor" and leaf.dtype in _FLOATS for leaf in leaves)
+    if not creates or not floats or not re.search(r"\.new_empty\(|_like\(", fake.text):
+        return ""  # the fake takes no argument's dtype
+    if "dtype=" in fake.text:
+        return ""
+    given = [
+        p
+        for p in piece.inputs.parameters
+        if p.annotation == "torch.Tensor" and p.fact.dtype == "torch.float32"
+    ]
+    named = [p.name for p in given if is_place(p.given)]
+    if given and not named:
+        raise Refused("a new tensor in it has a dtype of its own")
+    return named[0] if named else ""
+
+
+def is_place(text: str) -> bool:
+    """Whether what is given stands in a name or an attribute, and is not computed where it is."""
+    return re.fullmatch(r"[A-Za-z_][\w.]*", text) is not None
 
 
 def backward_text(

@@ -19,7 +19,7 @@ from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.build import ungrouped
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import enclosing_functions, function_scope
-from gbfix.analysis.tree import children, code, dotted, walk
+from gbfix.analysis.tree import children, code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -77,7 +77,11 @@ class Inputs:
 
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
 #: What autocast runs in a lower precision.
-PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "linear", "conv2d"})
+PRODUCTS = words(
+    """matmul mm bmm mv addmm baddbmm addbmm addmv addr einsum linear chain_matmul multi_dot
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc prelu
+    scaled_dot_product_attention lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell"""
+)
 
 
 def is_plain_tensor(fact: Fact | None) -> bool:

@@ -16,7 +16,7 @@ from gbfix.codemod import Edit, Site
 from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
 from .applied import Applied, backward_of
 from .fakes import Fake
-from .gradients import Draws, backward_text
+from .gradients import Draws, backward_text, is_place
 from .inputs import Parameter, Refused, places_written
 from .pieces import Piece
 from .results import Result
@@ -41,6 +41,8 @@ class Operator:
     draws: Draws | None = None
     #: Whether autocast, which an operator does not see, would change what it computes.
     minds_autocast: bool = False
+    #: The parameter that must have the dtype that it had, as a new tensor in the piece has it.
+    minds_dtype: str = ""
     #: The class of the user's own whose ``apply`` is all that the piece calls.
     applied: Applied | None = None
 
@@ -49,7 +51,8 @@ class Operator:
         """The name of the piece's code as a function, where more than the operator calls it."""
         if self.applied is not None:
             return ""
-        return f"{self.name}_plain" if self.gradients or self.minds_autocast else ""
+        minds = self.minds_autocast or self.minds_dtype
+        return f"{self.name}_plain" if self.gradients or minds else ""
 
 
 def name_for(piece: Piece) -> str:
@@ -381,11 +384,22 @@ def _call(operator: Operator) -> str:
     if operator.draws is not None:
         several = len([leaf for result in operator.piece.results for leaf in result.leaves()]) > 1
         call += "[:-1]" if several else "[0]"
-    if not operator.minds_autocast:
+    asked = []
+    if operator.minds_autocast:
+        tensors = [p for p in operator.piece.inputs.parameters if p.annotation == "torch.Tensor"]
+        places = [p.given for p in tensors if is_place(p.given)]
+        asks = f"{operator.torch}.is_autocast_enabled"
+        if places:
+            asked.append(f"{asks}({_in(places[0], operator.torch)}.device.type)")
+        else:  # what is computed is not computed twice
+            asked += [f'{asks}("cuda")', f'{asks}("cpu")']
+    if operator.minds_dtype:
+        kept = next(p for p in operator.piece.inputs.parameters if p.name == operator.minds_dtype)
+        dtype = _in(str(kept.fact.dtype), operator.torch)
+        asked.append(f"{_in(kept.given, operator.torch)}.dtype != {dtype}")
+    if not asked:
         return call
-    first = next(p for p in operator.piece.inputs.parameters if p.annotation == "torch.Tensor")
-    asked = f"{operator.torch}.is_autocast_enabled({_in(first.given, operator.torch)}.device.type)"
-    return f"({operator.plain}({', '.join(given)}) if {asked} else {call})"
+    return f"({operator.plain}({', '.join(given)}) if {' or '.join(asked)} else {call})"
 
 
 def _argument(parameter: Parameter, operator: Operator) -> str:

@@ -27,7 +27,7 @@ from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
 from .fakes import Fake, called, fake_of, read_by_python, written
-from .gradients import Draws, differentiable, has_products
+from .gradients import Draws, casts_up, differentiable, has_products, of_one_dtype
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import may_be_fraction, mixes_numbers
 from .pieces import Piece, levels, pieces, switches_gradients_off
@@ -307,7 +307,8 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         detached,
         gradients,
         _draws_of(piece) if gradients and draws else None,
-        has_products(piece),
+        has_products(piece) or (bool(gradients) and its_own is None and casts_up(piece)),
+        of_one_dtype(piece, fake) if its_own is None else "",
         its_own,
     )
     write(operator, edit)

@@ -35,7 +35,13 @@ from .effects import may_require_grad
 from .function_names import read_outside
 from .moving import is_host_read, runs_at
 from .owners import find_owners
-from .readers import holds_numbers, others_change, others_mention
+from .readers import (
+    changed_anywhere,
+    holds_numbers,
+    other_names,
+    others_change,
+    others_mention,
+)
 from .state_to_op import escapes
 from .warning_to_op import STACKLEVEL
 
@@ -72,17 +78,19 @@ class Gives:
     kind: str
 
     def returned(self, torch: str) -> str:
-        """The line that carries it; what is no such number in another call is an error there."""
-        match self.kind:
-            case "float":
-                return f"return {torch}.tensor(float({self.name}), dtype={torch}.float64)"
-            case "int":
-                return f"return {torch}.tensor({self.name}.__index__(), dtype={torch}.int64)"
-        return f"return {torch}.tensor({self.name}, dtype={torch}.bool)"
+        """The lines that carry it; what is no such number in another call is an error there."""
+        dtype = self._dtype(torch)
+        return (
+            f"if type({self.name}) is not {self.kind}:\n"
+            f'    raise TypeError(f"{{type({self.name}).__name__}} where {self.kind} is carried")\n'
+            f"return {torch}.tensor({self.name}, dtype={dtype})\n"
+        )
+
+    def _dtype(self, torch: str) -> str:
+        return f"{torch}.{({'float': 'float64', 'int': 'int64'}).get(self.kind, 'bool')}"
 
     def fake(self, torch: str) -> str:
-        dtype = {"float": "float64", "int": "int64"}.get(self.kind, "bool")
-        return f"{torch}.empty((), dtype={torch}.{dtype})"
+        return f"{torch}.empty((), dtype={self._dtype(torch)})"
 
 
 class EffectToOp(Codemod):
@@ -456,6 +464,8 @@ def define_block(
     notes = [*operator_notes(site), *([note] if note else [])]
     if judge.doings.debug and taken.tensors:
         notes.append("debug records, where they are on, show tensors without their `grad_fn`")
+    if gives is not None:
+        notes.append(f"what is no {gives.kind} in another call is an error there")
     if taken.owners:
         notes.append("it is compiled anew for each object whose method this is")
     return Operator(
@@ -686,14 +696,19 @@ def rewritten(
     start -= _only_moved(site, new, start)
     touches = frozenset[str]().union(*(item.touches for item in operators))
     if touches:
-        name = others_mention(sources, touches, start)
+        name = others_mention(sources, other_names(sources, touches), start)
         if name:
             raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
         for name in touches:
             if not holds_numbers(sources, name) and any(escapes(text, name) for text in sources):
                 raise Unfit(f"`{name.lstrip('.')}` has another name, by which it may be read")
     reads = frozenset[str]().union(*(item.reads for item in operators))
-    name = others_change(sources, reads, start)
+    # What an object of an operator keeps under one name, the region may read under another one.
+    held = changed_anywhere(sources, reads)
+    name = others_mention(sources, other_names(sources, held) - held, start)
+    if name:
+        raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
+    name = others_change(sources, other_names(sources, reads), start)
     if name:
         raise Unfit(f"`{name.lstrip('.')}` changes in compiled code, too, which shows later there")
     notes = tuple(dict.fromkeys(note for item in operators for note in item.notes))

@@ -62,7 +62,9 @@ OWNERS = weakref.WeakValueDictionary()
 def weight_call(loss: torch.Tensor, owner_id: int) -> torch.Tensor:
     owner = OWNERS[owner_id]
     {name} = owner.window.weight(loss.item())
-    return torch.tensor(float({name}), dtype=torch.float64)
+    if type({name}) is not float:
+        raise TypeError(f"{{type({name}).__name__}} where float is carried")
+    return torch.tensor({name}, dtype=torch.float64)
 
 
 weight_call.register_fake(lambda loss, owner_id: torch.empty((), dtype=torch.float64))
@@ -212,7 +214,8 @@ def _rewrite(site: Site, call: cst.Call, rank: int) -> Rewrite | None:
         also = set_options(site, edit, ["capture_scalar_outputs"])
         if also is None:
             return None
-        return rewritten(site, edit, [operator], rank, also)
+        # What keeps nothing is better a plain operator, if it can be one.
+        return rewritten(site, edit, [operator], rank if operator.touches else rank + 30, also)
     except (NoBlock, Unfit):
         return None
 
@@ -273,7 +276,7 @@ def _computes(site: Site, call: cst.Call) -> bool:
 
 
 def _mixes(site: Site, call: cst.Call, kind: str) -> bool:
-    """Whether the method's text gives a whole number where this call gave a fraction."""
+    """Whether the method's text gives another kind of number, or nothing, in some place."""
     name = cst.ensure_type(call.func, cst.Attribute).attr.value
     texts = [cst.parse_module(text) for text in _texts(site) if f"def {name}(" in text]
     returned = [
@@ -282,10 +285,18 @@ def _mixes(site: Site, call: cst.Call, kind: str) -> bool:
         for function in walk(module)
         if isinstance(function, cst.FunctionDef) and function.name.value == name
         for part in walk(function.body)
-        if isinstance(part, cst.Return) and part.value is not None
+        if isinstance(part, cst.Return)
     ]
-    return kind == "float" and any(
-        isinstance(part, cst.Integer) for value in returned for part in _ends(value)
+    others = {
+        "float": cst.Integer | cst.SimpleString,
+        "int": cst.Float | cst.SimpleString,
+        "bool": cst.Integer | cst.Float | cst.SimpleString,
+    }[kind]
+    words_ = ("None",) if kind == "bool" else ("None", "True", "False")
+    return any(
+        value is None or isinstance(part, others) or code(part) in words_
+        for value in returned
+        for part in (_ends(value) if value is not None else [cst.Name("None")])
     )
 
 

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 
 from gbfix.analysis.tree import words
+from gbfix.analysis.trees import alternatives
 
 from .callees import parsed
 from .libraries import ADDING
@@ -61,13 +62,8 @@ def _names(node: ast.AST) -> set[str]:
 def _mentions(function: ast.AST) -> frozenset[str]:
     """Names and ``.attributes`` of a function; methods that are called count as attributes."""
     found: set[str] = set()
-    parts = list(ast.walk(function))
-    outer = {n for it in parts if isinstance(it, ast.Global | ast.Nonlocal) for n in it.names}
-    # What is bound to a local name is mentioned where that is done.
-    own = {it.id for it in parts if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)}
-    inner = {it.name for it in parts if isinstance(it, ast.FunctionDef | ast.ClassDef)}
-    own -= outer | inner
-    for node in parts:
+    own = _own_names(function)
+    for node in ast.walk(function):
         if isinstance(node, ast.Name):
             found |= {node.id} - own
         elif isinstance(node, ast.Attribute):
@@ -76,6 +72,34 @@ def _mentions(function: ast.AST) -> frozenset[str]:
         if _reads_by_name(node):
             found.add(_ANY)
     return frozenset(found)
+
+
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+
+
+def _own_names(function: ast.AST) -> frozenset[str]:
+    """Names that a function binds to values in its own scope: what these are is mentioned where
+    that is done, and they are nothing that has a function's name elsewhere.
+    """
+    bound: set[str] = set()
+    others: set[str] = set()
+    waiting = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            others |= set(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        if isinstance(node, _SCOPES):
+            # What has the name there is another thing, or one that is read from here.
+            others |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            others.add(getattr(node, "name", ""))
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(bound - others)
 
 
 #: Stands for any attribute: it is read by a name that the program computes.
@@ -168,6 +192,123 @@ def _chain(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Attribute):
         return {"." + node.attr}
     return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def changed_anywhere(sources: Sequence[str], names: frozenset[str]) -> frozenset[str]:
+    """Those of the names whose objects some code of the program changes."""
+    trees = [tree for tree in map(parsed, sources) if tree is not None]
+    return names & frozenset[str]().union(*map(_changes, trees))
+
+
+_Key = str | tuple[int, str]
+
+
+def other_names(sources: Sequence[str], names: frozenset[str]) -> frozenset[str]:
+    """The names, and those under which the program hands the same objects on:
+    ``Window(self.alarms)``, whose ``__init__`` keeps it as ``self.marks``.
+    """
+    if not names:
+        return names
+    pairs: dict[_Key, set[_Key]] = {}
+    trees = [tree for tree in map(parsed, sources) if tree is not None]
+    functions = _functions_by_name(trees)
+    for tree in trees:
+        for function, nodes in _by_function(tree):
+            for node in nodes:
+                for one, other in _shared_in(node, function, functions):
+                    pairs.setdefault(one, set()).add(other)
+                    pairs.setdefault(other, set()).add(one)
+    found: set[_Key] = set()
+    waiting: list[_Key] = list(names)
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting += pairs.get(key, ())
+    return frozenset(key for key in found if isinstance(key, str))
+
+
+def _functions_by_name(trees: Sequence[ast.AST]) -> dict[str, list[tuple[ast.FunctionDef, int]]]:
+    """Functions by what calls them, with the number of parameters that calls leave out."""
+    found: dict[str, list[tuple[ast.FunctionDef, int]]] = {}
+    for tree in trees:
+        methods: dict[int, ast.ClassDef] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                methods |= {id(it): node for it in node.body if isinstance(it, ast.FunctionDef)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            owner = methods.get(id(node))
+            called = owner.name if owner is not None and node.name == "__init__" else node.name
+            static = any(ast.unparse(it) == "staticmethod" for it in node.decorator_list)
+            found.setdefault(called, []).append((node, int(owner is not None and not static)))
+    return found
+
+
+def _by_function(tree: ast.AST) -> list[tuple[ast.FunctionDef | None, list[ast.AST]]]:
+    """Each function with the nodes that are its own; None has those of the module."""
+    found: list[tuple[ast.FunctionDef | None, list[ast.AST]]] = []
+    waiting: list[tuple[ast.FunctionDef | None, ast.AST]] = [(None, tree)]
+    while waiting:
+        function, top = waiting.pop()
+        own: list[ast.AST] = []
+        inner = list(ast.iter_child_nodes(top))
+        while inner:
+            node = inner.pop()
+            own.append(node)
+            if isinstance(node, ast.FunctionDef):
+                waiting.append((node, node))
+            else:
+                inner += ast.iter_child_nodes(node)
+        found.append((function, own))
+    return found
+
+
+def _shared_in(
+    node: ast.AST,
+    function: ast.FunctionDef | None,
+    functions: dict[str, list[tuple[ast.FunctionDef, int]]],
+) -> list[tuple[_Key, _Key]]:
+    """Names that a node gives to one object."""
+    found: list[tuple[_Key, _Key]] = []
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = node.value
+        for target in targets if value is not None else ():
+            assert value is not None
+            for one, given in _paired(target, value):
+                found += [
+                    (key, other)
+                    for key in _keys(one, function)
+                    for part in (alternatives(given) if isinstance(given, ast.expr) else ())
+                    for other in _keys(part, function)
+                ]
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+        for called, skipped in functions.get(name, ()):
+            own = [it.arg for it in (*called.args.posonlyargs, *called.args.args)][skipped:]
+            arguments = [*zip(own, node.args, strict=False)]
+            arguments += [(it.arg, it.value) for it in node.keywords if it.arg is not None]
+            found += [
+                ((id(called), param), other)
+                for param, argument in arguments
+                for other in _keys(argument, function)
+            ]
+    return found
+
+
+def _keys(node: ast.AST, function: ast.FunctionDef | None) -> list[_Key]:
+    if isinstance(node, ast.Attribute):
+        return ["." + node.attr]
+    if not isinstance(node, ast.Name):
+        return []
+    if function is not None:
+        arguments = function.args
+        params = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        if node.id in {it.arg for it in params} | _own_names(function):
+            return [(id(function), node.id)]
+    return [node.id]
 
 
 def holds_numbers(sources: Sequence[str], name: str) -> bool:

@@ -30,7 +30,9 @@ OWNERS = weakref.WeakValueDictionary()
 def weight_forward(loss: torch.Tensor, owner_id: int) -> torch.Tensor:
     owner = OWNERS[owner_id]
     weight = owner.window.weight(loss.item())
-    return torch.tensor(float(weight), dtype=torch.float64)
+    if type(weight) is not float:
+        raise TypeError(f"{type(weight).__name__} where float is carried")
+    return torch.tensor(weight, dtype=torch.float64)
 
 
 weight_forward.register_fake(lambda loss, owner_id: torch.empty((), dtype=torch.float64))

@@ -56,7 +56,7 @@ class Net(nn.Module):
         self.fc = nn.Linear(4, 3)
 
     def forward(self, x):
-        return root_op(self.fc(x).exp()).sum()
+        return (root_op_plain(self.fc(x).exp()) if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu") else root_op(self.fc(x).exp())).sum()
 
 
 torch.manual_seed(0)
