@@ -429,6 +429,9 @@ def define_block(
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []
     parameters = read_outside(site, edit, taken.parameters)
+    if gives is not None and gives.kind == "float":
+        # No gradient goes through a number, and none may be asked of the tensor that carries it.
+        parameters = [_detached(item) for item in parameters]
     for mine, owner in taken.owners.items():
         table = find_owners(site, edit, taken.owner_types[owner])
         if not table:
@@ -477,6 +480,19 @@ def define_block(
         frozenset(judge.doings.reads),
         tuple(notes),
     )
+
+
+def _detached(parameter: Parameter) -> Parameter:
+    """The parameter without the history of what is given for it."""
+    if not parameter.annotation.startswith("torch.Tensor") or "None" in parameter.annotation:
+        return parameter
+    if not (parameter.fact.dtype or "").startswith(("torch.float", "torch.bfloat")):
+        return parameter
+    given = parameter.argument
+    if not isinstance(given, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
+        given = given.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    cut = cst.Call(cst.Attribute(given, cst.Name("detach")))
+    return dataclasses.replace(parameter, argument=cut)
 
 
 def _body(site: Site, taken: Taken, lines: Sequence[str]) -> cst.IndentedBlock:

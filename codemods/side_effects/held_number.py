@@ -89,7 +89,7 @@ def _after(body: str, name: str) -> str:
 
 
 def _scaled(name: str, result: str) -> str:
-    return f"{name} = weight_call(loss, id(self)).item()\n        return {result}"
+    return f"{name} = weight_call(loss.detach(), id(self)).item()\n        return {result}"
 
 
 def _near_miss(body: str, why: str, gives: str = _GIVES, facts: dict[str, Fact] | None = None):  # type: ignore[no-untyped-def]
@@ -105,7 +105,7 @@ class HeldNumberToOp(Codemod):
     ```
     becomes
     ```python
-    weight = weight_forward(loss, id(self)).item()
+    weight = weight_forward(loss.detach(), id(self)).item()
     return loss * weight
     ```
     where ``weight_forward`` is a ``torch.library.custom_op`` with ordered effects, whose body is

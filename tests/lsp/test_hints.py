@@ -18,6 +18,10 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 #: What the syntax tree does not tell: C functions, numpy's kinds, iterators, values' later use.
 NOT_SEEN = {
     "GB0007/flag-set-by-chance",  # a draw in training alone
+    "GB0007/found-out-once",  # what a cached helper of a helper starts
+    "GB0291/a-warning-said-once-for-all",  # a cached helper logs
+    "GB4198/objects-that-hold-tensors",  # what the copied object holds, no text tells
+    "GB0170/a-hook-that-projects",  # a hook, and a method of what it finds in a table
     "GB0124/sizes-of-steps-by-a-hook",  # a hook that a call registers
     "GB0170/best-path-in-its-own-memory",  # numbers of numpy's view
     "GB0170/merged-runs-with-a-gradient",  # numbers of numpy's view, in a class's forward
@@ -89,6 +93,7 @@ NOT_SEEN = {
 #: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
 #: compiled in a way that is not followed.
 STILL_HINTED = {
+    "GB0170/gain-by-chance",  # the same code, as a plain function
     "GB0170/diverged-while-training",
     "GB0124/numbers-for-a-logger",
     "GB0059/tensor-as-text",
