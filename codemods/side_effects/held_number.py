@@ -13,6 +13,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Fact
 
+from ..operator.earlier import is_caught
 from ..wrap.capture import local_names
 from .block import NoBlock
 from .callees import Unfit
@@ -118,9 +119,9 @@ class HeldNumberToOp(Codemod):
     changes is not read by what stays compiled.  A result that is no number of that kind in another
     call is an error there.
 
-    *Refuses.*  Calls that are not always made in their statement, or behind others whose order
-    would change; methods that give whole numbers in some places and fractions in others; what
-    `effect-to-op` refuses of objects and of what they keep.
+    *Refuses.*  Calls that are not always made in their statement, in a ``try`` of compiled code, or
+    behind others whose order would change; methods that give whole numbers in some places and
+    fractions in others, or nothing; what `effect-to-op` refuses of objects and of what they keep.
     """
 
     name = "held-number-to-op"
@@ -149,6 +150,11 @@ class HeldNumberToOp(Codemod):
     )
     near_misses = (
         _near_miss(f"return loss if loss is None else loss * {_CALL}", "it is not always called"),
+        _near_miss(
+            f"try:\n            return loss * {_CALL}\n        except KeyError:\n"
+            "            return loss",
+            "what it raises is caught",
+        ),
         _near_miss(f"return print(loss) or loss * {_CALL}", "another effect before it"),
         _near_miss(
             f"return loss * {_CALL}",
@@ -191,7 +197,7 @@ def _rewrite(site: Site, call: cst.Call, rank: int) -> Rewrite | None:
     fact = site.fact(call)
     assert fact is not None
     statement = site.statement_of(call)
-    if not _is_first(site, statement, call) or _mixes(site, call, fact.kind):
+    if is_caught(site) or not _is_first(site, statement, call) or _mixes(site, call, fact.kind):
         return None
     edit = site.edit()
     named = _named(statement, call)
