@@ -20,7 +20,8 @@ _KINDS = ("bool", "int", "float", "str", "none")
 _LATER = re.compile(
     r"environ\w*|getenv|getcwd|argv|parse_args|random|rand\w*|secrets|uuid\w*|time|datetime"
     r"|perf_counter|monotonic|distributed|dist|current_device|get_rank|is_initialized|input|print"
-    r"|open|log(?:ger|ging)?|_?logger"
+    r"|open|log(?:ger|ging)?|_?logger|get_default_\w+|get_num_\w+|is_\w*enabled|allow_tf32"
+    r"|\w*deterministic\w*|benchmark|enabled|getlocale"
 )
 #: What puts another function in its place, or has it asked again.
 _AGAIN = r"\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]|setattr\(|cache_clear|__wrapped__"
@@ -96,6 +97,12 @@ class CachedAtImport(Codemod):
         _near_miss(
             _SOURCE.format("@functools.cache", "", _ASKS).replace("out.stdout", "os.getenv('A')"),
             "the environment",
+        ),
+        _near_miss(
+            _SOURCE.format("@functools.cache", "", _ASKS).replace(
+                "out.stdout.strip()", "str(torch.get_default_dtype())"
+            ),
+            "a default that a program sets",
         ),
         _near_miss(
             _SOURCE.format("@functools.cache", "", _ASKS).replace("def arch()", "def arch(a=1)"),
