@@ -9,7 +9,7 @@ import torch
 
 from gbfix.evidence import Kind
 from gbfix.worker.afterlife import _tells_zeros
-from gbfix.worker.compare import Comparison, sensitivity
+from gbfix.worker.compare import Comparison, chaotic, sensitivity
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import Imager
@@ -65,6 +65,33 @@ def test_what_moves_with_the_last_digit(nudged: list[float], mode: str, alike: b
     comparison.sensitivity = sensitivity(output([2.0, 1.0]), output(nudged))
     comparison.add(output([2.0, 1.0]), output([2.0, 1.0003]))
     assert bool(comparison.differences) is not alike, comparison.differences
+
+
+def _pair(label: str, values: list[float], gradient: list[float]) -> Shot:
+    found = shot(label, gradient)
+    found.result = [Imager().image(torch.tensor(values))]
+    return found
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot_eager"])
+def test_numbers_of_chaos_say_nothing_and_all_else_does(mode: str) -> None:
+    before = {
+        "state-scaled": _pair("state-scaled", [2.0], [5.0, 1.0]),
+        "state-scaled-nudged": _pair("state-scaled-nudged", [2.0], [-3.0, 9.0]),
+        "scaled": _pair("scaled", [2.0], [5.0, 1.0]),
+        "scaled-nudged": _pair("scaled-nudged", [2.0], [5.0, 1.000001]),
+    }
+    found = chaotic(before)
+    assert {label for label, _ in found} == {"state-scaled"}  # of gradients alone
+    for label, values, gradient, alike in (
+        ("state-scaled", [2.0], [70.0, -8.0], True),
+        ("state-scaled", [2.5], [5.0, 1.0], False),
+        ("state-scaled", [2.0], [float("nan"), 1.0], False),
+        ("scaled", [2.0], [70.0, -8.0], False),
+    ):
+        comparison = Comparison(mode, chaotic=found)
+        comparison.add(before[label], _pair(label, values, gradient))
+        assert bool(comparison.differences) is not alike, (label, comparison.differences)
 
 
 def test_how_far_the_last_digit_moves_it() -> None:

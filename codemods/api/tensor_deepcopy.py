@@ -38,13 +38,37 @@ _COPIED = '''def {name}(value):
         return type(value)([{name}(each) for each in value])
     return value if isinstance(value, (int, float, str, type(None))) else COPY(value)
 '''
-#: Before its last line, where the file's own classes are held, too.
-_OWN = """    if type(value) in ({classes}):
+#: The same where objects of the file's own classes are among them, which may be held twice.
+_COPIED_OBJECTS = '''def {name}(value, memo):
+    """What `copy.deepcopy` gives for tensors without a history, and for what holds them."""
+    if id(value) in memo:
+        return memo[id(value)]
+    if isinstance(value, (int, float, str, type(None))):
+        return value
+    if type(value) is {torch}.Tensor and not value.requires_grad:
+        new = value.detach().clone()
+    elif type(value) in ({classes}):
         new = object.__new__(type(value))
+        memo[id(value)] = new
         for attribute, each in vars(value).items():
-            setattr(new, attribute, {{name}}(each))
-        return new
-"""
+            setattr(new, attribute, {name}(each, memo))
+    elif type(value) is dict:
+        new = {{}}
+        memo[id(value)] = new
+        for key, each in value.items():
+            new[key] = {name}(each, memo)
+    elif type(value) is list:
+        new = []
+        memo[id(value)] = new
+        for each in value:
+            new.append({name}(each, memo))
+    elif type(value) is tuple:
+        new = tuple([{name}(each, memo) for each in value])
+    else:
+        return COPY(value, memo)
+    memo[id(value)] = new
+    return new
+'''
 #: What gives a class a say in how its objects are made, copied, or have attributes set.
 _SAYS = words(
     """__deepcopy__ __copy__ __reduce__ __reduce_ex__ __getstate__ __setstate__ __getnewargs__
@@ -85,20 +109,19 @@ class Cache:
 
 
 def _copying(copy: str, classes: Sequence[str]) -> str:
-    """The text of the small function, for containers and for objects of the file's classes."""
-    body = _COPIED.replace("COPY", copy)
+    """The text of the small function, for containers or for objects of the file's classes."""
     if not classes:
-        return body
+        return _COPIED.replace("COPY", copy)
     listed = ", ".join(classes) + ("," if len(classes) == 1 else "")
-    first, _, last = body.rpartition("    return value if")
-    return f"{first}{_OWN.format(classes=listed)}    return value if{last}"
+    return _COPIED_OBJECTS.replace("COPY", copy).replace("{classes}", listed)
 
 
 class CloneTensor(Codemod):
     """*What it does.*  Replaces ``copy.deepcopy(x)`` of a tensor by ``x.detach().clone()``, and of
     a list, tuple or dictionary of tensors by one of such clones.  Containers in containers, and
     those that hold numbers or texts as well, are copied by a small function that the patch brings;
-    so are objects of the file's own plain classes, attribute by attribute.
+    so are objects of the file's own plain classes, attribute by attribute: what two names lead to
+    is copied once.
 
     *When it applies.*  The argument was recorded as a plain tensor that requires no gradient and
     fills its memory in order, or as a plain list, tuple or dictionary of such, each with memory of
@@ -177,7 +200,7 @@ class CloneTensor(Codemod):
                     name="copied", torch="torch"
                 )
                 + "\n\n",
-                call="copied(cache)",
+                call="copied(cache, {})",
             ),
             at="copy.deepcopy(cache)",
             facts={"cache": Fact("object", "Cache")},
@@ -278,7 +301,8 @@ class CloneTensor(Codemod):
             if new is None and held and not values.torch_missing:
                 body = _copying(code(call.func), classes)
                 name, brought = function_of_file(site, "copied", body, values.torch)
-                new = f"{name}({splice.source_of(value)})"
+                memo = ", {}" if classes else ""
+                new = f"{name}({splice.source_of(value)}{memo})"
             if new is None or comments_in(call):
                 continue
             splice.replace_span(site.span(call), new)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -162,17 +162,11 @@ def _is_harmless(bound: cst.CSTNode, functions: Sequence[cst.FunctionDef], name:
 
 def has_products(piece: Piece) -> bool:
     """Whether the piece's code multiplies matrices, which autocast does in a lower precision."""
-    site = piece.level.site
-    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
-    for top in (*nodes, *(function.body for function in called(site, nodes))):
-        for node in walk(top):
-            if isinstance(node, cst.BinaryOperation) and isinstance(
-                node.operator, cst.MatrixMultiply
-            ):
-                return True
-            if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in PRODUCTS:
-                return True
-    return False
+    return any(
+        (isinstance(it, cst.BinaryOperation) and isinstance(it.operator, cst.MatrixMultiply))
+        or (isinstance(it, cst.Call) and _last_name(it) in PRODUCTS)
+        for it in _parts(piece)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,18 +215,24 @@ _IN_FLOAT32 = AUTOCAST_METHODS | words(
     pinverse cholesky avg_pool3d max_pool3d"""
 )
 #: Creations that take the default dtype where none is given, whatever the arguments have.
-_CREATES = re.compile(r"\b(?:empty|zeros|ones|full|rand|randn|normal|linspace|logspace|eye)\(")
+_CREATES = words("empty zeros ones full rand randn normal linspace logspace eye")
+
+
+def _parts(piece: Piece) -> Iterator[cst.CSTNode]:
+    """All nodes of a piece, and of the file's functions that it calls."""
+    site = piece.level.site
+    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    for top in (*nodes, *(function.body for function in called(site, nodes))):
+        yield from walk(top)
+
+
+def _last_name(node: cst.Call) -> str:
+    return code(node.func).rpartition(".")[2]
 
 
 def casts_up(piece: Piece) -> bool:
     """Whether the piece calls what autocast computes in float32, which an operator does not see."""
-    site = piece.level.site
-    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
-    return any(
-        isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_FLOAT32
-        for top in (*nodes, *(function.body for function in called(site, nodes)))
-        for node in walk(top)
-    )
+    return any(isinstance(it, cst.Call) and _last_name(it) in _IN_FLOAT32 for it in _parts(piece))
 
 
 def of_one_dtype(piece: Piece, fake: Fake) -> str:
@@ -241,14 +241,12 @@ def of_one_dtype(piece: Piece, fake: Fake) -> str:
     ``if torch.rand(()) < p: x = x * torch.rand(3)`` gives float32 for a half in some calls.
     """
     site = piece.level.site
-    nodes: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     creates = any(
         isinstance(node, cst.Call)
-        and _CREATES.fullmatch(f"{code(node.func).rpartition('.')[2]}(")
+        and _last_name(node) in _CREATES
         and (resolve(site.module, node.func) or "").startswith("torch.")
         and not any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in node.args)
-        for top in (*nodes, *(function.body for function in called(site, nodes)))
-        for node in walk(top)
+        for node in _parts(piece)
     )
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     floats = any(leaf.kind == "tensor" and leaf.dtype in _FLOATS for leaf in leaves)

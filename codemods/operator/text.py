@@ -47,6 +47,10 @@ class Operator:
     applied: Applied | None = None
 
     @property
+    def leaves(self) -> list[Result]:
+        return [leaf for result in self.piece.results for leaf in result.leaves()]
+
+    @property
     def plain(self) -> str:
         """The name of the piece's code as a function, where more than the operator calls it."""
         if self.applied is not None:
@@ -116,7 +120,6 @@ def write(operator: Operator, edit: Edit) -> None:
 def _definition(operator: Operator) -> list[cst.BaseStatement]:
     piece, torch = operator.piece, operator.torch
     site = piece.level.site
-    leaves = [leaf for result in piece.results for leaf in result.leaves()]
     changed = ", ".join(f'"{name}"' for name in operator.changed)
     changed += "," if len(operator.changed) == 1 else ""
     parameters = ", ".join(f"{p.name}: {_in(p.annotation, torch)}" for p in piece.inputs.parameters)
@@ -128,7 +131,7 @@ def _definition(operator: Operator) -> list[cst.BaseStatement]:
         text = f"{_head(operator.plain, parameters, operator)}    BODY\n\n\n"
         inside = f"return {operator.plain}({names})"
         if operator.draws is not None:
-            several = "*" if len(leaves) > 1 else ""
+            several = "*" if len(operator.leaves) > 1 else ""
             result = f"return {several}{operator.plain}({names}), {operator.draws.name}"
             inside = "\n    ".join([*operator.draws.kept(torch), result])
     text += (
@@ -187,7 +190,7 @@ def _fake_text(operator: Operator) -> str:
     names = ", ".join(p.name for p in operator.piece.inputs.parameters)
     fake = operator.fake
     if operator.draws is not None:
-        several = len([leaf for result in operator.piece.results for leaf in result.leaves()]) > 1
+        several = len(operator.leaves) > 1
         texts = [fake.text[1:-1] if several else fake.text, operator.draws.empty(operator.torch)]
         made = "".join(f"        {text},\n" for text in texts)
         lines = "".join(f"    {line}\n" for line in fake.lines)
@@ -382,7 +385,7 @@ def _call(operator: Operator) -> str:
     given = [_argument(p, operator) for p in operator.piece.inputs.parameters]
     call = f"{operator.name}({', '.join(given)})"
     if operator.draws is not None:
-        several = len([leaf for result in operator.piece.results for leaf in result.leaves()]) > 1
+        several = len(operator.leaves) > 1
         call += "[:-1]" if several else "[0]"
     asked = []
     if operator.minds_autocast:

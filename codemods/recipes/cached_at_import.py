@@ -9,10 +9,10 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.names import identifier, names_in
-from gbfix.analysis.scopes import function_scope, module_bindings
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar
-from gbfix.rewriting.project import mentions
+from gbfix.rewriting.project import home_of, mentions
 
 _CACHE = re.compile(r"(?:functools\.)?(?:cache|lru_cache(?:\([\w=]*\))?)")
 _KINDS = ("bool", "int", "float", "str", "none")
@@ -224,4 +224,12 @@ def _is_known_above(site: Site, function: cst.FunctionDef, here: int, depth: int
                     return False
             elif not isinstance(bound, cst.Import | cst.ImportFrom | cst.ImportAlias):
                 return False
+            elif _is_of_project(site, name, site.module.body[here]):
+                return False  # what is imported there may change: ``CONFIG``
     return True
+
+
+def _is_of_project(site: Site, name: str, at: cst.CSTNode) -> bool:
+    """Whether a name is imported from a file of the project."""
+    full = resolve(site.module, cst.Name(name), at=at) or "."
+    return full.startswith(".") or bool(home_of(site, f"{full}.")[0])

@@ -36,9 +36,9 @@ from .function_names import read_outside
 from .moving import is_host_read, runs_at
 from .owners import find_owners
 from .readers import (
-    changed_anywhere,
+    Shared,
+    changed_in_place,
     holds_numbers,
-    other_names,
     others_change,
     others_mention,
 )
@@ -708,11 +708,12 @@ def rewritten(
     frames = {frame.function.rpartition(".")[2] for frame in site.graph_break.frames}
     assert site.function is not None
     start = frozenset({*frames, site.function.name.value})
+    shared = Shared(sources)
     # A helper that only the operators call is no part of the region any more.
     start -= _only_moved(site, new, start)
     touches = frozenset[str]().union(*(item.touches for item in operators))
     if touches:
-        name = others_mention(sources, other_names(sources, touches), start)
+        name = others_mention(sources, shared.names(touches), start)
         if name:
             raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
         for name in touches:
@@ -720,11 +721,12 @@ def rewritten(
                 raise Unfit(f"`{name.lstrip('.')}` has another name, by which it may be read")
     reads = frozenset[str]().union(*(item.reads for item in operators))
     # What an object of an operator keeps under one name, the region may read under another one.
-    held = changed_anywhere(sources, reads)
-    name = others_mention(sources, other_names(sources, held) - held, start)
+    held = changed_in_place(sources, reads)
+    name = others_mention(sources, shared.names(held) - held, start)
     if name:
         raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
-    name = others_change(sources, other_names(sources, reads), start)
+    others = changed_in_place(sources, shared.names(reads) - reads)
+    name = others_change(sources, reads | others, start)
     if name:
         raise Unfit(f"`{name.lstrip('.')}` changes in compiled code, too, which shows later there")
     notes = tuple(dict.fromkeys(note for item in operators for note in item.notes))

@@ -80,6 +80,7 @@ _SCOPES = (
 )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=4096)
 def _own_names(function: ast.AST) -> frozenset[str]:
     """Names that a function binds to values in its own scope: what these are is mentioned where
     that is done, and they are nothing that has a function's name elsewhere.
@@ -194,38 +195,52 @@ def _chain(node: ast.AST) -> set[str]:
     return {node.id} if isinstance(node, ast.Name) else set()
 
 
-def changed_anywhere(sources: Sequence[str], names: frozenset[str]) -> frozenset[str]:
-    """Those of the names whose objects some code of the program changes."""
-    trees = [tree for tree in map(parsed, sources) if tree is not None]
-    return names & frozenset[str]().union(*map(_changes, trees))
+def changed_in_place(sources: Sequence[str], names: frozenset[str]) -> frozenset[str]:
+    """Those of the names whose objects some code of the program changes: who has the same object
+    under another name sees that, and does not where a name is bound anew.
+    """
+    found: set[str] = set()
+    for tree in map(parsed, sources):
+        for part in ast.walk(tree) if tree is not None else ():
+            match part:
+                case ast.Subscript(value=value, ctx=ast.Store() | ast.Del()):
+                    found |= _chain(value)
+                case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in ADDING:
+                    found |= _chain(value)
+                case ast.AugAssign(target=ast.Attribute() | ast.Name() as target):
+                    found |= _chain(target)
+    return names & frozenset(found)
 
 
 _Key = str | tuple[int, str]
 
 
-def other_names(sources: Sequence[str], names: frozenset[str]) -> frozenset[str]:
-    """The names, and those under which the program hands the same objects on:
-    ``Window(self.alarms)``, whose ``__init__`` keeps it as ``self.marks``.
+class Shared:
+    """The names under which a program hands the same objects on: ``Window(self.alarms)``, whose
+    ``__init__`` keeps it as ``self.marks``.
     """
-    if not names:
-        return names
-    pairs: dict[_Key, set[_Key]] = {}
-    trees = [tree for tree in map(parsed, sources) if tree is not None]
-    functions = _functions_by_name(trees)
-    for tree in trees:
-        for function, nodes in _by_function(tree):
-            for node in nodes:
-                for one, other in _shared_in(node, function, functions):
-                    pairs.setdefault(one, set()).add(other)
-                    pairs.setdefault(other, set()).add(one)
-    found: set[_Key] = set()
-    waiting: list[_Key] = list(names)
-    while waiting:
-        key = waiting.pop()
-        if key not in found:
-            found.add(key)
-            waiting += pairs.get(key, ())
-    return frozenset(key for key in found if isinstance(key, str))
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._pairs: dict[_Key, set[_Key]] = {}
+        trees = [tree for tree in map(parsed, sources) if tree is not None]
+        functions = _functions_by_name(trees)
+        for tree in trees:
+            for function, nodes in _by_function(tree):
+                for node in nodes:
+                    for one, other in _shared_in(node, function, functions):
+                        self._pairs.setdefault(one, set()).add(other)
+                        self._pairs.setdefault(other, set()).add(one)
+
+    def names(self, names: frozenset[str]) -> frozenset[str]:
+        """The names (``.x`` for an attribute), and all others of what they stand for."""
+        found: set[_Key] = set()
+        waiting: list[_Key] = list(names)
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting += self._pairs.get(key, ())
+        return frozenset(key for key in found if isinstance(key, str))
 
 
 def _functions_by_name(trees: Sequence[ast.AST]) -> dict[str, list[tuple[ast.FunctionDef, int]]]:
@@ -303,12 +318,14 @@ def _keys(node: ast.AST, function: ast.FunctionDef | None) -> list[_Key]:
         return ["." + node.attr]
     if not isinstance(node, ast.Name):
         return []
-    if function is not None:
-        arguments = function.args
-        params = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        if node.id in {it.arg for it in params} | _own_names(function):
-            return [(id(function), node.id)]
+    if function is not None and node.id in _params(function) | _own_names(function):
+        return [(id(function), node.id)]
     return [node.id]
+
+
+def _params(function: ast.FunctionDef) -> frozenset[str]:
+    given = function.args
+    return frozenset(it.arg for it in (*given.posonlyargs, *given.args, *given.kwonlyargs))
 
 
 def holds_numbers(sources: Sequence[str], name: str) -> bool:

@@ -59,8 +59,8 @@ def _is_used_up(finding: Finding) -> bool:
 
 
 def _is_no_event_any_more(finding: Finding) -> bool:
-    """Whether a call starts no program, where the original's did."""
-    here = finding.part is Part.EFFECT and finding.place == "events"
+    """Whether the first call starts no program, where the original's did."""
+    here = finding.part is Part.EFFECT and finding.place == "events" and finding.label == "base"
     return here and finding.after.strip("'") == "[]"
 
 

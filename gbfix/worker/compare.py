@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -74,8 +74,9 @@ class Comparison:
     refused: set[str] = dataclasses.field(default_factory=set)
     #: How far a change in the last digits of the inputs moves what the original gives.
     sensitivity: float = 0.0
-    #: Labels of inputs of whose last digits the original makes other results altogether.
-    chaotic: frozenset[str] = frozenset()
+    #: Labels of inputs of whose last digits the original makes other results (or gradients)
+    #: altogether, with the part that it is.
+    chaotic: frozenset[tuple[str, Part]] = frozenset()
 
     @property
     def compiled(self) -> bool:
@@ -109,7 +110,7 @@ class Comparison:
         self.count += 1
         if before.error is not None and before.kind == "shape":
             self.refused.add(before.label)
-        chaos = before.label in self.chaotic
+        chaos = frozenset(part for label, part in self.chaotic if label == before.label)
         found = Findings(before.label, self.sensitivity, chaos=chaos)
         tight = self._tight
         self._errors(before, after, found)
@@ -358,10 +359,13 @@ class Findings:
 
     ``mixed`` says that float32 went in beside float64: what comes out as float64 may have the
     precision of the former.  ``label`` is that of the inputs, ``sensitivity`` as in `Comparison`;
-    in ``chaos``, finite numbers of float32 say nothing.
+    in the parts that are ``chaos`` (outputs, with them state; gradients), finite numbers of float32
+    say nothing.
     """
 
-    def __init__(self, label: str = "", sensitivity: float = 0.0, *, chaos: bool = False) -> None:
+    def __init__(
+        self, label: str = "", sensitivity: float = 0.0, *, chaos: Collection[Part] = ()
+    ) -> None:
         self.findings: list[Finding] = []
         self._chaos = chaos
         self._sensitivity = sensitivity
@@ -440,7 +444,8 @@ class Findings:
                 if kind is not Kind.DIFFERENTIABLE:
                     return
         apart = _values_apart(old, new, tight, slack, self._sensitivity, mixed=self._mixed)
-        if apart is not None and self._chaos and _are_alike(old.data, new.data):
+        of = Part.GRADIENT if part is Part.GRADIENT else Part.OUTPUT
+        if apart is not None and of in self._chaos and _are_alike(old.data, new.data):
             return
         if apart is not None:
             # Inductor takes some operations apart, and its parts give 0 for a place that is NaN.
@@ -478,17 +483,18 @@ def _is_zero_of_no_number(before: Shot, given: TensorImage) -> bool:
     )
 
 
-def sensitivity(base: Shot, nudged: Shot) -> float:
+def sensitivity(base: Shot, nudged: Shot, part: Part | None = None) -> float:
     """How far the results of inputs that differ in their last digits are apart, for their size.
 
     PyTorch's own benchmarks ask how far float32 is from float64 for the same reason.  Where calls
-    change state, two of them differ anyway, and nothing is known: 0.
+    change state, two of them differ anyway, and nothing is known: 0.  ``part`` looks at outputs or
+    gradients alone.
     """
     if base.error or nudged.error or base.changed or nudged.changed:
         return 0.0
     apart = [
         float((one - other).abs().max() / one.abs().max().clamp(min=1e-30))
-        for old, new in zip(_images(base), _images(nudged), strict=False)
+        for old, new in zip(_images(base, part), _images(nudged, part), strict=False)
         if old.shape == new.shape and old.dtype == new.dtype == "torch.float32"
         for one, other in [(torch.nan_to_num(old.data), torch.nan_to_num(new.data))]
         if one.numel()
@@ -496,17 +502,17 @@ def sensitivity(base: Shot, nudged: Shot) -> float:
     return max(apart, default=0.0)
 
 
-def chaotic(before: Mapping[str, Shot]) -> frozenset[str]:
-    """The labels of an original's shots that differ as much as values can where only the last
-    digits of what went in do.
+def chaotic(before: Mapping[str, Shot]) -> frozenset[tuple[str, Part]]:
+    """The parts of an original's shots (and their labels) that differ as much as values can where
+    only the last digits of what went in do.
     """
+    pairs = [(before.get(of_nudged(it.label)), before.get(it.label)) for it in CHAOS]
     return frozenset(
-        label
-        for nudged in CHAOS
-        for label in (of_nudged(nudged.label),)
-        if label in before
-        and nudged.label in before
-        and sensitivity(before[label], before[nudged.label]) > _MOST_SENSITIVE
+        (plain.label, part)
+        for plain, nudged in pairs
+        if plain is not None and nudged is not None
+        for part in (Part.OUTPUT, Part.GRADIENT)
+        if sensitivity(plain, nudged, part) > _MOST_SENSITIVE
     )
 
 
@@ -516,10 +522,12 @@ def _are_alike(old: torch.Tensor, new: torch.Tensor) -> bool:
     return floats and torch.equal(torch.isfinite(old), torch.isfinite(new))
 
 
-def _images(shot: Shot) -> list[TensorImage]:
+def _images(shot: Shot, part: Part | None = None) -> list[TensorImage]:
     """The tensors that a call gave, and the gradients that it led to."""
     found: list[TensorImage] = []
-    waiting = [shot.result, *(image for _, image in sorted(shot.grads.items()))]
+    waiting = [] if part is Part.GRADIENT else [shot.result]
+    if part is not Part.OUTPUT:
+        waiting += [image for _, image in sorted(shot.grads.items())]
     while waiting:
         value = waiting.pop()
         if isinstance(value, TensorImage):

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from gbfix_codemods.side_effects.readers import holds_numbers, others_change, others_mention
+from gbfix_codemods.side_effects.readers import (
+    Shared,
+    changed_in_place,
+    holds_numbers,
+    others_change,
+    others_mention,
+)
 
 _CLASS = """
 class Net:
@@ -63,3 +69,58 @@ def test_a_count_holds_numbers() -> None:
 )
 def test_what_may_be_no_number_does_not(line: str) -> None:
     assert not holds_numbers([_CLASS.format(line)], ".calls")
+
+
+_WINDOW = """
+class Window:
+    def __init__(self, marks, size=3):
+        self.kept = marks{}
+
+    def weight(self, value):
+        self.kept.append(value)
+
+
+class Step:
+    def __init__(self):
+        self.alarms, self.others = [], []
+        self.window = {}
+
+    def forward(self, x):
+        return x * len(self.alarms)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "made", "shared"),
+    [
+        ("", "Window(self.alarms)", True),
+        (" or []", "Window(size=2, marks=self.alarms)", True),
+        ("", "Window(self.others)", False),
+        ("", "Window([])", False),
+        ("[:]", "Window(self.alarms)", False),  # a copy
+    ],
+)
+def test_an_object_that_is_handed_on_has_two_names(kept: str, made: str, shared: bool) -> None:
+    sources = [_WINDOW.format(kept, made)]
+    held = changed_in_place(sources, frozenset({".kept", ".window"}))
+    assert held == {".kept"}
+    others = Shared(sources).names(held) - held
+    assert (others_mention(sources, others, frozenset({"forward"})) == ".alarms") is shared
+
+
+@pytest.mark.parametrize(
+    ("body", "mentioned"),
+    [
+        ("weight = 2\n    return x * weight", False),
+        ("return x * len(weight)", True),
+        # The inner name is another one, and the outer one is read.
+        ("def last(items):\n        weight = list(items)\n    return x * len(weight)", True),
+        ("class Local:\n        weight = 3\n    return x * len(weight)", True),
+        ("n = [weight for weight in (1, 2)]\n    return x * len(weight)", True),
+        ("global weight\n    weight = 3\n    return x", True),
+    ],
+)
+def test_a_local_name_is_no_mention_of_a_global_one(body: str, mentioned: bool) -> None:
+    text = f"weight = []\n\n\ndef step(x):\n    {body}\n"
+    found = others_mention([text], frozenset({"weight"}), frozenset({"step"}))
+    assert bool(found) is mentioned

@@ -173,6 +173,37 @@ def test_an_error_for_no_rows_is_no_wrong_result() -> None:
     assert weigh(differs, KEY, asks, NOBODY, eager=True) is Weight.DIFFERENCE
 
 
+def test_who_trains_evaluates_one_day() -> None:
+    raises = finding(Kind.RAISES, "mode", "mode")
+    one = Kinds(modes=frozenset({True}))
+    assert weigh(raises, KEY, one, NOBODY, eager=True) is Weight.CAVEAT
+    assert weigh(finding(Kind.ALIAS, "mode", "mode"), KEY, one, NOBODY, eager=True) is Weight.LIMIT
+
+
+def test_a_check_of_the_graph_may_come_before_an_error_of_a_library() -> None:
+    of_library = finding(Kind.SIZE_ERROR, detail="of a library")
+    own = finding(Kind.SIZE_ERROR)
+    assert weigh(of_library, KEY, Kinds(), NOBODY, eager=False) is Weight.LIMIT
+    assert weigh(of_library, KEY, Kinds(), READS, eager=False) is Weight.CAVEAT
+    assert weigh(own, KEY, Kinds(), NOBODY, eager=False) is Weight.CAVEAT
+
+
+def test_what_the_first_call_alone_started_may_start_at_the_import() -> None:
+    def of(place: str, label: str, after: str = "") -> Finding:
+        return Finding(Kind.DIFFERS, Part.EFFECT, place, label, "values", "[x]", after)
+
+    first, order = of("events", "base", "[]"), of("order", "base")
+    again, other = of("events", "again", "[]"), of("events", "base", "[y]")
+    asks = ("asks-at-import",)
+    assert forgive([first, order], asks, compiled=False).left == ()
+    assert forgive([first, order], (), compiled=False).left == (first, order)
+    # What each call starts is lost, and what another call starts is another thing.
+    assert forgive([again], asks, compiled=False).left == (again,)
+    assert forgive([other, order], asks, compiled=False).left == (other, order)
+    printed = of("stdout", "base")
+    assert forgive([first, order, printed], asks, compiled=False).left == (order, printed)
+
+
 def test_an_iterator_that_became_a_list_is_forgiven_and_what_comes_with_it_is_not() -> None:
     place = "input after the call[0][1]"
     became = Finding(Kind.TYPE, Part.INPUT, f"{place}[0]", before="'zip'", after="'list'")

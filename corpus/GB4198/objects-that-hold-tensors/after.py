@@ -17,20 +17,35 @@ class Cache:
         self.layers = [Layer() for _ in range(count)]
 
 
-def copied(value):
+def copied(value, memo):
     """What `copy.deepcopy` gives for tensors without a history, and for what holds them."""
+    if id(value) in memo:
+        return memo[id(value)]
+    if isinstance(value, (int, float, str, type(None))):
+        return value
     if type(value) is torch.Tensor and not value.requires_grad:
-        return value.detach().clone()
-    if type(value) is dict:
-        return {key: copied(each) for key, each in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)([copied(each) for each in value])
-    if type(value) in (Cache, Layer):
+        new = value.detach().clone()
+    elif type(value) in (Cache, Layer):
         new = object.__new__(type(value))
+        memo[id(value)] = new
         for attribute, each in vars(value).items():
-            setattr(new, attribute, copied(each))
-        return new
-    return value if isinstance(value, (int, float, str, type(None))) else copy.deepcopy(value)
+            setattr(new, attribute, copied(each, memo))
+    elif type(value) is dict:
+        new = {}
+        memo[id(value)] = new
+        for key, each in value.items():
+            new[key] = copied(each, memo)
+    elif type(value) is list:
+        new = []
+        memo[id(value)] = new
+        for each in value:
+            new.append(copied(each, memo))
+    elif type(value) is tuple:
+        new = tuple([copied(each, memo) for each in value])
+    else:
+        return copy.deepcopy(value, memo)
+    memo[id(value)] = new
+    return new
 
 
 @torch.compile(backend="aot_eager")
@@ -40,7 +55,7 @@ def decode(prefix, steps):
         layer.update(prefix)
     out = []
     for step in steps.unbind(1):
-        mine = copied(cache)  # no step sees the others
+        mine = copied(cache, {})  # no step sees the others
         for layer in mine.layers:
             step = step + layer.update(step[:, None]).mean(1)
         out.append(step)
