@@ -11,7 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Rewrite, Site
 from gbfix.schema import Fact, Safety
 
@@ -22,6 +22,7 @@ from .loops_sorted_cases import EXAMPLES, NEAR_MISSES
 
 _FLOATS = ("torch.float", "torch.bfloat", "torch.complex")
 _WHOLE = ("torch.int", "torch.uint")
+_SIZES = words("shape size numel nelement nbytes")
 
 
 class SortedToMasks(Codemod):
@@ -780,11 +781,25 @@ class _New:
             if isinstance(inner, cst.Name | cst.Subscript)
         )
 
+    def _counts_rows(self, node: cst.CSTNode) -> bool:
+        """Whether a node asks how large something of the loop is: a part has fewer rows."""
+        match node:
+            case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=of)]):
+                pass
+            case cst.Attribute(value=of, attr=cst.Name(name)) if name in _SIZES:
+                pass
+            case _:
+                return False
+        bound = activity(cst.IndentedBlock(body=self.loop.lines)).binds
+        return bool(names_in(of) & bound) or any(self.loop.is_part(inner) for inner in walk(of))
+
     def value(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """What computes the same of all rows: nothing else happens in it."""
         effects = self.loop.values.effects(node)
         odd = any(isinstance(inner, cst.IfExp | cst.NamedExpr | cst.Await) for inner in walk(node))
         if effects.rng or effects.io or effects.mutates or odd:
+            raise NotSo
+        if any(self._counts_rows(inner) for inner in walk(node)):
             raise NotSo
         if any(changes_in_place(inner) for inner in walk(node)):
             raise NotSo

@@ -77,6 +77,11 @@ NEAR_MISSES = (
     _near_miss("parts overlap", "ends[i - 1]", "ends[i - 2]"),
     _near_miss("a part with a step", "tokens[start:end]", "tokens[start:end:2]"),
     _near_miss("how many rows there are", "x[at])", "x[at]) / (end - start)"),
+    _near_miss(
+        "the size of a part",
+        "expert(x[at])",
+        "expert(x[at] + torch.arange(at.numel())[:, None])",
+    ),
     _near_miss("random numbers", "expert(x[at])", "expert(x[at] + torch.rand(3))"),
     _near_miss("what an earlier round left", "made = expert(x[at])", "x = expert(x[at])"),
     _near_miss("it notes who came", "expert = self", "self.last = i\n            expert = self"),
