@@ -461,6 +461,8 @@ class _Loop:
         head = [f"{name} = {text}[{order}]"]
         mask = f"{new.own} = {name} == {i}"
         checked, count = f"{name} >= 0", self._rounds()
+        if count and self.index and count not in (f"range({bounds.least})", self._all(bounds)):
+            raise NotSo  # without rows for the last ones, the counts are too few: an IndexError
         if not count:
             # The original asks for the expert of each number that comes.
             number = self._how_many()
@@ -475,6 +477,12 @@ class _Loop:
             return f"enumerate({self.experts})"
         asked = isinstance(self.loop.iter, cst.Call) and code(self.loop.iter.func) == "range"
         return code(self.loop.iter) if asked else ""
+
+    def _all(self, bounds: Bounds) -> str:
+        """What the loop runs over, where each expert has a count."""
+        zipped = code(cast(cst.Call, self.loop.iter).func) == "zip"
+        each = zipped or bounds.least == f"len({self.experts})"
+        return f"enumerate({self.experts})" if self.experts and each else ""
 
     def _how_many(self) -> str:
         """How many experts there are, of what is indexed by the loop's number."""

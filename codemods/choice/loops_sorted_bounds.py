@@ -9,15 +9,10 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, words
+from gbfix.analysis.tree import code
 from gbfix.schema import Fact
 
-from ..control_flow.values import Values
-
-#: Give a tensor that shares memory with no other.
-_NEW = words(
-    "zeros ones empty full zeros_like ones_like empty_like full_like new_zeros new_empty clone"
-)
+from ..control_flow.values import Share, Values
 
 
 class NotSo(Exception):
@@ -38,8 +33,8 @@ class Bounds:
     """What tells the bounds of the parts.
 
     ``kind``: counts, ends (their running sum), or offsets (with a zero in front).  ``ids`` is the
-    name of what `bincount` counts, or "", then ``tensor`` is the name of the counts.  ``lines`` are
-    those above the loop that make it.
+    name of what `bincount` counts, ``least`` its ``minlength``; without ids ``tensor`` is the name
+    of the counts.  ``lines`` are those above the loop that make it.
     """
 
     kind: str
@@ -47,6 +42,7 @@ class Bounds:
     lines: tuple[cst.BaseStatement, ...] = ()
     ids: str = ""
     ids_text: str = ""
+    least: str = ""
     tensor: str = ""
 
 
@@ -143,15 +139,14 @@ class Sorted:
         if any(name in does.binds for does in (*above, loop)) or name in loop.mutates:
             return True
         changed = {it for does in above for it in does.mutates}
-        return any(it == name or not self._is_new(it) for it in changed)
+        return any(it == name or not self._is_new(it, since) for it in changed)
 
-    def _is_new(self, name: str) -> bool:
-        """Whether a name holds memory of its own: nothing else changes with it."""
+    def _is_new(self, name: str, since: int) -> bool:
+        """Whether a name was given memory of its own behind a line: what was there is not in it."""
         found = self.binding(name)
-        match found.value if found is not None else None:
-            case cst.Call(func=cst.Attribute(attr=cst.Name(made))):
-                return made in _NEW
-        return False
+        if found is None or found.at <= since:
+            return False
+        return self.values.share(found.value, frozenset()) is Share.FRESH
 
     def flat(self, node: cst.BaseExpression) -> tuple[str, str]:
         """The name of what has all elements of an expression, and its text in one dimension."""
@@ -255,12 +250,13 @@ def bounds_of(lines: Sorted, node: cst.BaseExpression, before: int | None = None
         if found.kind != "ends":
             raise NotSo
         return dataclasses.replace(found, kind="offsets")
-    ids = _counted(lines, node)
-    if ids is not None:
+    counted = _counted(lines, node)
+    if counted is not None:
+        ids, least = counted
         name, text = lines.flat(ids)
         if not name or lines._rebound(name, before):
             raise NotSo
-        return Bounds("counts", f"bincount({name})", ids=name, ids_text=text)
+        return Bounds("counts", f"bincount({name})", ids=name, ids_text=text, least=least)
     if isinstance(node, cst.Name):
         return _named(lines, node, before)
     raise NotSo
@@ -334,8 +330,8 @@ def _padded(lines: Sorted, node: cst.BaseExpression) -> cst.BaseExpression | Non
     return None
 
 
-def _counted(lines: Sorted, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What ``bincount`` counts."""
+def _counted(lines: Sorted, node: cst.BaseExpression) -> tuple[cst.BaseExpression, str] | None:
+    """What ``bincount`` counts, and how many counts it gives at least."""
     match node:
         case cst.Call(func=func, args=[cst.Arg(value=of, keyword=None), *args]) if (
             resolve(lines.site.module, func) == "torch.bincount"
@@ -346,4 +342,6 @@ def _counted(lines: Sorted, node: cst.BaseExpression) -> cst.BaseExpression | No
         case _:
             return None
     named = [arg.keyword.value if arg.keyword is not None else "" for arg in args]
-    return of if named in ([], ["minlength"]) else None
+    if named not in ([], ["minlength"]):
+        return None
+    return of, code(args[0].value) if args else ""

@@ -104,4 +104,23 @@ NEAR_MISSES = (
         "added elsewhere", "out.index_add_(0, at, made)", "out.index_add_(0, at + 1, made[:1])"
     ),
     _near_miss("no sum", "out.index_add_(0, at, made)", "out[at] = made"),
+    NearMiss(
+        _SOURCE.format(
+            _LOOP.replace("i, end in enumerate(ends):", "i in range(4):\n            end = ends[i]")
+        ),
+        at="for i in range(4)",
+        why="counts that may be fewer than the rounds",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _SOURCE.format(
+            _LOOP.replace("        ends =", "        grid.add_(1)\n        ends =")
+        ).replace(
+            "        order =",
+            "        grid = x.clone()\n        ids = grid[0]\n        order =",
+        ),
+        at="for i, end in enumerate(ends)",
+        why="ids are part of what changes",
+        facts=_FACTS,
+    ),
 )
