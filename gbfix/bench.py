@@ -111,6 +111,7 @@ class Bench:
         broken: bool = False,
         also: frozenset[str] = frozenset(),
         sizes: bool = False,
+        widths: bool = False,
         rebind: tuple[str, ...] = (),
         residents: bool = False,
     ) -> Job:
@@ -147,6 +148,7 @@ class Bench:
             broken=broken,
             also=also,
             sizes=sizes,
+            widths=widths,
             rebind=rebind,
             residents=residents,
         )

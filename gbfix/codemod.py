@@ -147,8 +147,9 @@ class Rewrite:
 
     ``shows`` names what validation must have seen before the rewrite may be called safe: ``sizes``
     (of each size that the data decides, the cases 0 and 1, compiled, and that no two of them are
-    taken to be equal), ``twins`` (inputs in which different tensors hold the same numbers),
-    ``shortcut`` (that calls took both ways of the condition that the rewrite leaves out).
+    taken to be equal), ``widths`` (the same, but that the width of a mask of lengths is that of
+    what the mask is used with), ``twins`` (inputs in which different tensors hold the same
+    numbers), ``shortcut`` (that calls took both ways of the condition that the rewrite leaves out).
 
     ``prepares`` says that the rewrite may leave the break where it is and makes it one that others
     can remove.  It is part of the result only where one of them then does.

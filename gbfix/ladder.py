@@ -13,7 +13,7 @@ import difflib
 import functools
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gbfix import wording
 from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
@@ -432,26 +432,40 @@ _EQUAL = (
 )
 
 
+#: What a graph takes for granted of a mask of lengths.
+_AS_WIDE = (
+    "Where every one of `{}` is 1 and the mask is used with more than one column, the original"
+    " repeats the mask; the compiled function raises an error."
+)
+
+
 def decided_sizes(
     candidate: Outcome,
     forced: Sequence[Outcome] = (),
     limits: Sequence[str] = (),
     pick_alike: Callable[[tuple[str, ...]], bool] = lambda places: False,
+    widths: Mapping[str, str] | None = None,
 ) -> tuple[Rung, frozenset[str]]:
     """Whether the sizes that data decides were compared where they are 0 and where they are 1.
 
     Torch traces them as neither.  With the rung come the labels of inputs that show these cases,
     one for each, for backends that see few inputs.  ``forced`` are runs in which what a size is
     made of was given a value (and ``limits`` what is to be said of them).  ``pick_alike`` says of
-    places whether the sizes that are decided there are the same in any case.
+    places whether the sizes that are decided there are the same in any case; ``widths`` are places
+    that decide how wide a mask of lengths is, each with the text of these.
     """
     events = candidate.of(SizesSeen)
     if not events:
         return Rung("sizes", True, "", (_EQUAL,)), frozenset()
     shown = _shown_sizes(candidate)
     proved = {key for run in (candidate, *forced) for key in _shown_to_the_end(run)}
-    equal = [seen.alike.get(text, ()) for seen in events for text in seen.equal]
-    caveats = [_EQUAL] if not all(pick_alike(places) for places in equal) else []
+    caveats: list[str] = []
+    said = dict.fromkeys(limits)
+    for made in _taken_to_be_equal(candidate, forced, pick_alike):
+        if widths and made in widths:
+            said[_AS_WIDE.format(widths[made])] = None
+        else:
+            caveats = [_EQUAL]
     for place, size in sorted(shown):
         if (place, size) not in proved:
             path, _, line = place.rpartition(":")
@@ -461,12 +475,58 @@ def decided_sizes(
                 " while compiling, torch takes such a size to be neither 0 nor 1"
             )
     detail = "compared where they are 0 and 1" if shown else "data decides none"
+    if said and not shown:
+        detail = "taken to be those of other tensors"
     if forced:
         detail += ", by force where no input shows it"
     raised = _not_to_the_end(candidate)
     best = functools.partial(min, key=lambda label: (label in raised, *_is_late_label(label)))
     also = frozenset(best(found) for found in shown.values() if found)
-    return Rung("sizes", True, detail, tuple(caveats), tuple(limits)), also
+    return Rung("sizes", True, detail, tuple(caveats), tuple(said)), also
+
+
+def _taken_to_be_equal(
+    candidate: Outcome,
+    forced: Sequence[Outcome],
+    pick_alike: Callable[[tuple[str, ...]], bool],
+) -> Iterator[str]:
+    """Of what the graph takes to be equal and nothing proves: where its one number is decided.
+
+    What agrees where a size is 1, and the others are what they were, does not broadcast: for any
+    other size, the original raises an error as well.
+    """
+    for seen in candidate.of(SizesSeen):
+        for text in seen.equal:
+            made = seen.made.get(text, "")
+            if pick_alike(seen.alike.get(text, ())):
+                continue
+            if not made or not _agrees_as_one(made, candidate, forced):
+                yield made
+
+
+#: Lengths of one each; all tensors keep their sizes.
+_UNITS = "units"
+
+
+def _agrees_as_one(source: str, candidate: Outcome, forced: Sequence[Outcome]) -> bool:
+    """Whether a size that is made at the place was compared where data decides on 1."""
+    shown = _shown_to_the_end_on(candidate, _UNITS)
+    for run in forced:
+        shown |= _shown_to_the_end_on(run, "base")
+    usual = _shown_to_the_end_on(candidate, "base")
+    return any(
+        (place, 1) in shown and (place, 1) not in usual
+        for seen in candidate.of(SizesSeen)
+        for place, sources in seen.sources.items()
+        if source in sources
+    )
+
+
+def _shown_to_the_end_on(outcome: Outcome, label: str) -> set[tuple[str, int]]:
+    """Places and sizes that one kind of inputs has shown, and came to the graph's end."""
+    if label in _not_to_the_end(outcome):
+        return set()
+    return {key for key, found in _shown_sizes(outcome).items() if label in found}
 
 
 def _shown_sizes(candidate: Outcome) -> dict[tuple[str, int], list[str]]:

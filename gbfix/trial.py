@@ -14,6 +14,7 @@ import libcst as cst
 
 from gbfix import branches, forced_sizes, ladder, payoff, unrun, unseen
 from gbfix.analysis.lost_reads import frozen_reads, lost_reads, reads_environment
+from gbfix.analysis.mask_widths import mask_widths
 from gbfix.analysis.trees import tree_of
 from gbfix.bench import Ahead, Bench
 from gbfix.clock import Clock
@@ -46,6 +47,7 @@ _PROVED = frozenset({"state-is-constant", "reads-once"})
 
 #: What a rewrite asks to have been seen of sizes that data decides.
 _SIZES = "sizes"
+_WIDTHS = "widths"
 
 #: What a rewrite asks to have been seen of a condition that it leaves out.
 _SHORTCUT = "shortcut"
@@ -239,7 +241,8 @@ class Trials:
             self._observers(overlay),
             avoid=(path, avoid, site.code),
             constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
-            sizes=_SIZES in rewrite.shows,
+            sizes=bool({_SIZES, _WIDTHS} & {*rewrite.shows}),
+            widths=_WIDTHS in rewrite.shows,
             also=_labels(rewrite),
         )
         return _Step(source, before, overlay, avoid, (candidate, self._bench.job("user", overlay)))
@@ -335,12 +338,12 @@ class Trials:
         key: str,
     ) -> None:
         """Whether the run showed what the rewrite asks for, in the region that it is about."""
-        if _SIZES in rewrite.shows:
-            alike = functools.partial(self._pick_alike, overlay)
-            rung, also = ladder.decided_sizes(outcome, pick_alike=alike)
+        if {_SIZES, _WIDTHS} & {*rewrite.shows}:
+            texts = {**accepted, **overlay} if _WIDTHS in rewrite.shows else {}
+            rung, also = self._decided(outcome, overlay, texts)
             if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
                 with self._clock.phase("sizes"):
-                    rung = self._forced_sizes(rung, outcome, accepted, overlay)
+                    rung = self._forced_sizes(rung, outcome, accepted, overlay, texts)
             judgement.verdict = judgement.verdict.with_rung(rung)
             self._also |= also
         labels = _labels(rewrite)
@@ -656,8 +659,30 @@ class Trials:
             rung = Rung("unrun", True, detail, tuple(caveats), said)
             judgement.verdict = judgement.verdict.with_rung(rung)
 
+    def _decided(
+        self,
+        plain: Outcome,
+        overlay: Mapping[str, str],
+        texts: Mapping[str, str],
+        forced: Sequence[Outcome] = (),
+        limits: Sequence[str] = (),
+    ) -> tuple[Rung, frozenset[str]]:
+        """What was seen of sizes that data decides; ``texts`` may have masks of lengths."""
+        alike = functools.partial(self._pick_alike, overlay)
+        widths = {
+            f"{path}:{line}": lengths
+            for path, text in texts.items()
+            for line, lengths in mask_widths(text).items()
+        }
+        return ladder.decided_sizes(plain, forced, limits, alike, widths)
+
     def _forced_sizes(
-        self, rung: Rung, plain: Outcome, accepted: Mapping[str, str], overlay: dict[str, str]
+        self,
+        rung: Rung,
+        plain: Outcome,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+        texts: Mapping[str, str],
     ) -> Rung:
         """Sizes of 0 and of 1 that no input showed: what they are made of is given these values."""
         forced: list[Outcome] = []
@@ -685,8 +710,7 @@ class Trials:
                 forced += [found] if found is not None else []
         if not forced:
             return rung
-        alike = functools.partial(self._pick_alike, overlay)
-        return ladder.decided_sizes(plain, forced, tuple(limits), alike)[0]
+        return self._decided(plain, overlay, texts, forced, tuple(limits))[0]
 
     def _pick_alike(self, overlay: Mapping[str, str], places: tuple[str, ...]) -> bool:
         """Whether what stands at the places picks by one mask."""

@@ -685,6 +685,8 @@ class Worker:
     def _asked_for(self) -> tuple[perturb.Variation, ...]:
         """The variations that not every rewrite needs."""
         sizes = perturb.SIZES if self.job.sizes else ()
+        if self.job.widths:
+            sizes = tuple(it for it in sizes if it is not perturb.UNITS)
         return tuple(i for i in perturb.LAST if i in sizes or i.label in self.job.also)
 
     def _is_left_out(

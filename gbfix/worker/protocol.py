@@ -104,6 +104,8 @@ class Job:
     also: frozenset[str] = frozenset()
     #: Note how large the tensors come out whose sizes data decides (see `SizesSeen`).
     sizes: bool = False
+    #: Of these sizes, leave out that lengths are one each, where none was: a mask of one column.
+    widths: bool = False
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
     #: Only the first call, with each of these globals and attributes as another value.
@@ -212,7 +214,8 @@ class SizesSeen:
     of the variations in which it was; ``equal`` what sizes were taken to be, in torch's words;
     ``sources`` where the numbers and selections stand that the sizes at a place are made of;
     ``raised`` are the variations in which the graph did not come to its end; ``alike`` has, by what
-    is in ``equal``, where the two sizes are decided, if they are two sizes that data decides.
+    is in ``equal``, where the two sizes are decided, if they are two sizes that data decides;
+    ``made`` where the number or size is decided that stands in it, if data decides on one only.
     """
 
     key: str
@@ -222,6 +225,7 @@ class SizesSeen:
     sources: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     raised: frozenset[str] = frozenset()
     alike: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    made: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,6 +39,7 @@ class Sizes:
         self.seen: dict[str, dict[int, set[str]]] = {}
         self.equal: set[str] = set()
         self.alike: dict[str, tuple[str, ...]] = {}
+        self.made: dict[str, str] = {}
         self.sources: dict[str, set[str]] = {}
         self.raised: set[str] = set()
 
@@ -68,11 +69,14 @@ class Sizes:
                         if special >= least and (special or size not in never_empty):
                             seen.setdefault(special, set())
         counted = origins(graph)
-        for text, symbols in _taken_as_equal(graph, sizes):
+        for text, symbols, every in _taken_as_equal(graph, sizes):
             if symbols and len({counted.get(symbol, symbol) for symbol in symbols}) == 1:
                 continue  # of one mask, however often it was computed
             self.equal.add(text)
             self.alike[text] = _places_of(symbols, made)
+            # Two that were 1 in one call, each by itself, show nothing of one that is 1 alone.
+            alone = len(every) == 1 and every <= made.keys()
+            self.made[text] = made[next(iter(every))] if alone else ""
         if not places:
             return graph.forward
         return lambda *args: _Noting(graph, places, self).run(*args)
@@ -90,7 +94,9 @@ class Sizes:
         }
         sources = {place: tuple(sorted(found)) for place, found in self.sources.items()}
         equal, raised = tuple(sorted(self.equal)), frozenset(self.raised)
-        return SizesSeen(key, index, seen, equal, sources, raised, dict(self.alike))
+        return SizesSeen(
+            key, index, seen, equal, sources, raised, dict(self.alike), dict(self.made)
+        )
 
     def _place(self, node: torch.fx.Node) -> str:
         frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
@@ -109,7 +115,11 @@ def _tensors(value: object) -> Iterator[tuple[int, torch.Tensor]]:
 
 
 def _symbols(node: torch.fx.Node) -> Iterator[sympy.Expr]:
-    """What the data decides of the node's numbers and sizes."""
+    """What the data decides of the node's numbers and sizes.
+
+    Torch forgets a number that it takes to be another one, but not which node made it.
+    """
+    yield from node.meta.get("unbacked_bindings") or ()
     value = node.meta.get("example_value")
     for item in value if isinstance(value, tuple | list) else (value,):
         if isinstance(item, torch.SymInt | torch.SymFloat):
@@ -185,10 +195,11 @@ def _is_squeeze(node: torch.fx.Node) -> bool:
 
 def _taken_as_equal(
     graph: torch.fx.GraphModule, seen: Set[sympy.Expr]
-) -> Iterator[tuple[str, frozenset[sympy.Expr]]]:
+) -> Iterator[tuple[str, frozenset[sympy.Expr], frozenset[sympy.Expr]]]:
     """What the graph's symbols say of sizes that have to agree, in torch's words.
 
-    With it come the sizes, where they are such and nothing else.  Of those that are ``seen`` where
+    With it come the two sizes, where they are such and nothing else, and all that data decides in
+    it.  Of those that are ``seen`` where
     they are 0 and 1, it may say that they are not.
     """
     environments = {
@@ -200,7 +211,8 @@ def _taken_as_equal(
     for environment in environments.values():
         for symbol, other in environment.replacements.items():
             if free_unbacked_symbols(symbol):
-                yield f"{symbol} == {other}", _both(symbol, other)
+                every = frozenset({symbol, *free_unbacked_symbols(other)})
+                yield f"{symbol} == {other}", _both(symbol, other), every
         for assertions in environment.deferred_runtime_asserts.values():
             for assertion in assertions:
                 expr = assertion.expr
@@ -210,7 +222,7 @@ def _taken_as_equal(
                     continue
                 if isinstance(expr, sympy.Eq | sympy.Ne):
                     both = _both(*expr.args) if isinstance(expr, sympy.Eq) else frozenset()
-                    yield str(expr), both
+                    yield str(expr), both, frozenset(free_unbacked_symbols(expr))
 
 
 def _places_of(symbols: frozenset[sympy.Expr], made: Mapping[sympy.Expr, str]) -> tuple[str, ...]:

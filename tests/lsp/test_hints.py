@@ -93,6 +93,7 @@ NOT_SEEN = {
 #: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
 #: compiled in a way that is not followed.
 STILL_HINTED = {
+    "GB0124/mask-as-wide-as-the-longest",
     "GB0170/gain-by-chance",  # the same code, as a plain function
     "GB0170/diverged-while-training",
     "GB0124/numbers-for-a-logger",

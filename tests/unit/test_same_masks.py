@@ -80,7 +80,7 @@ def test_one_mask_or_two(function: Callable[..., Any], alike: bool) -> None:
 
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
         counted = origins(graph)
-        for _, symbols in sizes._taken_as_equal(graph, set()):
+        for _, symbols, _ in sizes._taken_as_equal(graph, set()):
             found.append(len({counted[symbol] for symbol in symbols}) == 1)
         return graph.forward
 
