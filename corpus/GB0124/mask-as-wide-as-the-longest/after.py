@@ -16,11 +16,11 @@ class Pooling(nn.Module):
 
     def forward(self, frames, lengths):
         scores = self.score(frames).squeeze(-1)
-        scores = scores.masked_fill(padding_mask(lengths), float("-inf"))
+        torch._assert_async(lengths.max() == frames.shape[1], "the longest of `lengths` is not `frames.shape[1]`")
+        scores = scores.masked_fill(padding_mask(lengths, width=frames.shape[1]), float("-inf"))
         return (torch.softmax(scores, 1).unsqueeze(-1) * frames).sum(1)
 
 
 torch.manual_seed(0)
-torch._dynamo.config.capture_scalar_outputs = True
 pool = torch.compile(Pooling())
 print(pool(torch.ones(2, 5, 4), torch.tensor([5, 3])).shape)
