@@ -13,6 +13,7 @@ from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.assertions import size_assertion
 from gbfix.schema import Safety
 
 from ..control_flow.values import Values
@@ -37,7 +38,7 @@ _LOOP = """    counts = counts.tolist()
     return out
 """
 _AFTER = """    ends = counts.cumsum(0)
-    torch._assert_async((counts >= 0).all() & (ends[-1] == x.shape[0]), "the counts are not those of the rows")
+    torch._assert_async((counts >= 0).all() & (ends[-1] == x.shape[0]), "sizes do not fit: the counts are not those of the rows")
     places = torch.arange(x.shape[0], device=x.device)
     out = 0
     for i in range(counts.shape[0]):
@@ -57,7 +58,7 @@ _PADDED = """    sizes = counts.tolist()
     return torch.vstack((out, out.new_zeros((padding, out.shape[-1]))))
 """
 _AFTER_PADDED = """    ends = counts.cumsum(0)
-    torch._assert_async((counts >= 0).all() & (ends[: len(w)][-1] <= x.shape[0]), "the counts are not those of the rows")
+    torch._assert_async((counts >= 0).all() & (ends[: len(w)][-1] <= x.shape[0]), "sizes do not fit: the counts are not those of the rows")
     places = torch.arange(x.shape[0], device=x.device)
     out = 0
     for number, weight in zip(range(counts.shape[0]), w):
@@ -501,8 +502,11 @@ class _Split:
         last_end = f"{ends}{self._as_many()}[-1]"
         head = [
             f"{ends} = {counts}.cumsum(0)",
-            f"{torch}._assert_async(({counts} >= 0).all() & ({last_end} {fits} {rows}.shape[0]),"
-            ' "the counts are not those of the rows")',
+            size_assertion(
+                torch,
+                f"({counts} >= 0).all() & ({last_end} {fits} {rows}.shape[0])",
+                "the counts are not those of the rows",
+            ),
             f"{places} = {torch}.arange({rows}.shape[0], device={rows}.device)",
             f"{done} = 0",
         ]

@@ -15,6 +15,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.assertions import size_assertion
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
@@ -74,7 +75,7 @@ class LongestToSize(Codemod):
 
 
             def f(x, lengths):
-                torch._assert_async(lengths.max() == x.shape[1], "the longest of `lengths` is not `x.shape[1]`")
+                torch._assert_async(lengths.max() == x.shape[1], "sizes do not fit: the longest of `lengths` is not `x.shape[1]`")
                 longest = x.shape[1]
                 mask = torch.arange(longest, device=x.device)[None] < lengths[:, None]
                 return x * mask[..., None]
@@ -342,8 +343,9 @@ def _has_torch(view: Site) -> bool:
 
 
 def _assertion(count: str, size: str, lengths: str) -> str:
-    said = lengths.replace("\\", "").replace('"', "'")
-    return f'torch._assert_async({count} == {size}, "the longest of `{said}` is not `{size}`")'
+    return size_assertion(
+        "torch", f"{count} == {size}", f"the longest of `{lengths}` is not `{size}`"
+    )
 
 
 def _notes(lengths: str, size: str) -> list[str]:

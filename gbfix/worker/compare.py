@@ -15,6 +15,7 @@ import torch
 
 from gbfix.evidence import Finding, Kind, Part
 from gbfix.evidence.contract import holds_no_numbers
+from gbfix.rewriting.assertions import PREFIX
 from gbfix.worker import settings
 from gbfix.worker.effects import Effects
 from gbfix.worker.perturb import CHAOS, of_nudged
@@ -36,8 +37,11 @@ _MODES = frozenset({"grad mode", "autocast"})
 #: Numbers in a text: their last places are inductor's own.
 _DIGITS = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]\d+)?|\s+")
 _DYNAMO = "torch._dynamo.exc.TorchDynamoException"
-#: How a graph refuses a size that it was not made for; the second is how inductor's code does.
-_OF_SIZES = re.compile(r"Runtime assertion failed for expression|^\(?u\d+\b[^:]* [<>=]=? ")
+#: How a graph refuses a size that it was not made for; the second is how inductor's code does, the
+#: last how a patch does.
+_OF_SIZES = re.compile(
+    rf"Runtime assertion failed for expression|^\(?u\d+\b[^:]* [<>=]=? |^{PREFIX}"
+)
 #: Whose error a graph's check came before, in the ``detail`` of a finding.
 OF_A_LIBRARY = "of a library"
 #: Variations that change what kind of inputs these are, not only their values.

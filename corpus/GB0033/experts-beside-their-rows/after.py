@@ -19,7 +19,7 @@ class Layer(nn.Module):
 
     def forward(self, rows, counts):
         ends = counts.cumsum(0)
-        torch._assert_async((counts >= 0).all() & (ends[: len(self.experts)][-1] == rows.shape[0]), "the counts are not those of the rows")
+        torch._assert_async((counts >= 0).all() & (ends[: len(self.experts)][-1] == rows.shape[0]), "sizes do not fit: the counts are not those of the rows")
         places = torch.arange(rows.shape[0], device=rows.device)
         done = 0
         for number, expert in zip(range(counts.shape[0]), self.experts):

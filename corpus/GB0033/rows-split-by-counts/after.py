@@ -6,7 +6,7 @@ from torch import nn
 def grouped(up, down, rows, counts):
     # Rows that fill up the buffer belong to nobody.
     ends = counts.cumsum(0)
-    torch._assert_async((counts >= 0).all() & (ends[-1] <= rows.shape[0]), "the counts are not those of the rows")
+    torch._assert_async((counts >= 0).all() & (ends[-1] <= rows.shape[0]), "sizes do not fit: the counts are not those of the rows")
     places = torch.arange(rows.shape[0], device=rows.device)
     out = 0
     for number in range(counts.shape[0]):

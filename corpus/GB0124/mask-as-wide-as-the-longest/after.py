@@ -16,7 +16,7 @@ class Pooling(nn.Module):
 
     def forward(self, frames, lengths):
         scores = self.score(frames).squeeze(-1)
-        torch._assert_async(lengths.max() == frames.shape[1], "the longest of `lengths` is not `frames.shape[1]`")
+        torch._assert_async(lengths.max() == frames.shape[1], "sizes do not fit: the longest of `lengths` is not `frames.shape[1]`")
         scores = scores.masked_fill(padding_mask(lengths, width=frames.shape[1]), float("-inf"))
         return (torch.softmax(scores, 1).unsqueeze(-1) * frames).sum(1)
 

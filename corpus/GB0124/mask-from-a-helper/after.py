@@ -14,7 +14,7 @@ class Encoder(nn.Module):
         return places >= lengths.unsqueeze(1)
 
     def forward(self, tokens, lengths):
-        torch._assert_async(lengths.max() == tokens.shape[1], "the longest of `lengths` is not `tokens.shape[1]`")
+        torch._assert_async(lengths.max() == tokens.shape[1], "sizes do not fit: the longest of `lengths` is not `tokens.shape[1]`")
         mask = self.padding(lengths, width=tokens.shape[1])
         hidden = self.out(self.embed(tokens))
         return hidden.masked_fill(mask.unsqueeze(-1), 0).mean(1)

@@ -1,0 +1,19 @@
+import torch
+from torch import nn
+
+
+class Coupling(nn.Module):
+    def __init__(self, kinds=3, width=4):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(kinds, width))
+
+    def forward(self, features, one_hot):
+        hits = one_hot != 0
+        torch._assert_async((hits.sum(1) == 1).all(), "sizes do not fit: not one place in each row of `one_hot`")
+        kind = hits.int().argmax(1)
+        return torch.einsum("bw,bw->b", self.weights[kind], features)
+
+
+torch.manual_seed(0)
+coupling = torch.compile(Coupling())
+coupling(torch.randn(5, 4), torch.eye(3)[[0, 2, 1, 1, 0]]).sum().backward()
