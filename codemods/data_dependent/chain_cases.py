@@ -72,11 +72,18 @@ _FACTS: dict[str, Fact] = {
     "head(r) / one": tensor(2, 5),
     "labels == i": tensor(4, 3, dtype="torch.bool"),
     "i": scalar(1, constant=False),
+    "out": tensor(4, 5),
+    "wide": tensor(4, 3),
+    "scale": tensor(4),
+    "scale[rows, None]": tensor(2, 1),
+    "r.tanh() * scale[rows, None]": tensor(2, 3),
+    "r.tanh()": tensor(2, 3),
+    "r.mean(-1)": tensor(2),
 }
 
 
 def _example(title: str, before: tuple[str, ...], after: tuple[str, ...]) -> Example:
-    mask = ("rows = y[:, 0] > 0",) if "rows" in before[0] else ("m = y > 0",)
+    mask = ("rows = y[:, 0] > 0",) if "rows" in "".join(before) else ("m = y > 0",)
     return Example(
         _source(*mask, *before), _source(*mask, *after), at=_at(before), facts=_FACTS, title=title
     )
@@ -121,6 +128,32 @@ _METHOD = """class A:
 
 
 EXAMPLES = (
+    _example(
+        "written where it was selected, if there is any",
+        (
+            "out = torch.zeros(4, 5)",
+            "if rows.any():",
+            "    r = x[rows]",
+            "    out[rows] = head(r)",
+            "return out",
+        ),
+        (
+            "out = torch.zeros(4, 5)",
+            "r = torch.where(rows[..., None], x, 0)",
+            "out = torch.where(rows[..., None], head(r), out)",
+            "return out",
+        ),
+    ),
+    _example(
+        "added to a parameter's rows, each by its own scale",
+        ("r = x[rows]", "wide[rows] += r.tanh() * scale[rows, None]", "return wide"),
+        (
+            "r = torch.where(rows[..., None], x, 0)",
+            "wide.copy_(torch.where(rows[..., None], wide + (r.tanh() * "
+            "torch.where(rows[..., None], scale[:, None], 0)), wide))",
+            "return wide",
+        ),
+    ),
     _example(
         "a mean of differences",
         ("a = x[m]", "b = y[m]", "return ((a - b) ** 2).mean()"),
@@ -243,6 +276,13 @@ def _near_miss(why: str, *lines: str, first: str = "") -> NearMiss:
 
 _A, _B = "a = x[m]", "b = y[m]"
 NEAR_MISSES = (
+    _near_miss("written by another mask", "r = x[rows]", "wide[~rows] = r.tanh()", "return wide"),
+    _near_miss("written to columns", "r = x[rows]", "wide[:, rows] = r.tanh()", "return wide"),
+    _near_miss("fewer dimensions than it goes to", "r = x[rows]", "wide[rows] = r.mean(-1)",
+               "return wide"),
+    _near_miss("written and given back", "r = x[rows]", "wide[rows] = r.tanh()", "return wide, r"),
+    _near_miss("written with what all rows have", "r = x[rows]", "wide[rows] = r - r.mean(0)",
+               "return wide"),
     _near_miss("what is selected is a result", _A, "return a.sum(), a"),
     _near_miss("compared among its rows", _A, "return (a - a.max()).sum()"),
     _near_miss("a softmax of what is selected", _A, "return (a.softmax(0) * a).sum()"),

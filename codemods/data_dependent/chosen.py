@@ -6,13 +6,17 @@ import re
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, words
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import is_always
+from gbfix.rewriting.project import mentions
+from gbfix.schema import Fact
 
-from .nested import Bare, Parts
+from ..choice.computing import class_computes, made_by
+from .nested import Atom, Bare, Parts
 from .rowwise import Row, Value, helper_rows, is_of_file, literal
 from .selections import HOMES, SMOOTH, STEEP, TWO, same_mask, selection_of, tensor_fact
 
@@ -53,6 +57,8 @@ class Chosen:
         self.flat = flat and self.masked > 1
         self._ranks: dict[cst.CSTNode, int] = {}
         self._risky = self._learns = False
+        #: Of ``w[mask, k]``, what stands behind the mask.
+        self.columns: dict[cst.CSTNode, list[str]] = {}
         #: Layers that are other ones in another instance, for all that the text says.
         self.given: dict[str, None] = {}
 
@@ -99,6 +105,10 @@ class Chosen:
         """The mask with a dimension for each that what it selects has more."""
         return _widened(f"{self.mask}.flatten()" if self.flat else self.mask, rank - 1)
 
+    def widest(self, rank: int) -> str:
+        """The same with all dimensions of the mask, whatever is computed."""
+        return _widened(self.mask, rank - 1)
+
     def zeroed(self, node: cst.BaseExpression, torch: str, none: str) -> Parts:
         """A selection as a tensor of all rows, with zeros for those that are not selected."""
         selected = self._selected(node)
@@ -106,6 +116,14 @@ class Chosen:
         wide = _widened(self.mask, self.rank(node) - 1)
         flat = f".flatten(0, {self.masked - 1})" if self.flat else ""
         return (f"{torch}.where({wide}, ", Bare(selected), f", {none}){flat}")
+
+    def selects(self, node: cst.CSTNode) -> bool:
+        """Whether a node selects by the mask."""
+        return self._selected(node) is not None
+
+    def is_mask(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is the mask."""
+        return same_mask(self.site, node, self._written)
 
     def is_direct(self, node: cst.BaseExpression) -> bool:
         """Whether it is zero where it does not count, without any more ado."""
@@ -135,7 +153,7 @@ class Chosen:
                 uses.append(node)
                 return known and self.rank(node) > 0
             case cst.Subscript():
-                return self._part(node, uses)
+                return self._column(node, uses) or self._part(node, uses)
             case cst.UnaryOperation(operator=operator, expression=inner):
                 return not isinstance(operator, cst.Not) and self._follow(inner, uses)
             case cst.BinaryOperation(left=left, operator=operator, right=right):
@@ -199,10 +217,41 @@ class Chosen:
         """``p[..., 0]``, and ``p[:, 1:]`` where each row of the tensor is one of the mask."""
         first, *others = [element.slice for element in node.slice]
         whole = code(first) == "..." or (code(first) == ":" and self.dims == 1)
-        plain = all(re.fullmatch(r"-?\d+|-?\d*:(-?\d+)?", code(part)) for part in others)
+        plain = all(re.fullmatch(r"-?\d+|-?\d*:(-?\d+)?|None", code(part)) for part in others)
         if not whole or not plain or not others or not self._follow(node.value, uses):
             return False
-        return self.rank(node.value) > len(others)
+        return self.rank(node.value) > sum(code(part) != "None" for part in others)
+
+    def _column(self, node: cst.Subscript, uses: list[cst.CSTNode]) -> bool:
+        """``w[mask, k]`` and ``w[mask, None]``: of each row one number, or a dimension more."""
+        first, *others = [element.slice for element in node.slice]
+        if not others or not isinstance(first, cst.Index) or not self.is_mask(first.value):
+            return False
+        held, found = tensor_fact(self.site, node.value), tensor_fact(self.site, node)
+        if held is None or found is None or held.shape is None or found.shape is None:
+            return False
+        if self.flat or (held.dtype or "") not in _FLOATS | _INTS:
+            return False
+        for part in others:
+            if not isinstance(part, cst.Index):
+                return False
+            fact = infer(part.value, self.site.fact)
+            number = isinstance(part.value, cst.Name | cst.Attribute | cst.Integer)
+            known = number and fact is not None and fact.kind == "int"
+            if not (known or isinstance(part.value, cst.Integer) or code(part) == "None"):
+                return False
+        dims = self.masked + sum(code(part) != "None" for part in others)
+        if len(held.shape) < dims or len(found.shape) < 1:
+            return False
+        self.columns[node] = [code(part) for part in others]
+        uses.append(node)
+        return True
+
+    def zeroed_column(self, node: cst.Subscript, torch: str, none: str) -> Parts:
+        """What ``w[mask, k]`` takes of each row, for all rows, with zeros where not selected."""
+        whole = ", ".join([":"] * self.masked + self.columns[node])
+        wide = _widened(self.mask, self.rank(node) - 1)
+        return (f"{torch}.where({wide}, ", Atom(node.value), f"[{whole}], {none})")
 
     def _call(self, node: cst.Call, uses: list[cst.CSTNode]) -> bool:
         if any(arg.star for arg in node.args):
@@ -256,7 +305,10 @@ class Chosen:
             direct = len(values) == 2 and not keywords and self.is_direct(values[0])
             return direct and self._follow(values[0], uses)
         if last == "unsqueeze":
-            return [code(v) for v in values[1:]] == ["-1"] and self._follow(values[0], uses)
+            dims = [code(v) for v in values[1:]]
+            if not self._follow(values[0], uses):
+                return False
+            return dims == ["-1"] or (dims == ["1"] and self.dims == self.rank(values[0]) == 1)
         if last in _LAST:
             return self._along(last, values, keywords, uses)
         if last not in SMOOTH | STEEP | TWO or not set(keywords) <= {"min", "max", "alpha"}:
@@ -288,14 +340,84 @@ class Chosen:
     def _is_layer(self, node: cst.Call) -> bool:
         """A layer of torch that treats each row by itself."""
         fact = self.site.fact(node.func)
-        if fact is None or fact.kind != "module" or not fact.type.startswith("torch.nn."):
+        if fact is None or fact.kind != "module" or len(node.args) != 1:
             return False
         kind = fact.type.rpartition(".")[2]
-        if kind not in _LAYERS or len(node.args) != 1:
-            return False
+        if kind not in _LAYERS or not fact.type.startswith("torch.nn."):
+            return self._is_made_of_layers(node, fact)
         if not is_always(self.site, node.func, _LAYERS):
             self.given.setdefault(code(node.func))
         return kind not in ("Linear", "LayerNorm") or self.rank(node.args[0].value) > 1
+
+    def _is_made_of_layers(self, node: cst.Call, fact: Fact) -> bool:
+        """A module of the project, or a sequence, whose text shows that each row is by itself."""
+        owner, held = self.site.class_of(node), self._held(node.func)
+        if owner is None or not held:
+            return False
+        made = made_by(self.site, owner.name.value, held)
+        name = fact.type.rpartition(".")[2]
+        # It was given rows: with more dimensions, it may do something else.
+        if self.dims != 1 or made is None or mentions(self.site, r"\bregister_\w*hook\b"):
+            return False
+        names = set(made)
+        if not fact.type.startswith("torch.nn."):
+            names.add(name)
+        elif name != "Sequential":
+            return False
+        for each in names:
+            found = class_computes(self.site, each)
+            if found.why_not or not found.rows_alone:
+                return False
+            self._risky = self._risky or not found.tame
+        return self.rank(node.args[0].value) > 1 and self.rank(node) > 1
+
+    def _held(self, func: cst.BaseExpression) -> str:
+        """The attribute of ``self`` that is called, or of which an item is called."""
+        match func:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)):
+                return held
+            case cst.Subscript(value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(held))):
+                return held
+            case cst.Name(name):
+                return self._item_of(name)
+        return ""
+
+    def _item_of(self, name: str) -> str:
+        """The attribute of ``self`` over whose items the one loop goes that binds the name."""
+        function = self.site.function
+        bound: list[str] = []
+        for node in walk(function.body) if function is not None else ():
+            if not isinstance(node, cst.BaseSmallStatement | cst.For):
+                continue
+            does = activity(node) if isinstance(node, cst.BaseSmallStatement) else None
+            if does is not None and name not in does.bound:
+                continue
+            match node:
+                case (
+                    cst.For(
+                        target=cst.Tuple(elements=[_, cst.Element(cst.Name(target))]),
+                        iter=cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=of)]),
+                    )
+                    | cst.For(target=cst.Name(target), iter=of)
+                ) if target == name:
+                    pass
+                case cst.For(target=target_node):
+                    if any(isinstance(n, cst.Name) and n.value == name for n in walk(target_node)):
+                        bound.append("")
+                    continue
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name())], value=cst.Subscript(value=of)
+                ):
+                    pass
+                case _:
+                    bound.append("")
+                    continue
+            match of:
+                case cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)):
+                    bound.append(held)
+                case _:
+                    bound.append("")
+        return bound[0] if len(bound) == 1 else ""
 
 
 def _widened(mask: str, more: int) -> str:

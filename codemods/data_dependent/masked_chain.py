@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
@@ -21,7 +23,16 @@ from .flow import torch_name
 from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
-from .selections import FLOATS, averaged, mean_function, selection_of, tensor_fact
+from .selections import (
+    FLOATS,
+    averaged,
+    hit_tested,
+    is_own,
+    mean_function,
+    missed,
+    selection_of,
+    tensor_fact,
+)
 
 _LOSSES = words(
     """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
@@ -45,8 +56,9 @@ class MaskedChain(Codemod):
 
     *When it applies.*  The mask is a name that is bound once, or made of comparisons, and covers
     the first dimensions.  All that follows is computed row by row (element-wise functions, the last
-    dimension, ``nn.Linear``, functions of the file that do no more), and ends in ``sum``, ``mean``,
-    a loss of ``torch.nn.functional``, or in how many there are.
+    dimension, ``nn.Linear``, functions and modules of the file that do no more), and ends in
+    ``sum``, ``mean``, a loss of ``torch.nn.functional``, in how many there are, or where the mask
+    selected it: ``out[mask] = layer(x[mask])``.
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
@@ -98,13 +110,19 @@ def _masks(site: Site) -> list[_Mask]:
     found: dict[str, _Mask] = {}
     for node in walk(site.function.body):
         _, mask = selection_of(site, node) or (None, None)
-        if not isinstance(mask, cst.Name) or mask.value in does.mutates | does.captures:
+        match mask:
+            case cst.Name(name):
+                text = name
+            case cst.UnaryOperation(operator=cst.BitInvert(), expression=cst.Name(name)):
+                text = f"(~{name})"
+            case _:
+                continue
+        if name in does.mutates | does.captures:
             continue
-        line = site.span(node).line
-        if is_handed_on(site, site.function, (mask.value,), line, masks=True):
+        if is_handed_on(site, site.function, (name,), site.span(node).line, masks=True):
             continue
-        if _is_bound_once(site, mask.value, given=mask.value in params):
-            found.setdefault(mask.value, _Mask(mask.value, mask))
+        if _is_bound_once(site, name, given=name in params):
+            found.setdefault(text, _Mask(text, mask))
     return list(found.values())
 
 
@@ -226,12 +244,26 @@ class _Chain:
         for node in walk(function.body):
             if isinstance(node, cst.Call):
                 self._sink(node)
+            elif isinstance(node, cst.Assign | cst.AugAssign):
+                self._write(node)
             self._count(node)
         if not self._is_covered(function) or not self._is_here():
             return None
         nested, splice = Nested(self.site, self.edits), Splice(self.site)
+        tests = [
+            node
+            for node in walk(function.body)
+            if isinstance(node, cst.If) and self._needs_no_test(node)
+        ]
+        inside = {node for test in tests for node in walk(test)}
+        for test in tests:
+            if _only_goes_on(test):
+                splice.delete_lines(test)
+            else:
+                splice.replace(test, self._without_test(nested, test))
         for node in nested.outermost(function):
-            splice.replace(node, nested.render(node))
+            if node not in inside:
+                splice.replace(node, nested.render(node))
         splice.insert_function(mean_function(self.site, self.edits.values()))
         if self._new.above is not None:
             mask = code(self._new.written.with_changes(lpar=(), rpar=()))
@@ -239,6 +271,8 @@ class _Chain:
                 self._new.above, f"{self.mask} = {mask}", above_comments=False
             )
         notes = ["Whole tensors are computed with, whatever the mask selects."]
+        if tests:
+            notes.append("Where nothing is selected, gradients are zero in place of none.")
         given = ", ".join(f"`{name}`" for name in self.chosen.given)
         if given:
             notes.append(
@@ -275,6 +309,11 @@ class _Chain:
         """Counts the uses as known, and puts zeros into the selections among them."""
         self.covered.update(uses)
         for node in uses:
+            if node in self.chosen.columns and isinstance(node, cst.Subscript):
+                fact = tensor_fact(self.site, node.value)
+                none = "False" if fact is not None and fact.dtype == "torch.bool" else "0"
+                self.edits[node] = self.chosen.zeroed_column(node, self.torch, none)
+                continue
             selection = selection_of(self.site, node)
             if selection is not None and isinstance(node, cst.BaseExpression):
                 fact = tensor_fact(self.site, selection[0])
@@ -303,8 +342,62 @@ class _Chain:
                 return
             yield parent
 
+    def _needs_no_test(self, node: cst.If) -> bool:
+        """``if mask.any(): out[mask] = layer(x[mask])``: without a hit, nothing changes."""
+        if (
+            node.orelse is not None
+            or comments_in(node)
+            or isinstance(self.site.parent(node), cst.If)
+        ):
+            return False
+        block = node.body
+        lines: Sequence[cst.CSTNode] = block.body if isinstance(block, cst.IndentedBlock) else ()
+        around: cst.CSTNode = node
+        if _only_goes_on(node):
+            # ``if not mask.any(): continue``: what follows in the round has to change nothing.
+            tested = missed(node.test)
+            holder = self.site.parent(node)
+            loop = self.site.parent(holder) if holder is not None else None
+            if not isinstance(loop, cst.For) or not isinstance(holder, cst.IndentedBlock):
+                return False
+            around, lines = loop, holder.body[list(holder.body).index(node) + 1 :]
+        else:
+            tested = hit_tested(node.test)
+        if tested is None or not self.chosen.is_mask(tested) or not lines:
+            return False
+        for line in lines:
+            match line:
+                case cst.SimpleStatementLine(body=[cst.Assign() | cst.AugAssign() as small]):
+                    pass
+                case _:
+                    return False
+            if small in self.edits:
+                continue
+            bound = activity(small).binds
+            assert self.site.function is not None
+            if not bound or not bound <= set(self.chosen.names):
+                return False
+            if bound & live_after(self.site.function, around):
+                return False
+        return True
+
+    def _without_test(self, nested: Nested, node: cst.If) -> str:
+        """The lines below a test, as far to the left as the test."""
+        assert isinstance(node.body, cst.IndentedBlock)
+        span = self.site.span(node)
+        indent = self.site.source.splitlines()[span.line - 1][: span.column]
+        lines = [
+            nested.render(line.body[0])
+            for line in node.body.body
+            if isinstance(line, cst.SimpleStatementLine)
+        ]
+        return f"{self.site.module.default_newline}{indent}".join(lines)
+
     def _is_here(self) -> bool:
         """Whether the break is one of these selections, or stands in what is made of them."""
+        statement = self.site.statement
+        if isinstance(statement, cst.If) and self._needs_no_test(statement):
+            return True
         return any(node in self.covered or node in self.edits for node in walk(self.site.statement))
 
     # -- ends --------------------------------------------------------------------------------
@@ -485,6 +578,44 @@ class _Chain:
             f"{''.join(kept)})",
         )
 
+    def _write(self, node: cst.Assign | cst.AugAssign) -> None:
+        """``out[mask] = value``: the value where the mask holds, and what was there elsewhere."""
+        match node:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
+                before: Parts = ()
+            case cst.AugAssign(
+                target=cst.Subscript() as target, operator=cst.AddAssign() | cst.SubtractAssign()
+            ):
+                sign = "+" if isinstance(node.operator, cst.AddAssign) else "-"
+                before = (f"{code(target.value)} {sign} ",)
+            case _:
+                return
+        if not isinstance(target.value, cst.Name) or not self.chosen.selects(target):
+            return
+        uses = self.chosen.uses_of(node.value)
+        held, made = tensor_fact(self.site, target.value), tensor_fact(self.site, node.value)
+        if not uses or held is None or made is None or held.shape is None or made.shape is None:
+            return
+        rank = len(made.shape)
+        if held.dtype != made.dtype or self.chosen.rank(target) != rank:
+            return
+        if held.shape[self.chosen.masked :] != made.shape[1:]:
+            return
+        owner = target.value.value
+        self._take(uses)
+        value: Atom = Atom(node.value) if before or self._flat else Bare(node.value)
+        shaped = f".unflatten(0, {self.mask}.shape)" if self._flat else ""
+        dense: Parts = (
+            f"{self.torch}.where({self.chosen.widest(rank)}, ",
+            *before,
+            value,
+            f"{shaped}, {owner})",
+        )
+        if is_own(self.site, target.value):
+            self.edits[node] = (f"{owner} = ", *dense)
+        else:
+            self.edits[node] = (f"{owner}.copy_(", *dense, ")")
+
     # -- how many ----------------------------------------------------------------------------
 
     def _count(self, node: cst.CSTNode) -> None:
@@ -563,6 +694,11 @@ class _Chain:
             case _:
                 return None
         return name if name.value in self.chosen.names else None
+
+
+def _only_goes_on(node: cst.If) -> bool:
+    """``if ...: continue``"""
+    return code(node.body).strip() == "continue"
 
 
 def _pairs(

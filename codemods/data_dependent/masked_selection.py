@@ -28,6 +28,8 @@ from .selections import (
     complementary,
     elementwise,
     hit_tested,
+    is_fresh,
+    is_own,
     is_plain_mask,
     mask_of,
     mean_function,
@@ -45,7 +47,6 @@ _SIGNS: dict[type[cst.BaseAugOp], str] = {
     cst.DivideAssign: "/",
 }
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-_FRESH = ("clone", "empty_like", "zeros_like", "ones_like", "full_like", "zeros", "empty", "ones")
 
 
 class MaskedSelection(Codemod):
@@ -225,7 +226,7 @@ def _complementary(site: Site) -> Rewrite | None:
             ]
         )
         owner = code(one.target.value)
-        if _is_own(site, one.target.value):
+        if is_own(site, one.target.value):
             splice.replace(one.statement, f"{owner} = {torch}.where({text})")
             for above in reversed(block[:first]):
                 if _only_makes(site, above, owner):
@@ -254,7 +255,7 @@ def _where(site: Site, update: _Update) -> str:
     owner, torch = code(update.target.value), torch_name(site)
     mask = wide_mask(site, update.mask, update.target.value)
     value = f"{torch}.where({mask}, {_dense(site, update.statement.value, update)}, {owner})"
-    if _is_own(site, update.target.value):
+    if is_own(site, update.target.value):
         return f"{owner} = {value}"
     return f"{owner}.copy_({value})"
 
@@ -263,33 +264,6 @@ def _reads(node: cst.CSTNode, text: str) -> bool:
     return any(
         isinstance(inner, cst.Name | cst.Attribute) and code(inner) == text for inner in walk(node)
     )
-
-
-def _is_own(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a name holds new memory of this function alone, so that it may be bound anew."""
-    if not isinstance(node, cst.Name) or site.function is None:
-        return False
-    values: list[cst.BaseExpression] = []
-    for place in site.places_of(node.value, site.function):
-        holder = site.parent(place)
-        if isinstance(holder, cst.Param):
-            return False
-        if isinstance(holder, cst.AssignTarget):
-            assign = site.parent(holder)
-            assert isinstance(assign, cst.Assign)
-            values.append(assign.value)
-        elif isinstance(holder, cst.Assign | cst.Element | cst.NamedExpr):
-            return False  # another name for it, or kept somewhere
-    return bool(values) and all(_is_fresh(value) for value in values)
-
-
-def _is_fresh(value: cst.BaseExpression) -> bool:
-    match value:
-        case cst.Call(func=cst.Attribute(attr=attr)):
-            return attr.value in _FRESH
-        case cst.BinaryOperation():
-            return True
-    return False
 
 
 def _only_makes(site: Site, line: cst.CSTNode, name: str) -> bool:
@@ -302,7 +276,7 @@ def _only_makes(site: Site, line: cst.CSTNode, name: str) -> bool:
                 made == name
                 and isinstance(value, cst.Call)
                 and (resolve(site.module, value.func) or "").startswith("torch.")
-                and _is_fresh(value)
+                and is_fresh(value)
                 and len(value.args) == 1
             )
     return False
@@ -331,7 +305,7 @@ def _guarded(site: Site) -> Rewrite | None:
         name, torch = code(update.target.value), torch_name(site)
         mask = wide_mask(site, update.mask, update.target.value)
         value = f"{torch}.where({mask}, {_dense(site, update.statement.value, update)}, {name})"
-        own = name in cloned or _is_own(site, update.target.value)
+        own = name in cloned or is_own(site, update.target.value)
         # Without a hit another dtype does no harm, and must not change that of the result.
         texts.append(f"{name} = {value}.to({name}.dtype)" if own else f"{name}.copy_({value})")
     if not texts or cloned - {text.partition(" ")[0] for text in texts}:

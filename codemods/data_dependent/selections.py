@@ -189,8 +189,41 @@ def same_mask(site: Site, first: cst.BaseExpression, second: cst.BaseExpression)
     return code(_bare(first)) == code(_bare(second))
 
 
+def missed(test: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The mask of ``not mask.any()`` or ``mask.sum() == 0``."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return hit_tested(inner)
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.Equal() | cst.LessThanEqual(), comparator=cst.Integer("0")
+                )
+            ],
+        ):
+            return _summed(left)
+    return None
+
+
+def _summed(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The mask of ``mask.sum()``, as a number or as a tensor."""
+    match node:
+        case cst.Call(func=cst.Name("int"), args=[only]):
+            return _summed(only.value)
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("item")), args=[]):
+            return _summed(value)
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum")), args=[]):
+            return value
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("sum")), args=[only]
+        ):
+            return only.value
+    return None
+
+
 def hit_tested(test: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The mask of ``mask.any()``, ``torch.any(mask)`` or ``mask.sum() > 0``."""
+    """The mask of ``mask.any()``, ``torch.any(mask)``, ``mask.sum()`` or ``mask.sum() > 0``."""
     match test:
         case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("any")), args=[]):
             return value
@@ -198,14 +231,18 @@ def hit_tested(test: cst.BaseExpression) -> cst.BaseExpression | None:
             func=cst.Attribute(value=cst.Name("torch"), attr=cst.Name("any")), args=[only]
         ):
             return only.value
+        case cst.Call(func=cst.Attribute(value=value, attr=cst.Name("item")), args=[]):
+            return hit_tested(value)
         case cst.Comparison(
-            left=cst.Call(func=cst.Attribute(value=value, attr=cst.Name("sum")), args=[]),
+            left=left,
             comparisons=[
-                cst.ComparisonTarget(operator=cst.GreaterThan(), comparator=cst.Integer("0"))
+                cst.ComparisonTarget(
+                    operator=cst.GreaterThan() | cst.NotEqual(), comparator=cst.Integer("0")
+                )
             ],
         ):
-            return value
-    return None
+            return _summed(left)
+    return _summed(test)
 
 
 def complementary(first: cst.BaseExpression, second: cst.BaseExpression) -> bool:
@@ -452,3 +489,37 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 PREDICATES = torch_names.PREDICATES
+
+
+_FRESH = words(
+    """clone empty_like zeros_like ones_like full_like zeros empty ones full new_zeros new_ones
+    new_empty new_full where"""
+)
+
+
+def is_own(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a name holds new memory of this function alone, so that it may be bound anew."""
+    if not isinstance(node, cst.Name) or site.function is None:
+        return False
+    values: list[cst.BaseExpression] = []
+    for place in site.places_of(node.value, site.function):
+        holder = site.parent(place)
+        if isinstance(holder, cst.Param):
+            return False
+        if isinstance(holder, cst.AssignTarget):
+            assign = site.parent(holder)
+            assert isinstance(assign, cst.Assign)
+            values.append(assign.value)
+        elif isinstance(holder, cst.Assign | cst.Element | cst.NamedExpr):
+            return False  # another name for it, or kept somewhere
+    return bool(values) and all(is_fresh(value) for value in values)
+
+
+def is_fresh(value: cst.BaseExpression) -> bool:
+    """Whether an expression gives a new tensor."""
+    match value:
+        case cst.Call(func=cst.Attribute(attr=attr)):
+            return attr.value in _FRESH
+        case cst.BinaryOperation():
+            return True
+    return False
