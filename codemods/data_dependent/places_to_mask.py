@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
@@ -30,6 +31,7 @@ _FACTS = {
     "m": tensor(6, dtype="torch.bool"),
     "det > 0": tensor(6, dtype="torch.bool"),
     "long": tensor(9),
+    "y > 0": tensor(6, 3, dtype="torch.bool"),
     "other": tensor(6, dtype="torch.bool"),
 }
 
@@ -59,7 +61,8 @@ class PlacesToMask(Codemod):
     others then keep the whole tensor, and take of it with ``torch.where``.
 
     *When it applies.*  A name is given what ``nonzero`` or ``torch.where`` finds in a tensor of one
-    dimension, is bound once, and is only such an index in its function.
+    dimension, is bound once, and is only such an index in its function; or two names are given the
+    rows and the columns in a tensor of two dimensions, and only ``x[rows, columns]`` uses them.
 
     *Fix safety.*  Safe: the same elements, in the same order.
 
@@ -108,7 +111,14 @@ class PlacesToMask(Codemod):
             ("places = m", "return y[places].sum(0) if places.any() else x"),
             "torch.where(m)",
         ),
-    )
+        _example(
+            "rows and columns",
+            ("rows, columns = torch.where(y > 0)", "y[rows, columns] = y[rows, columns] * 2",
+             "return y"),
+            ("hits = y > 0", "y[hits] = y[hits] * 2", "return y"),
+            "torch.where(y > 0)",
+        ),
+    )  # fmt: skip
     near_misses = (
         _near_miss("calculated with", "places = m.nonzero().squeeze(1)", "return x[places + 1]"),
         _near_miss("given back", "places = m.nonzero().squeeze(1)", "return x[places], places"),
@@ -136,6 +146,18 @@ class PlacesToMask(Codemod):
             "other[0] = True", "return x[places]", at="torch.where(m)",
         ),
         _near_miss("a longer one", "places = m.nonzero().squeeze(1)", "return long[places]"),
+        _near_miss(
+            "rows alone", "rows, columns = torch.where(y > 0)", "return y[rows, columns] + x[rows]",
+            at="torch.where(y > 0)",
+        ),
+        _near_miss(
+            "the other way round", "rows, columns = torch.where(y > 0)", "return y[columns, rows]",
+            at="torch.where(y > 0)",
+        ),
+        _near_miss(
+            "another tensor's", "rows, columns = torch.where(y > 0)", "return long[rows, columns]",
+            at="torch.where(y > 0)",
+        ),
         _near_miss("behind others", "places = m.nonzero().squeeze(1)", "return y[0, places]"),
     )  # fmt: skip
 
@@ -148,6 +170,10 @@ class PlacesToMask(Codemod):
                 found = _found(site, site.function, node)
                 if found is not None and found.rewrite(splice):
                     names.append(found.name)
+                    continue
+                pair = _pair(site, site.function, node)
+                if pair is not None and pair.rewrite(splice):
+                    names.append(pair.names[0])
         if names:
             yield splice.rewrite(
                 f"index by the mask of `{names[0]}`", rank=14, prepares=True,
@@ -283,6 +309,94 @@ class _Places:
         return None
 
 
+@dataclasses.dataclass
+class _Pair:
+    """Two names for the places in a mask of two dimensions: its rows and its columns."""
+
+    site: Site
+    function: cst.FunctionDef
+    names: tuple[str, str]
+    assign: cst.Assign
+    mask: cst.BaseExpression
+
+    def rewrite(self, splice: Splice) -> bool:
+        """Make the changes, if both names are used for nothing but ``x[rows, columns]``."""
+        wholes: list[cst.Subscript] = []
+        own = set(walk(self.assign))
+        for name in self.names:
+            for node in self.site.places_of(name, self.function):
+                if node in own:
+                    continue
+                index = self.site.parent(node)
+                element = self.site.parent(index) if isinstance(index, cst.Index) else None
+                whole = self.site.parent(element) if element is not None else None
+                if not isinstance(whole, cst.Subscript) or not self._picks(whole):
+                    return False
+                wholes.append(whole)
+        if not wholes:
+            return False
+        text = self._text(splice)
+        fact = self.site.fact(self.mask)
+        if isinstance(self.mask, cst.Name) and fact is not None and fact.dtype == "torch.bool":
+            name = self.mask.value
+            splice.remove(self.assign)
+        else:
+            name = fresh("hits", names_in(self.function))
+            splice.replace(self.assign, f"{name} = {text}")
+        for whole in dict.fromkeys(wholes):
+            splice.replace(whole, f"{splice.source_of(whole.value)}[{name}]")
+        return True
+
+    def _text(self, splice: Splice) -> str:
+        return _Places(
+            self.site, self.function, "", self.assign, self.mask, column=False
+        )._mask_text(splice)
+
+    def _picks(self, whole: cst.Subscript) -> bool:
+        """``x[rows, columns]`` of a tensor whose first dimensions are those of the mask."""
+        if [code(element.slice) for element in whole.slice] != list(self.names):
+            return False
+        held, mask = self.site.fact(whole.value), self.site.fact(self.mask)
+        if held is None or mask is None or held.shape is None or mask.shape is None:
+            return False
+        return held.is_tensor and held.shape[:2] == mask.shape
+
+
+def _pair(site: Site, function: cst.FunctionDef, assign: cst.Assign) -> _Pair | None:
+    """``rows, columns = torch.where(mask)``"""
+    match assign.targets:
+        case [
+            cst.AssignTarget(
+                target=cst.Tuple(
+                    elements=[cst.Element(cst.Name(rows)), cst.Element(cst.Name(columns))]
+                )
+            )
+        ] if rows != columns:
+            pass
+        case _:
+            return None
+    does = activity(function.body)
+    if {rows, columns} & (does.captures | does.mutates):
+        return None
+    if not all(is_bound_once(site, function, name) for name in (rows, columns)):
+        return None
+    first = _places_of(site, _first_of(assign.value))
+    if first is None or first[1]:
+        return None
+    mask = first[0]
+    fact = site.fact(mask)
+    if fact is None or not fact.is_tensor or len(fact.shape or ()) != 2:
+        return None
+    names = (rows, columns)
+    return _Pair(site, function, names, assign, mask) if _stays(site, function, mask) else None
+
+
+def _first_of(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The first of the tensors that a call gives: ``torch.where(mask)[0]``."""
+    zero = cst.SubscriptElement(slice=cst.Index(cst.Integer("0")))
+    return cst.Subscript(node, [zero])
+
+
 def _found(site: Site, function: cst.FunctionDef, assign: cst.Assign) -> _Places | None:
     match assign.targets:
         case [cst.AssignTarget(target=cst.Name(value=name))]:
@@ -298,19 +412,26 @@ def _found(site: Site, function: cst.FunctionDef, assign: cst.Assign) -> _Places
     fact = site.fact(mask)
     if fact is None or not fact.is_tensor or len(fact.shape or ()) != 1:
         return None
-    if isinstance(mask, cst.Name) and fact.dtype == "torch.bool":
-        # The name of the places becomes another one for the mask: nobody may change it.
-        params = {param.name.value for param in params_of(function.params)}
-        does = activity(function.body)
-        if mask.value in does.mutates or (mask.value in does.writes & params):
-            return None
-        if any(_is_bool(site, function, name) for name in does.mutates):
-            return None  # it may be the mask by another name
-        if mask.value not in params and not is_bound_once(site, function, mask.value):
-            return None
-    elif not isinstance(mask, cst.Name | cst.Comparison | cst.BinaryOperation | cst.UnaryOperation):
+    if not _stays(site, function, mask):
         return None
     return _Places(site, function, name, assign, mask, column)
+
+
+def _stays(site: Site, function: cst.FunctionDef, mask: cst.BaseExpression) -> bool:
+    """Whether a mask may stand, by its name or another one, where its places were used."""
+    fact = site.fact(mask)
+    if not isinstance(mask, cst.Name) or fact is None or fact.dtype != "torch.bool":
+        return isinstance(
+            mask, cst.Name | cst.Comparison | cst.BinaryOperation | cst.UnaryOperation
+        )
+    # The name of the places becomes another one for the mask: nobody may change it.
+    params = {param.name.value for param in params_of(function.params)}
+    does = activity(function.body)
+    if mask.value in does.mutates or (mask.value in does.writes & params):
+        return False
+    if any(_is_bool(site, function, name) for name in does.mutates):
+        return False  # it may be the mask by another name
+    return mask.value in params or is_bound_once(site, function, mask.value)
 
 
 def _is_bool(site: Site, function: cst.FunctionDef, name: str) -> bool:
