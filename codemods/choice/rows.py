@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import cast
 
 import libcst as cst
 
@@ -33,6 +34,7 @@ _FACTS = {
     "x": tensor(3, 5, 2),
     "lens": tensor(3, dtype="torch.int64"),
     "x[i, :n]": tensor(None, 2),
+    "out": tensor(3, 5, 2),
     "mode": Fact("str", "str"),
     "x[b, lens[b]:]": tensor(None, 2),
 }
@@ -75,6 +77,15 @@ _LIST_AFTER = """lens = (x != 0).sum(1)
     for i, n in enumerate(lens):
         rows.append(torch.where((steps < n)[:, None], x[i], 0).sum(0))
     return torch.stack(rows)"""
+_COPY = """out = torch.zeros_like(x)
+    for i, n in enumerate(lens):
+        out[i, :n] = x[i, :n]
+    return out"""
+_COPY_AFTER = f"""out = torch.zeros_like(x)
+    {_FIRST.replace("x.shape", "out.shape").replace("x.device", "out.device")}\
+    for i, n in enumerate(stops):
+        out[i] = torch.where((steps < n)[:, None], x[i], out[i])
+    return out"""
 _NAMED = """rows = []
     for i in range(x.shape[0]):
         n = lens[i].item()
@@ -118,7 +129,8 @@ class RowsToMask(Codemod):
 
     *When it applies.*  In a loop or comprehension over rows, every use of the number is the bound
     of such a slice, of which there is a sum, mean, product, ``any`` or ``all`` over the cut
-    dimension (or into which a number is written).  The slice may have a name; where a branch that
+    dimension, or into which a number is written, or another row that is cut alike
+    (``out[i, :n] = x[i, :n] * 2``).  The slice may have a name; where a branch that
     the program did not take uses it in other ways, it is cut there, as before.
 
     *Fix safety.*  Safe: the same elements, in the same order, and zeros between them.  Negative
@@ -157,6 +169,13 @@ class RowsToMask(Codemod):
             at="lens[b]",
             facts=_FACTS,
             title="rows cleared from there on",
+        ),
+        Example(
+            _SOURCE.format(_COPY),
+            _SOURCE.format(_COPY_AFTER),
+            at="x[i, :n]",
+            facts=_FACTS,
+            title="rows that are copied up to there",
         ),
         Example(
             _SOURCE.format(_EACH),
@@ -210,6 +229,19 @@ class RowsToMask(Codemod):
              "lens[i].item()"),
             ("x[i, :n].sum(0) + lens[0] * n", "whole numbers of another type",
              "lens[i].item()"),
+        )
+    ) + tuple(
+        NearMiss(_SOURCE.format(_COPY.replace(old, new)), at="x[i, :n]", why=why,
+                 facts={**_FACTS, **facts})
+        for old, new, why, facts in (
+            ("= x[i, :n]", "= x[i, :n][:, [1, 0]]", "a part of the row in another order", {}),
+            ("out[i, :n]", "out[i, :3]", "it goes where a number says", {}),
+            ("out[i, :n]", "out[i, -n:]", "it is cut elsewhere", {}),
+            ("= x[i, :n]", "= x[i, :n] / x[i, :n]", "an infinite derivative at zero", {}),
+            ("= x[i, :n]", "= x[i, :n] + x[i, :n].sum(0)", "all rows that are cut together", {}),
+            ("= x[i, :n]", "= x[i, :n]", "another type",
+             {"out": tensor(3, 5, 2, dtype="torch.int64")}),
+            ("= x[i, :n]", "= x[i, :n]", "longer rows", {"out": tensor(3, 9, 2)}),
         )
     ) + tuple(
         NearMiss(_SOURCE.format(text), at=at, why=why, facts={**_FACTS, **facts})
@@ -506,8 +538,12 @@ class _Rows:
     # -- slices ------------------------------------------------------------------------------
 
     def _cuts(self, body: cst.CSTNode) -> None:
+        copied: set[cst.CSTNode] = set()
         for node in walk(body):
-            if isinstance(node, cst.Subscript):
+            if isinstance(node, cst.Assign | cst.AugAssign):
+                copied |= self._copied(node)
+        for node in walk(body):
+            if isinstance(node, cst.Subscript) and node not in copied:
                 cut = self._cut(node)
                 if cut is not None:
                     self._convert(node, cut)
@@ -760,6 +796,67 @@ class _Rows:
         last = node.slice[-1].with_changes(slice=cut_at)
         self.replaced[use] = node.with_changes(slice=[*node.slice[:-1], last])
 
+    def _copied(self, line: cst.Assign | cst.AugAssign) -> set[cst.CSTNode]:
+        """``out[i, :n] = x[i, :n] * 2``: whole rows are computed, and chosen where they are cut.
+
+        Gives the cuts that are dealt with, which are none where the line is something else.
+        """
+        target = line.targets[0].target if isinstance(line, cst.Assign) else line.target
+        cut = self._cut(target) if isinstance(target, cst.Subscript) else None
+        inside = [
+            (node, found)
+            for node in walk(line.value)
+            if isinstance(node, cst.Subscript) and (found := self._cut(node)) is not None
+        ]
+        if cut is None or not inside or comments_in(line):
+            return set()
+        sign = "" if isinstance(line, cst.Assign) else _SIGNS.get(type(line.operator), "")
+        if (isinstance(line, cst.AugAssign) and not sign) or len(
+            getattr(line, "targets", "1")
+        ) != 1:
+            raise _NotSo
+        assert isinstance(target, cst.Subscript)
+        for node, found in inside:
+            if not self._is_cut_alike(target, cut, node, found):
+                raise _NotSo
+        mask, _ = self._mask(cut)
+        rows: dict[cst.CSTNode, str] = {node: found.row for node, found in inside}
+        if line.value not in rows:
+            rows = {node: f"{self.torch}.where({mask}, {row}, 0)" for node, row in rows.items()}
+            if not _only_adds(line.value, set(rows), self.values):
+                raise _NotSo
+        value = rows.get(line.value) or code(_put(line.value, rows))
+        if sign:
+            value = f"{cut.row} {sign} ({value})"
+        text = f"{cut.row} = {self.torch}.where({mask}, {value}, {cut.row})"
+        new = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine).body[0]
+        self.replaced[line] = new  # type: ignore[assignment]
+        for cut_node in (target, *rows):
+            self.handled |= {part for part in walk(cut_node) if isinstance(part, cst.Name)}
+        self.sized.add(self._size_of(cut))
+        return {target, *rows}
+
+    def _is_cut_alike(
+        self, target: cst.Subscript, cut: _Cut, node: cst.Subscript, other: _Cut
+    ) -> bool:
+        """Whether a row is cut at the same bounds as the one it goes to, and is one of its kind."""
+        bounds = [
+            [code(bound) if bound is not None else "" for bound in (it.lower, it.upper)]
+            for it in (cut, other)
+        ]
+        one, two = self.values.fact(target.value), self.values.fact(node.value)
+        if bounds[0] != bounds[1] or one is None or two is None or one.dtype != two.dtype:
+            return False
+        if one.shape is None or two.shape is None or one.dtype is None:
+            return False
+        return one.shape[cut.depth :] == two.shape[other.depth :]
+
+    def _size_of(self, cut: _Cut) -> str:
+        """The text of the size of the dimension that is cut."""
+        if cut.base in self.rows or cut.base in activity(self.loop).bound:
+            raise _NotSo
+        return f"{cut.base}.shape[{cut.depth}]"
+
     def _store(self, line: cst.Assign, cut: _Cut) -> None:
         fact = self.values.fact(line.value)
         number = isinstance(line.value, cst.BaseNumber) or (
@@ -809,6 +906,44 @@ class _Rows:
             not given and method in ("sum", "any", "all")
         )):  # fmt: skip
             raise _NotSo
+
+
+_SIGNS: dict[type[cst.BaseAugOp], str] = {cst.AddAssign: "+", cst.SubtractAssign: "-"}
+
+
+class _Put(cst.CSTTransformer):
+    """Puts other texts in the place of nodes."""
+
+    def __init__(self, texts: Mapping[cst.CSTNode, str]) -> None:
+        super().__init__()
+        self.texts = texts
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        text = self.texts.get(original_node)
+        return updated_node if text is None else cst.parse_expression(text)
+
+
+def _put(node: cst.BaseExpression, texts: Mapping[cst.CSTNode, str]) -> cst.BaseExpression:
+    return cast(cst.BaseExpression, node.visit(_Put(texts)))
+
+
+def _only_adds(node: cst.BaseExpression, rows: Set[cst.CSTNode], values: Values) -> bool:
+    """Whether rows are only added and multiplied, with each other and with Python's numbers."""
+    if node in rows or isinstance(node, cst.Integer | cst.Float):
+        return True
+    match node:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return _only_adds(inner, rows, values)
+        case cst.BinaryOperation(
+            left=left, operator=cst.Add() | cst.Subtract() | cst.Multiply(), right=right
+        ):
+            return _only_adds(left, rows, values) and _only_adds(right, rows, values)
+        case cst.Name() | cst.Attribute():
+            fact = values.fact(node)
+            return fact is not None and fact.kind in ("int", "float")
+    return False
 
 
 def _names(node: cst.CSTNode) -> set[str]:

@@ -58,6 +58,7 @@ NOT_SEEN = {
     "GB0124/arange-in-a-loop",
     "GB0124/running-total",
     "GB0124/sizes-made-of-a-list",
+    "GB0124/rows-copied-up-to-their-length",
     "GB0170/experts-that-take-their-rows",
     "GB0170/match-guard",
     "GB0170/stop-token",
