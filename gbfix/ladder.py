@@ -13,7 +13,7 @@ import difflib
 import functools
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gbfix import wording
 from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
@@ -434,8 +434,8 @@ _EQUAL = (
 
 #: What a graph takes for granted of a mask of lengths.
 _AS_WIDE = (
-    "Where every one of `{}` is 1 and the mask is used with more than one column, the original"
-    " repeats the mask; the compiled function raises an error."
+    "Where the longest of `{}`, or the size that it meets, is 1 and the other is not, the original"
+    " repeats that one; the compiled function raises an error."
 )
 
 
@@ -461,11 +461,15 @@ def decided_sizes(
     proved = {key for run in (candidate, *forced) for key in _shown_to_the_end(run)}
     caveats: list[str] = []
     said = dict.fromkeys(limits)
-    for made in _taken_to_be_equal(candidate, forced, pick_alike):
-        if widths and made in widths:
-            said[_AS_WIDE.format(widths[made])] = None
-        else:
-            caveats = [_EQUAL]
+    for seen in events:
+        for text in seen.equal:
+            made = seen.made.get(text, "")
+            if pick_alike(seen.alike.get(text, ())):
+                continue
+            if widths and made in widths:
+                said[_AS_WIDE.format(widths[made])] = None
+            else:
+                caveats = [_EQUAL]
     for place, size in sorted(shown):
         if (place, size) not in proved:
             path, _, line = place.rpartition(":")
@@ -483,50 +487,6 @@ def decided_sizes(
     best = functools.partial(min, key=lambda label: (label in raised, *_is_late_label(label)))
     also = frozenset(best(found) for found in shown.values() if found)
     return Rung("sizes", True, detail, tuple(caveats), tuple(said)), also
-
-
-def _taken_to_be_equal(
-    candidate: Outcome,
-    forced: Sequence[Outcome],
-    pick_alike: Callable[[tuple[str, ...]], bool],
-) -> Iterator[str]:
-    """Of what the graph takes to be equal and nothing proves: where its one number is decided.
-
-    What agrees where a size is 1, and the others are what they were, does not broadcast: for any
-    other size, the original raises an error as well.
-    """
-    for seen in candidate.of(SizesSeen):
-        for text in seen.equal:
-            made = seen.made.get(text, "")
-            if pick_alike(seen.alike.get(text, ())):
-                continue
-            if not made or not _agrees_as_one(made, candidate, forced):
-                yield made
-
-
-#: Lengths of one each; all tensors keep their sizes.
-_UNITS = "units"
-
-
-def _agrees_as_one(source: str, candidate: Outcome, forced: Sequence[Outcome]) -> bool:
-    """Whether a size that is made at the place was compared where data decides on 1."""
-    shown = _shown_to_the_end_on(candidate, _UNITS)
-    for run in forced:
-        shown |= _shown_to_the_end_on(run, "base")
-    usual = _shown_to_the_end_on(candidate, "base")
-    return any(
-        (place, 1) in shown and (place, 1) not in usual
-        for seen in candidate.of(SizesSeen)
-        for place, sources in seen.sources.items()
-        if source in sources
-    )
-
-
-def _shown_to_the_end_on(outcome: Outcome, label: str) -> set[tuple[str, int]]:
-    """Places and sizes that one kind of inputs has shown, and came to the graph's end."""
-    if label in _not_to_the_end(outcome):
-        return set()
-    return {key for key, found in _shown_sizes(outcome).items() if label in found}
 
 
 def _shown_sizes(candidate: Outcome) -> dict[tuple[str, int], list[str]]:

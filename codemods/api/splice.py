@@ -133,6 +133,11 @@ class Splice:
         start = self._offset(span.line, span.column)
         return self._site.source[start : self._offset(span.end_line, span.end_column)]
 
+    def insert_behind(self, node: cst.BaseExpression, text: str) -> None:
+        """Put text behind an expression and its own parentheses."""
+        span = self._with_parentheses(node)
+        self.insert(span.end_line, span.end_column, text)
+
     def text(self) -> str:
         """The source with all replacements made; overlapping ones are an error.
 

@@ -59,7 +59,10 @@ _INPLACE_AT = {
 
 #: Look at several rows, unless they are told the last dimension.
 _OVER_ROWS = words(
-    """sum mean std var norm vector_norm max min amax amin argmax argmin prod median logsumexp
+    """cummax cummin diff einsum tensordot cdist outer nansum nanmean kthvalue quantile nanquantile
+    aminmax count_nonzero index_select inner dot vdot kron renorm searchsorted bucketize histc
+    bincount gather scatter scatter_add take take_along_dim index_add index_fill unique mode
+    sum mean std var norm vector_norm max min amax amin argmax argmin prod median logsumexp
     softmax log_softmax softmin normalize cumsum cumprod sort argsort topk flip roll t transpose
     permute view reshape flatten matmul bmm mm batch_norm instance_norm group_norm any all"""
 )
@@ -113,6 +116,8 @@ def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
         read(reader)
     except _More as more:
         return Computes(str(more))
+    if reader.calls_modules and mentions(site, r"\.forward\s*=[^=]|setattr\("):
+        return Computes("another `forward` may be put in the place of its own")
     if reader.calls_modules and mentions(site, r"\bregister_\w*hook\b"):
         return Computes("hooks may see its calls")
     return Computes("", reader.tame, reader.rows_alone, frozenset(reader.calls))
@@ -243,7 +248,10 @@ class _Reader:
         plain = name.removeprefix(_TORCHS)
         if plain in _LAYERS and (plain != name or not self._classes(name)):
             self.tame &= plain not in _WILD_LAYERS
-            self.rows_alone &= not plain.startswith(("BatchNorm", "InstanceNorm", "Softmax2d"))
+            # Of a softmax or the like, nothing here tells the dimension.
+            self.rows_alone &= not plain.startswith(("BatchNorm", "InstanceNorm")) and (
+                plain not in _OF_A_DIMENSION
+            )
             return
         if ("class", name) in self._read:
             return
@@ -286,7 +294,13 @@ class _Reader:
     def _body(self, text: str, function: ast.FunctionDef, owner: str) -> None:
         own = _own(function)
         held = _held(function)
+        of_last = {
+            id(node.value)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "-1"
+        }
         for node in ast.walk(function):
+            self.rows_alone &= id(node) in of_last or _is_by_rows(node)
             match node:
                 case ast.Call(func=ast.Name(id=name)) if name in held:
                     raise _More(f"what `{name}` does is what a call of `{function.name}` gives")
@@ -307,9 +321,10 @@ class _Reader:
                 case ast.BinOp(op=op, right=right):
                     plain = isinstance(right, ast.Constant)
                     wild = isinstance(op, ast.Div | ast.FloorDiv | ast.Mod | ast.Pow)
+                    if isinstance(op, ast.Pow):
+                        # A root has no finite derivative at zero.
+                        plain = plain and isinstance(right.value, int) and right.value > 0  # type: ignore[attr-defined]
                     self.tame &= plain or not wild
-                    of_layer = ast.unparse(right).startswith("self.")
-                    self.rows_alone &= not isinstance(op, ast.MatMult) or of_layer
                 case ast.Call():
                     self._call(text, node, owner, own, held)
 
@@ -324,7 +339,12 @@ class _Reader:
         called = ast.unparse(node.func)
         home = _home(text, called)
         name = called.rpartition(".")[2]
-        self.rows_alone &= name not in _OVER_ROWS or _is_of_last(node)
+        turned = isinstance(node.func, ast.Attribute) and _is_held(node.func.value)
+        self.rows_alone &= name not in _OVER_ROWS or turned or _is_of_last(node)
+        if name in _CUTS:
+            told = [*node.args, *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
+            self.rows_alone &= bool(told) and ast.unparse(told[-1]) == "-1"
+        self.rows_alone &= name not in _COUNTS_ROWS and (name != "size" or _is_of_last(node))
         if any(keyword.arg in ("inplace", "max_norm", "out", None) for keyword in node.keywords):
             raise _More(f"`{called}` may write to its input")
         if home.startswith("torch.") and _is_told_inplace(name, node.args, 1):
@@ -411,7 +431,55 @@ class _Reader:
 def _is_of_last(node: ast.Call) -> bool:
     """Whether a reduction is told the last dimension, and no other."""
     values = [*node.args, *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
-    return any(ast.unparse(value) == "-1" for value in values)
+    told = [ast.unparse(value) for value in values]
+    numbers = [text for text in told if text.lstrip("-").isdigit()]
+    return bool(numbers) and all(text == "-1" for text in numbers)
+
+
+#: Show rows as something else, or say how many there are.
+_TURNS = words("T mT H mH shape")
+_COUNTS_ROWS = words("len numel nelement arange linspace eye tril triu tril_indices triu_indices")
+_CUTS = words("chunk split tensor_split unbind narrow select cat concat stack")
+#: Layers of which their arguments tell along which dimension they work.
+_OF_A_DIMENSION = words("Softmax LogSoftmax Softmin Softmax2d Flatten Unflatten GLU Fold Unfold")
+
+
+def _is_by_rows(node: ast.AST) -> bool:
+    """Whether a node, apart from calls, looks at no row but the one that it computes."""
+    match node:
+        case ast.Subscript():
+            return _is_of_all_rows(node)
+        case ast.Attribute(value=value, attr=attribute):
+            return attribute not in _TURNS or _is_held(value)
+        case ast.BinOp(op=ast.MatMult(), right=right):
+            return _is_held(right)
+    return True
+
+
+def _is_held(node: ast.expr) -> bool:
+    """A parameter of the object, as it is or turned: ``self.weight``, ``self.weight.t()``."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+        case ast.Attribute(value=inner, attr="T" | "mT"):
+            return _is_held(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="t" | "transpose" | "to")):
+            return _is_held(inner)
+    return False
+
+
+def _is_of_all_rows(node: ast.Subscript) -> bool:
+    """``x[:, :2]``, ``x[..., 0]``, ``x.shape[-1]``, ``self.layers[0]``, ``x.chunk(2, -1)[0]``."""
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return ast.unparse(node.slice) == "-1"
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"))):
+            return True
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="chunk" | "split" | "unbind"))):
+            return isinstance(node.slice, ast.Constant)
+        case ast.Subscript(slice=ast.Tuple(elts=[first, *_])):
+            return ast.unparse(first) in (":", "Ellipsis", "...")
+    return ast.unparse(node.slice) in ("...", "Ellipsis")
 
 
 def _tree(text: str) -> ast.Module:

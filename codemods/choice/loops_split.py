@@ -17,6 +17,7 @@ from gbfix.rewriting.assertions import size_assertion
 from gbfix.schema import Safety
 
 from ..control_flow.values import Values
+from ..data_dependent.chosen import PartRows
 from .loops_experts import changes_in_place, experts_told
 from .loops_sorted_bounds import simple_assign
 
@@ -75,6 +76,10 @@ _FACTS = {
     "part": tensor(2, 3),
     "torch.relu(h)": tensor(2, 3),
     "part @ weight": tensor(2, 3),
+    "weight": tensor(3, 3),
+    "w[i]": tensor(3, 3),
+    "h": tensor(2, 3),
+    "torch.matmul(part, w[i])": tensor(2, 3),
 }
 
 
@@ -334,6 +339,7 @@ class _Split:
         self.lines: list[cst.BaseStatement] = []
         self.value: cst.BaseExpression | None = None
         self.outputs = ""
+        guarded = False
         for line in self.loop.body.body:
             match line:
                 case cst.SimpleStatementLine(
@@ -356,10 +362,12 @@ class _Split:
                 case cst.If(orelse=None) if (
                     not self.lines and self._leaves_out(line) and not comments_in(line)
                 ):
-                    pass
+                    guarded = True
                 case _:
                     raise _NotSo
-        if self.value is None:
+        # Without rows, it may be the number of no expert.
+        numbers = activity(*self.lines, self.last).reads if self.value is not None else {self.index}
+        if self.value is None or (guarded and self.index in numbers):
             raise _NotSo
         fact = self.values.fact(self.value)
         if fact is None or not fact.is_tensor or not 1 <= len(fact.shape or ()) <= 3:
@@ -523,7 +531,10 @@ class _Split:
             cst.parse_statement(
                 f"{done} = {done} + {torch}.where({self._mask(own, self.wide, same)},"
                 f" {code(self.value)}, 0)"
-            ).with_changes(leading_lines=self.last.leading_lines),
+            ).with_changes(
+                leading_lines=self.last.leading_lines,
+                trailing_whitespace=self.last.trailing_whitespace,
+            ),
         ]
         count = f"range({counts}.shape[0])"
         target: cst.BaseExpression = cst.Name(i)
@@ -540,29 +551,54 @@ class _Split:
         )
         edit = self.site.edit()
         above: list[cst.EmptyLine] = []
-        below: list[cst.EmptyLine] = []
         for gone in sorted(self.removed, key=self.block.index):
             edit.moved(gone)
-            (above if self.block.index(gone) < self.at else below).extend(_comments(gone))
+            above += _comments(gone)
         new: list[cst.BaseStatement] = [cst.parse_statement(text) for text in head]
         new[0] = new[0].with_changes(leading_lines=[*above, *self.loop.leading_lines])
         new.append(loop)
-        if done != self.result or below:
-            last = cst.parse_statement(f"{self.result} = {done}")
-            new.append(last.with_changes(leading_lines=below))
+        if done != self.result:
+            new.append(cst.parse_statement(f"{self.result} = {done}"))
         edit.replace(self.loop, *new)
         if self.padded is not None:
             edit.replace(self.padded, cst.Name(self.result))
         if self.values.torch_missing:
             edit.add_import("torch")
-        told = experts_told(self.site, self.function, self.loop)
+        told = experts_told(self.site, self.function, self.loop) or self._rows_told()
         notes = ["Each expert computes all rows, also those of others."]
+        if self.over:
+            notes.append(
+                "Where there are fewer experts than parts with rows, the original leaves these out;"
+                " the assertion raises an error."
+            )
         return edit.rewrite(
             "let each expert see all rows, masked",
             notes=[*notes, *([told] if told else [])],
             rank=26,
             safety=Safety.UNSAFE if told else Safety.SAFE,
         )
+
+    def _rows_told(self) -> str:
+        """Why the lines of the loop may look at several rows, or spoil a gradient; else ""."""
+        part = next(
+            node
+            for node in walk(self.loop.target)
+            if isinstance(node, cst.Name) and node.value == self.part
+        )
+        rows = PartRows(self.site, part, self.dims)
+        assert self.value is not None
+        for line in (*self.lines, None):
+            pair = simple_assign(line) if line is not None else None
+            value = self.value if pair is None else pair[1]
+            if pair is not None and not names_in(value) & rows.names.keys():
+                continue  # `expert = self.experts[i]`
+            if not rows.uses_of(value) or not rows.rank(value):
+                return f"`{self.site.text(value).strip()}` may look at several rows together."
+            if pair is not None:
+                rows.bind(code(pair[0]), value)
+        if rows.given:
+            return f"`{min(rows.given)}` may be another layer elsewhere, or have a hook."
+        return ""
 
     def _as_many(self) -> str:
         """What leaves those ends over that the loop comes to: ``zip`` stops with the shortest."""

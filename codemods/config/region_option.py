@@ -80,13 +80,13 @@ class RegionOption(Codemod):
     region is in the project.
 
     *Fix safety.*  Dynamo assumes of a size that it has not seen that it is neither 0 nor 1 and does
-    not broadcast.  The options for numbers and sizes are safe where inputs were found on which
-    such a size is 0 and on which it is 1, and compiled and uncompiled code agreed there, and where
-    the graph takes none to be another one, or the two agree where it is 1; or where what has such
-    a size is only joined with others, summed up or returned.  The longest of some lengths may be
-    the width of a mask of these (``torch.arange(lengths.max()) < lengths[:, None]``): that is the
-    width of what the mask is used with, and where all lengths are 1, though that is wider, the
-    compiled function raises an error.  A region that is
+    not broadcast.  The options for numbers and sizes are safe where the graph takes no such size
+    to be another one, and where inputs were found on which it is 0 and on which it is 1, and
+    compiled and uncompiled code agreed there; or where what has such a size is only joined with
+    others, summed up or returned.  The longest of some lengths may be the width of a mask of these
+    (``torch.arange(lengths.max()) < lengths[:, None]``): that is the width of what the mask is used
+    with, and where one of the two is 1 and the other is not, the compiled function raises an
+    error.  A region that is
     compiled by a call, not by a decorator, has the option around its calls where the script does
     no more than to call it.  Else it needs the option for the whole process, and that is unsafe,
     unless it is all that the script and its project compile.

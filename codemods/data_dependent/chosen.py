@@ -25,6 +25,8 @@ _LAST = words(
     """softmax log_softmax sum mean norm vector_norm argmax argmin amax amin logsumexp cumsum
     normalize cosine_similarity any all"""
 )
+#: Show a matrix in another order.
+_TURNS = words("t transpose permute to type_as contiguous detach")
 #: Of these, what has no finite derivative where all are zero.
 _AT_ZERO = words("norm vector_norm normalize cosine_similarity")
 _LAYERS = words("Linear LayerNorm ReLU GELU SiLU Tanh Sigmoid LeakyReLU ELU Softplus Identity")
@@ -156,6 +158,8 @@ class Chosen:
                 return self._column(node, uses) or self._part(node, uses)
             case cst.UnaryOperation(operator=operator, expression=inner):
                 return not isinstance(operator, cst.Not) and self._follow(inner, uses)
+            case cst.BinaryOperation(left=left, operator=cst.MatrixMultiply(), right=right):
+                return self._product(left, right, uses)
             case cst.BinaryOperation(left=left, operator=operator, right=right):
                 return self._operator(left, operator, right) and self._all([left, right], uses)
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
@@ -167,15 +171,31 @@ class Chosen:
         return False
 
     def _all(self, nodes: list[cst.BaseExpression], uses: list[cst.CSTNode]) -> bool:
-        """Whether all are of this kind, with as many dimensions, or one number for all rows."""
+        """Whether all are of this kind, with as many dimensions, or the same for all rows."""
         ranks: set[int] = set()
+        shared = 0
         for node in nodes:
             if self._is_single(node):
+                continue
+            if dims := self._dims_for_all(node):
+                shared = max(shared, dims)
                 continue
             if not self._follow(node, uses):
                 return False
             ranks.add(self.rank(node))
-        return len(ranks) == 1 and 0 not in ranks
+        return len(ranks) == 1 and 0 not in ranks and shared < min(ranks)
+
+    def _dims_for_all(self, node: cst.BaseExpression) -> int:
+        """The dimensions of a tensor that is no selection, which all rows have: ``self.weight``."""
+        if not isinstance(node, cst.Name | cst.Attribute):
+            return 0
+        if isinstance(node, cst.Name) and node.value in self.names:
+            return 0
+        fact = tensor_fact(self.site, node)
+        if fact is None or not fact.shape or (fact.dtype or "") not in _FLOATS:
+            return 0
+        self._learns = True
+        return len(fact.shape)
 
     def _is_single(self, node: cst.BaseExpression) -> bool:
         """A Python number, or a tensor without dimensions that is no selection."""
@@ -197,7 +217,7 @@ class Chosen:
         self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
     ) -> bool:
         """Whether the operator works on elements and cannot fail for zero."""
-        if isinstance(operator, cst.MatrixMultiply | cst.LeftShift | cst.RightShift):
+        if isinstance(operator, cst.LeftShift | cst.RightShift):
             return False
         if isinstance(operator, cst.FloorDivide | cst.Modulo):
             facts = [tensor_fact(self.site, side) for side in (left, right)]
@@ -212,6 +232,24 @@ class Chosen:
         risky = isinstance(operator, cst.Divide | cst.FloorDivide | cst.Modulo | cst.Power)
         self._risky = self._risky or (risky and not (whole and code(right) != "0"))
         return True
+
+    def _product(
+        self, left: cst.BaseExpression, right: cst.BaseExpression, uses: list[cst.CSTNode]
+    ) -> bool:
+        """``rows @ weight``: each row by itself, where the other is a matrix that has none."""
+        fact = tensor_fact(self.site, right)
+        if fact is None or len(fact.shape or ()) != 2 or (fact.dtype or "") not in _FLOATS:
+            return False
+        for part in walk(right):
+            own = isinstance(part, cst.Name) and part.value in self.names
+            if own or self._selected(part) is not None or part in self.columns:
+                return False
+            if isinstance(part, cst.Call):
+                plain = isinstance(part.func, cst.Attribute) and part.func.attr.value in _TURNS
+                if not plain:
+                    return False
+        self._learns = True
+        return self._follow(left, uses) and self.rank(left) > 1
 
     def _part(self, node: cst.Subscript, uses: list[cst.CSTNode]) -> bool:
         """``p[..., 0]``, and ``p[:, 1:]`` where each row of the tensor is one of the mask."""
@@ -272,6 +310,8 @@ class Chosen:
         else:
             return False
         self._risky = self._risky or last in _RISKY
+        if last in ("matmul", "mm") and len(values) == 2:
+            return self._product(values[0].value, values[1].value, uses)
         return self._known_call(last, values, uses)
 
     def _helper(self, node: cst.Call, uses: list[cst.CSTNode]) -> bool:
@@ -401,6 +441,10 @@ class Chosen:
                     | cst.For(target=cst.Name(target), iter=of)
                 ) if target == name:
                     pass
+                case cst.For(
+                    target=cst.Tuple(elements=names), iter=cst.Call(func=cst.Name("zip"), args=args)
+                ) if name in [code(each.value) for each in names] and len(names) == len(args):
+                    of = args[[code(each.value) for each in names].index(name)].value
                 case cst.For(target=target_node):
                     if any(isinstance(n, cst.Name) and n.value == name for n in walk(target_node)):
                         bound.append("")
@@ -423,3 +467,28 @@ class Chosen:
 def _widened(mask: str, more: int) -> str:
     """The mask's text with so many dimensions more."""
     return f"{mask}[..., {', '.join(['None'] * more)}]" if more > 0 else mask
+
+
+class PartRows(Chosen):
+    """Expressions of a part of some rows, by its name: each row of them is of one of the part's."""
+
+    def __init__(self, site: Site, part: cst.Name, rank: int) -> None:
+        super().__init__(site, "", part)
+        self.masked = self.dims = 1
+        self._known = {part.value: rank}
+        self.bind(part.value, part)
+
+    def rank(self, node: cst.BaseExpression) -> int:
+        """How many dimensions an expression has; 0 where it is not known."""
+        if isinstance(node, cst.Name) and node.value in self._known:
+            return self._known[node.value]
+        return super().rank(node)
+
+    def _selected(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        del node
+        return None
+
+    def is_mask(self, node: cst.BaseExpression) -> bool:
+        """Nothing is a mask here."""
+        del node
+        return False

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis import torch_names
-from gbfix.analysis.activity import params_of
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.mask_widths import mask_widths
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.scopes import import_map
+from gbfix.analysis.scopes import function_scope, import_map
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.assertions import size_assertion
@@ -25,6 +24,8 @@ from ..operator.pieces import Level, levels
 _LONGEST = words("max amax")
 #: Leave a tensor of one number a tensor of one number.
 _KEEPS = words("long int to type cpu cuda detach clone")
+#: A size may be more than the others can hold: what is compared with them would be another number.
+_WIDE = words("torch.int32 torch.int64")
 _HARMLESS_DECORATORS = ("staticmethod", "classmethod", "torch.no_grad()")
 
 
@@ -152,6 +153,64 @@ class LongestToSize(Codemod):
             import torch
 
 
+            def f(x, y, lengths):
+                longest = lengths.max().item()
+                mask = torch.arange(longest)[None] < lengths[:, None]
+                return (x @ y.mT).masked_fill(mask[:, None], 0)
+            """,
+            at="lengths.max().item()",
+            why="in another call, `x` and `y` may be of other widths",
+            facts={
+                "x": tensor(3, 7, 4),
+                "y": tensor(3, 7, 4),
+                "lengths": tensor(3, dtype="torch.int64"),
+                "lengths.max()": tensor(dtype="torch.int64"),
+                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
+            },
+        ),
+        NearMiss(
+            """
+            import torch
+
+
+            def f(x, lengths):
+                longest = lengths.max().item() if x.shape[0] > 1 else 1
+                mask = torch.arange(longest)[None] < lengths[:, None]
+                return x * mask[..., None]
+            """,
+            at="lengths.max().item()",
+            why="it is not always computed",
+            facts={
+                "x": tensor(3, 7, 4),
+                "lengths": tensor(3, dtype="torch.int64"),
+                "lengths.max()": tensor(dtype="torch.int64"),
+                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
+            },
+        ),
+        NearMiss(
+            """
+            import torch
+
+
+            def f(x, lengths):
+                longest = lengths.max().item()
+                mask = torch.arange(longest)[None] < lengths[:, None]
+                return x * mask[..., None]
+            """,
+            at="lengths.max().item()",
+            why="a size may be more than such a length can be",
+            facts={
+                "x": tensor(3, 7, 4),
+                "lengths": tensor(3, dtype="torch.uint8"),
+                "lengths.max()": tensor(dtype="torch.uint8"),
+                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
+            },
+        ),
+        NearMiss(
+            """
+            import torch
+
+
             def f(x, lengths):
                 longest = lengths.max().item()
                 return x * torch.arange(longest)[None]
@@ -178,7 +237,7 @@ class LongestToSize(Codemod):
         passed = longest.name in parameters
         if longest.chosen and not passed:
             return
-        if not longest.chosen and (not passed or len(chain) == 1):
+        if not longest.chosen and (not passed or len(chain) == 1) and _is_line(site, longest.node):
             size = _size_of(site, longest.node, longest)
             if size is not None:
                 yield _in_place(site, longest, size)
@@ -286,17 +345,13 @@ def _count(site: Site, node: cst.BaseExpression) -> tuple[str, str] | None:
             return _count(site, inner)
         case cst.Call(func=cst.Name("max"), args=[cst.Arg(value=lengths, keyword=None, star="")]):
             fact = site.fact(lengths)
-            if (
-                fact is None
-                or fact.dtype not in torch_names.INT_DTYPES
-                or len(fact.shape or ()) != 1
-            ):
+            if fact is None or fact.dtype not in _WIDE or len(fact.shape or ()) != 1:
                 return None
             return f"{site.text(lengths)}.max()", site.text(lengths)
     fact = site.fact(node)
     if fact is None or not fact.is_tensor or fact.shape != ():
         return None
-    if fact.dtype not in torch_names.INT_DTYPES:
+    if fact.dtype not in _WIDE:
         return None
     lengths_of = _lengths(node)
     return (site.text(node), site.text(lengths_of)) if lengths_of is not None else None
@@ -318,24 +373,78 @@ def _lengths(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 def _size_of(view: Site, node: cst.CSTNode, longest: _Longest) -> str | None:
-    """The size of a tensor that is bound there which the width of the mask was: ``x.shape[1]``."""
-    facts = view.locals_before(view.statement_of(node))
+    """The size of a tensor that is bound there which the width of the mask was: ``x.shape[1]``.
+
+    What the mask is made for must be used with it, or with what is made of it, and no other tensor
+    that the function is given may have such a size: in another call, that may be another one.
+    """
+    statement = view.statement_of(node)
     function = view.function_of(node)
-    parameters = [it.name.value for it in params_of(function.params)] if function else []
-    found: list[tuple[bool, bool, int, str]] = []
-    for place, (name, fact) in enumerate(facts.items()):
+    if function is None:
+        return None
+    found: dict[str, int] = {}
+    for name, fact in view.locals_before(statement).items():
         if not fact.is_tensor or fact.shape is None or "." in name:
             continue
         dims = [dim for dim, size in enumerate(fact.shape) if size == longest.width]
         if len(dims) > 1 or (dims and len(fact.shape) == 1):
             return None
         if dims:
-            dim = dims[0]
-            found.append((dim != 1, name not in parameters, place, f"{name}.shape[{dim}]"))
-    # Which of two dimensions it is, one run does not tell; of the first, that is the batch.
-    if not found or len({text[-2] for *_, text in found}) > 1 or found[0][3].endswith("[0]"):
-        return None
-    return min(found)[3]
+            found[name] = dims[0]
+    lines = [it for it in walk(function.body) if isinstance(it, cst.SimpleStatementLine)]
+    roots = [
+        name
+        for name in found
+        if not any(name in _derived(lines, other) for other in found if other != name)
+    ]
+    if len(roots) != 1 or found[roots[0]] == 0:
+        return None  # of the first dimension: that is the batch
+    (name,) = roots
+    masks = _alone(function, lines, set(activity(statement).binds))
+    own = _derived(lines, name)
+    for line in lines:
+        does = activity(line)
+        makes = line is statement
+        if (makes or does.reads & masks) and does.reads & own:
+            return f"{name}.shape[{found[name]}]"
+    return None
+
+
+def _alone(
+    function: cst.FunctionDef, lines: Sequence[cst.SimpleStatementLine], masks: set[str]
+) -> set[str]:
+    """The names, and those that lines bind to what is made of them and of nothing else."""
+    local = set(function_scope(function).locals)
+    for line in lines:
+        does = activity(line)
+        if does.reads & masks and not (does.reads & local) - masks:
+            masks |= does.binds
+    return masks
+
+
+def _derived(lines: Sequence[cst.SimpleStatementLine], *names: str) -> set[str]:
+    """The names, and those that the lines bind to what is made of them."""
+    found = set(names)
+    for line in lines:
+        does = activity(line)
+        if does.reads & found:
+            found |= does.binds
+    return found
+
+
+def _is_line(view: Site, node: cst.CSTNode) -> bool:
+    """Whether a node is computed wherever its statement is, which has a line of its own."""
+    statement = view.statement_of(node)
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    if not isinstance(view.parent(statement), cst.IndentedBlock):
+        return False
+    for outer in view.ancestors(node):
+        if outer is statement:
+            return True
+        if isinstance(outer, cst.BaseComp | cst.Lambda | cst.IfExp | cst.BooleanOperation):
+            return False
+    return False
 
 
 def _has_torch(view: Site) -> bool:
@@ -350,7 +459,7 @@ def _assertion(count: str, size: str, lengths: str) -> str:
 
 def _notes(lengths: str, size: str) -> list[str]:
     return [
-        f"where the longest of `{lengths}` or `{size}` is 1 and the other is more, the original"
+        f"where the longest of `{lengths}` or `{size}` is 1 and the other is not, the original"
         " repeats the one column; the assertion raises an error",
         "on a GPU, an assertion that fails ends the process' use of the device",
     ]
@@ -391,18 +500,19 @@ def _at_the_call(site: Site, longest: _Longest, level: Level, *, passed: bool) -
         given = argument_of(view, call, function, name)
         if given is not None and code(given) != "None":
             return None
+        if not _only_stands_in(site, function, longest):
+            return None
         if given is not None:
             caller.replace(given, size)
     else:
         name = fresh("width", names_in(function))
         last = function.params.params[-1]
-        end = site.span(last)
-        own.insert(end.end_line, end.end_column, f", {name}=None")
+        part = last.annotation.annotation if last.annotation is not None else last.name
+        own.insert_behind(last.default or part, f", {name}=None")
         own.replace(longest.node, f"{site.text(longest.node)} if {name} is None else {name}")
         given = None
     if given is None:
-        end = view.span(call.args[-1].value)
-        caller.insert(end.end_line, end.end_column, f", {name}={size}")
+        caller.insert_behind(call.args[-1].value, f", {name}={size}")
     text, node = lengths
     statement = view.statement_of(call)
     if node is not None:
@@ -434,6 +544,32 @@ def _at_the_call(site: Site, longest: _Longest, level: Level, *, passed: bool) -
     return made
 
 
+def _only_stands_in(site: Site, function: cst.FunctionDef, longest: _Longest) -> bool:
+    """Whether a given width does no more than to stand in for the longest length."""
+    name = longest.name
+    inside = set(walk(site.statement_of(longest.node)))
+    holder = site.parent(site.parent(site.statement_of(longest.node)) or function)
+    tested: set[cst.CSTNode] = set()
+    if isinstance(holder, cst.If):
+        # ``if width is None: width = lengths.max()``
+        if longest.chosen or holder.orelse is not None or len(holder.body.body) != 1:
+            return False
+        tested = set(walk(holder.test))
+    for place in site.places_of(name, function.body):
+        if place in inside or place in tested:
+            continue
+        if isinstance(site.parent(place), cst.Comparison | cst.ComparisonTarget):
+            return False
+        for outer in site.ancestors(place):
+            if outer is function or isinstance(outer, cst.SimpleStatementLine):
+                break
+            if isinstance(outer, cst.If | cst.While | cst.Assert | cst.IfExp):
+                return False
+            if isinstance(outer, cst.BooleanOperation | cst.BaseComp | cst.Lambda):
+                return False
+    return True
+
+
 def _is_plain(function: cst.FunctionDef) -> bool:
     """Whether a parameter may be added at the end, or passed by its name."""
     params = function.params
@@ -459,22 +595,19 @@ def _given(
     parameters = [param.name.value for param in params_of(function.params)]
     if name not in parameters or any(_stores(node, name) for node in walk(function.body)):
         return None
+    if name in activity(function.body).mutates:
+        return None  # the assertion would ask for them as they were before
     given = argument_of(view, call, function, name)
     statement = view.statement_of(call)
     if given is None or not isinstance(statement, cst.SimpleStatementLine):
         return None
-    for outer in view.ancestors(call):
-        if outer is statement:
-            break
-        if isinstance(outer, cst.BaseComp | cst.Lambda | cst.IfExp | cst.BooleanOperation):
-            return None
+    # Everything before it in the statement has to be no more than names.
+    if not _is_line(view, call) or not _is_first(view, call, statement):
+        return None
     text = view.text(given)
     if isinstance(given, cst.Name):
         return text, None
-    # Everything before it in the statement has to be no more than names.
-    if given is not call.args[0].value or not _is_first(view, call, statement):
-        return None
-    return text, given
+    return (text, given) if given is call.args[0].value else None
 
 
 def _is_first(view: Site, call: cst.Call, statement: cst.SimpleStatementLine) -> bool:
@@ -487,8 +620,9 @@ def _is_first(view: Site, call: cst.Call, statement: cst.SimpleStatementLine) ->
     inside = set(walk(call))
     if len(statement.body) != 1 or any(isinstance(node, cst.Call) for node in walk(call.func)):
         return False
+    begins = (view.span(call).line, view.span(call).column)
     return all(
-        node in inside or node in around
+        node in inside or node in around or (view.span(node).line, view.span(node).column) > begins
         for node in walk(statement)
         if isinstance(node, cst.Call | cst.Subscript | cst.Await | cst.NamedExpr)
     )

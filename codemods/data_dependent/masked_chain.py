@@ -372,6 +372,8 @@ class _Chain:
                 case _:
                     return False
             if small in self.edits:
+                if not self._binds_anew(small):
+                    return False  # a change in place, which a call without a hit does not make
                 continue
             bound = activity(small).binds
             assert self.site.function is not None
@@ -380,6 +382,11 @@ class _Chain:
             if bound & live_after(self.site.function, around):
                 return False
         return True
+
+    def _binds_anew(self, small: cst.Assign | cst.AugAssign) -> bool:
+        """Whether a write becomes another tensor by the same name."""
+        target = small.targets[0].target if isinstance(small, cst.Assign) else small.target
+        return isinstance(target, cst.Subscript) and is_own(self.site, target.value)
 
     def _without_test(self, nested: Nested, node: cst.If) -> str:
         """The lines below a test, as far to the left as the test."""

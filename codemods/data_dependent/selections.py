@@ -498,21 +498,56 @@ _FRESH = words(
 
 
 def is_own(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a name holds new memory of this function alone, so that it may be bound anew."""
+    """Whether a name holds new memory of this function alone, so that it may be bound anew.
+
+    Nothing may have got hold of it, or of a view of it, before it is last written to.
+    """
     if not isinstance(node, cst.Name) or site.function is None:
         return False
     values: list[cst.BaseExpression] = []
+    others: list[cst.Name] = []
+    written: list[cst.CSTNode] = []
     for place in site.places_of(node.value, site.function):
         holder = site.parent(place)
-        if isinstance(holder, cst.Param):
+        if isinstance(holder, cst.Param | cst.AnnAssign | cst.NamedExpr):
             return False
         if isinstance(holder, cst.AssignTarget):
             assign = site.parent(holder)
             assert isinstance(assign, cst.Assign)
+            if len(assign.targets) != 1:
+                return False
             values.append(assign.value)
-        elif isinstance(holder, cst.Assign | cst.Element | cst.NamedExpr):
+        elif isinstance(holder, cst.Assign | cst.Element):
             return False  # another name for it, or kept somewhere
-    return bool(values) and all(is_fresh(value) for value in values)
+        else:
+            others.append(place)
+            written += [it for it in site.ancestors(place) if _is_write(it, node.value)]
+    if not values or not all(is_fresh(value) for value in values):
+        return False
+    last = max((_last_line(site, write) for write in written), default=0)
+    inside = {inner for write in written for inner in walk(write)}
+    return all(place in inside or site.span(place).line > last for place in others)
+
+
+def _is_write(node: cst.CSTNode, name: str) -> bool:
+    """``out[mask] = ...``"""
+    match node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript(value=cst.Name(held)))]):
+            return held == name
+        case cst.AugAssign(target=cst.Subscript(value=cst.Name(held))):
+            return held == name
+    return False
+
+
+def _last_line(site: Site, node: cst.CSTNode) -> int:
+    """The last line of a statement, or of the outermost loop around it."""
+    last = site.span(node).end_line
+    for outer in site.ancestors(node):
+        if outer is site.function:
+            break
+        if isinstance(outer, cst.For | cst.While):
+            last = max(last, site.span(outer).end_line)
+    return last
 
 
 def is_fresh(value: cst.BaseExpression) -> bool:

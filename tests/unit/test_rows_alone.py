@@ -1,0 +1,107 @@
+"""Modules whose rows are given together with others: what their text has to show."""
+
+from __future__ import annotations
+
+import pytest
+from gbfix_codemods.choice.computing import class_computes
+from gbfix_codemods.data_dependent.selections import is_own
+from libcst import Name
+
+from gbfix.codemod import Example, example_site
+
+MODULE = """
+import torch
+from torch import nn
+
+
+class Expert(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+        self.down = nn.Linear(8, 4)
+        self.pick = nn.Softmax(dim=0)
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x):
+        h = torch.relu(self.up(x))
+        {}
+        return self.down(h)
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    "line, alone",
+    [
+        ("h = h * 2", True),
+        ("a, b = h.chunk(2, dim=-1)", True),
+        ("h = h / h.shape[-1]", True),
+        ("y = x @ self.weight.t()", True),
+        ("h = torch.softmax(h, dim=-1)", True),
+        ("h = h if x.shape[0] < 64 else h * 0.5", False),
+        ("h = h if len(x) < 64 else h * 0.5", False),
+        ("h = h if x.size(0) < 64 else h * 0.5", False),
+        ("h = h.clone(); h[64:] = 0", False),
+        ("h = h + h[:1]", False),
+        ("h = torch.where(torch.arange(x.size(-1)) < 64, h, 0)", False),
+        ("y = self.up(x) @ self.up(x).transpose(-2, -1)", False),
+        ("a, b = h.chunk(2, dim=0)", False),
+        ("h = h.cummax(0).values", False),
+        ("h = self.pick(h)", False),
+        ("h = h.T", False),
+    ],
+)
+def test_rows_that_look_at_each_other(line: str, alone: bool) -> None:
+    text = MODULE.format(line, "")
+    site = example_site(Example(text, "", at="self.up(x)"), "GB0170")
+    found = class_computes(site, "Expert")
+    assert (not found.why_not and found.rows_alone) is alone
+
+
+def test_another_forward_may_take_the_place_of_its_own() -> None:
+    text = MODULE.format("h = h * 2", "\n\nExpert.forward = torch.relu\n")
+    site = example_site(Example(text, "", at="self.up(x)"), "GB0170")
+    assert "another `forward`" in class_computes(site, "Expert").why_not
+
+
+def test_a_root_has_no_finite_derivative_at_zero() -> None:
+    for power, tame in (("h ** 2", True), ("h.abs() ** 0.5", False), ("h.abs() ** -1", False)):
+        site = example_site(Example(MODULE.format(f"h = {power}", ""), "", at="self.up(x)"), "")
+        assert class_computes(site, "Expert").tame is tame
+
+
+OUT = """
+import torch
+
+
+def f(x, mask):
+    {}
+    for i in range(3):
+        {}
+        out[mask] = x[mask]
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "made, inside, after, own",
+    [
+        ("out = torch.zeros_like(x)", "pass", "return out.sum()", True),
+        ("out = torch.zeros_like(x)", "pass", "kept = out.view(-1); return kept", True),
+        ("out = kept = torch.zeros_like(x)", "pass", "return kept", False),
+        ("out = torch.zeros_like(x); kept = out.view(-1)", "pass", "return kept", False),
+        ("out = torch.zeros_like(x)", "rows = out[0]", "return rows", False),
+        ("out = torch.zeros_like(x)", "rows.append(out)", "return rows", False),
+        ("out: torch.Tensor = x", "pass", "return x", False),
+        ("out = x", "pass", "return x", False),
+    ],
+)
+def test_a_tensor_that_has_another_name_keeps_its_own(
+    made: str, inside: str, after: str, own: bool
+) -> None:
+    text = OUT.format(made, inside, after)
+    site = example_site(Example(text, "", at="out[mask]"), "GB0036")
+    assert site.function is not None
+    place = next(site.places_of("out", site.function))
+    assert isinstance(place, Name)
+    assert is_own(site, place) is own
