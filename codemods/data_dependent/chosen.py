@@ -83,6 +83,11 @@ class Chosen:
         risky, learns = risky or self._risky, learns or self._learns
         return None if first is None or second is None or (risky and learns) else [*first, *second]
 
+    @property
+    def is_risky(self) -> bool:
+        """Whether what `uses_of` was asked for last may be infinite, or have such a derivative."""
+        return self._risky
+
     def bind(self, name: str, value: cst.BaseExpression) -> None:
         """Lets a name stand for the expression that `uses_of` was asked for last."""
         self.names[name] = value

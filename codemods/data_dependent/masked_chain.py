@@ -600,6 +600,8 @@ class _Chain:
         if not isinstance(target.value, cst.Name) or not self.chosen.selects(target):
             return
         uses = self.chosen.uses_of(node.value)
+        if self.chosen.is_risky:
+            return  # with ones in place of zeros, `masked-selection` has finite derivatives
         held, made = tensor_fact(self.site, target.value), tensor_fact(self.site, node.value)
         if not uses or held is None or made is None or held.shape is None or made.shape is None:
             return
