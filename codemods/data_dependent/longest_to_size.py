@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -15,7 +15,7 @@ from gbfix.analysis.scopes import function_scope, import_map
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.assertions import size_assertion
-from gbfix.schema import Safety
+from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
 from ..control_flow.handed import argument_of
@@ -27,6 +27,27 @@ _KEEPS = words("long int to type cpu cuda detach clone")
 #: A size may be more than the others can hold: what is compared with them would be another number.
 _WIDE = words("torch.int32 torch.int64")
 _HARMLESS_DECORATORS = ("staticmethod", "classmethod", "torch.no_grad()")
+
+
+def _near_miss(
+    why: str,
+    *,
+    made: str = "",
+    mask: str = "torch.arange(longest)[None] < lengths[:, None]",
+    last: str = "x * mask[..., None]",
+    facts: Mapping[str, Fact] | None = None,
+) -> NearMiss:
+    source = (
+        "import torch\n\n\ndef f(x, y, lengths):\n"
+        f"    longest = lengths.max().item(){made}\n    mask = {mask}\n    return {last}\n"
+    )
+    known = {
+        "x": tensor(3, 7, 4),
+        "lengths": tensor(3, dtype="torch.int64"),
+        "lengths.max()": tensor(dtype="torch.int64"),
+        "torch.arange(longest)": tensor(7, dtype="torch.int64"),
+    }
+    return NearMiss(source, at="lengths.max().item()", why=why, facts={**known, **(facts or {})})
 
 
 class LongestToSize(Codemod):
@@ -91,139 +112,34 @@ class LongestToSize(Codemod):
         ),
     )
     near_misses = (
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, lengths):
-                longest = lengths.max().item()
-                mask = torch.arange(longest)[None] < lengths[:, None]
-                return x * mask[..., None]
-            """,
-            at="lengths.max().item()",
-            why="two dimensions of `x` have that size",
-            facts={
-                "x": tensor(3, 7, 7),
-                "lengths": tensor(3, dtype="torch.int64"),
-                "lengths.max()": tensor(dtype="torch.int64"),
-                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
-            },
+        _near_miss("two dimensions of `x` have that size", facts={"x": tensor(3, 7, 7)}),
+        _near_miss(
+            "`x` is longer than the mask is wide",
+            last="x[:, :longest] * mask[..., None]",
+            facts={"x": tensor(3, 9, 4)},
         ),
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, lengths):
-                longest = lengths.max().item()
-                mask = torch.arange(longest)[None] < lengths[:, None]
-                return x[:, :longest] * mask[..., None]
-            """,
-            at="lengths.max().item()",
-            why="`x` is longer than the mask is wide",
+        _near_miss(
+            "`arange` counts up to a fraction, too",
             facts={
-                "x": tensor(3, 9, 4),
-                "lengths": tensor(3, dtype="torch.int64"),
-                "lengths.max()": tensor(dtype="torch.int64"),
-                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
-            },
-        ),
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, lengths):
-                longest = lengths.max().item()
-                mask = torch.arange(longest)[None] < lengths[:, None]
-                return x * mask[..., None]
-            """,
-            at="lengths.max().item()",
-            why="`arange` counts up to a fraction, too",
-            facts={
-                "x": tensor(3, 7, 4),
                 "lengths": tensor(3),
                 "lengths.max()": tensor(),
                 "torch.arange(longest)": tensor(7),
             },
         ),
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, y, lengths):
-                longest = lengths.max().item()
-                mask = torch.arange(longest)[None] < lengths[:, None]
-                return (x @ y.mT).masked_fill(mask[:, None], 0)
-            """,
-            at="lengths.max().item()",
-            why="in another call, `x` and `y` may be of other widths",
-            facts={
-                "x": tensor(3, 7, 4),
-                "y": tensor(3, 7, 4),
-                "lengths": tensor(3, dtype="torch.int64"),
-                "lengths.max()": tensor(dtype="torch.int64"),
-                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
-            },
+        _near_miss(
+            "in another call, `x` and `y` may be of other widths",
+            last="(x @ y.mT).masked_fill(mask[:, None], 0)",
+            facts={"y": tensor(3, 7, 4)},
         ),
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, lengths):
-                longest = lengths.max().item() if x.shape[0] > 1 else 1
-                mask = torch.arange(longest)[None] < lengths[:, None]
-                return x * mask[..., None]
-            """,
-            at="lengths.max().item()",
-            why="it is not always computed",
+        _near_miss("it is not always computed", made=" if x.shape[0] > 1 else 1"),
+        _near_miss(
+            "a size may be more than such a length can be",
             facts={
-                "x": tensor(3, 7, 4),
-                "lengths": tensor(3, dtype="torch.int64"),
-                "lengths.max()": tensor(dtype="torch.int64"),
-                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
-            },
-        ),
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, lengths):
-                longest = lengths.max().item()
-                mask = torch.arange(longest)[None] < lengths[:, None]
-                return x * mask[..., None]
-            """,
-            at="lengths.max().item()",
-            why="a size may be more than such a length can be",
-            facts={
-                "x": tensor(3, 7, 4),
                 "lengths": tensor(3, dtype="torch.uint8"),
                 "lengths.max()": tensor(dtype="torch.uint8"),
-                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
             },
         ),
-        NearMiss(
-            """
-            import torch
-
-
-            def f(x, lengths):
-                longest = lengths.max().item()
-                return x * torch.arange(longest)[None]
-            """,
-            at="lengths.max().item()",
-            why="no mask of the lengths",
-            facts={
-                "x": tensor(3, 7),
-                "lengths": tensor(3, dtype="torch.int64"),
-                "lengths.max()": tensor(dtype="torch.int64"),
-                "torch.arange(longest)": tensor(7, dtype="torch.int64"),
-            },
-        ),
+        _near_miss("no mask of the lengths", mask="torch.arange(longest)[None]"),
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
