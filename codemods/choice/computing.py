@@ -63,9 +63,11 @@ _OVER_ROWS = words(
     aminmax count_nonzero index_select inner dot vdot kron renorm searchsorted bucketize histc
     bincount gather scatter scatter_add take take_along_dim index_add index_fill unique mode
     sum mean std var norm vector_norm max min amax amin argmax argmin prod median logsumexp
-    softmax log_softmax softmin normalize cumsum cumprod sort argsort topk flip roll t transpose
-    permute view reshape flatten matmul bmm mm batch_norm instance_norm group_norm any all"""
+    softmax log_softmax softmin normalize cumsum cumprod sort argsort topk flip roll matmul bmm mm
+    batch_norm instance_norm group_norm any all unsqueeze squeeze"""
 )
+#: Make other rows of them, whatever dimension they are told: ``h.view(-1)`` has one dimension.
+_MIXES = words("view view_as reshape flatten ravel t transpose permute movedim swapaxes swapdims")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,7 +342,8 @@ class _Reader:
         home = _home(text, called)
         name = called.rpartition(".")[2]
         turned = isinstance(node.func, ast.Attribute) and _is_held(node.func.value)
-        self.rows_alone &= name not in _OVER_ROWS or turned or _is_of_last(node)
+        mixes = name in _MIXES or (name in _OVER_ROWS and not _is_of_last(node))
+        self.rows_alone &= turned or not mixes
         if name in _CUTS:
             told = [*node.args, *(k.value for k in node.keywords if k.arg in ("dim", "axis"))]
             self.rows_alone &= bool(told) and ast.unparse(told[-1]) == "-1"

@@ -49,6 +49,9 @@ class Expert(nn.Module):
         ("h = h.cummax(0).values", False),
         ("h = self.pick(h)", False),
         ("h = h.T", False),
+        ("h = h.view(-1).cumsum(-1).view(-1, 8)", False),
+        ("h = self.up(x.unsqueeze(0)).squeeze(0)", False),
+        ("h = h * h.sum(-1).unsqueeze(-1)", True),
     ],
 )
 def test_rows_that_look_at_each_other(line: str, alone: bool) -> None:
