@@ -122,7 +122,11 @@ def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
         return Computes("another `forward` may be put in the place of its own")
     if reader.calls_modules and mentions(site, r"\bregister_\w*hook\b"):
         return Computes("hooks may see its calls")
-    return Computes("", reader.tame, reader.rows_alone, frozenset(reader.calls))
+    # What stands in for other rows counts as a use, too, of the first row of the table.
+    rows_alone = reader.rows_alone and not mentions(
+        site, r"scale_grad_by_freq|\bsparse\s*=|max_norm"
+    )
+    return Computes("", reader.tame, rows_alone, frozenset(reader.calls))
 
 
 def made_by(site: Site, owner: str, attribute: str) -> set[str] | None:

@@ -67,6 +67,14 @@ def test_another_forward_may_take_the_place_of_its_own() -> None:
     assert "another `forward`" in class_computes(site, "Expert").why_not
 
 
+def test_uses_of_an_embedding_are_counted() -> None:
+    text = MODULE.format("h = h * 2", "").replace(
+        "nn.Softmax(dim=0)", "nn.Embedding(9, 4, scale_grad_by_freq=True)"
+    )
+    site = example_site(Example(text, "", at="self.up(x)"), "GB0170")
+    assert not class_computes(site, "Expert").rows_alone
+
+
 def test_a_root_has_no_finite_derivative_at_zero() -> None:
     for power, tame in (("h ** 2", True), ("h.abs() ** 0.5", False), ("h.abs() ** -1", False)):
         site = example_site(Example(MODULE.format(f"h = {power}", ""), "", at="self.up(x)"), "")
