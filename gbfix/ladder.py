@@ -746,6 +746,10 @@ def _first_change(baseline: Baseline, outcome: Outcome) -> str:
 _FRACTION = re.compile(rb"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 #: The relative tolerance of `torch.testing.assert_close` for float32, for either of two numbers.
 _ROUNDING = 2.6e-6
+#: Its absolute tolerance: a sum of what cancels keeps no more.  A number that is so small that this
+#: would hide another one is not given it.
+_CANCELS = 1e-5
+_OF_ITS_SIZE = 1e-4
 #: What a step in the last printed place may be of a number.
 _LAST_PLACE = 0.01
 
@@ -771,7 +775,8 @@ def _rounds_to(one: bytes, other: bytes) -> bool:
     places = min(len(text.partition(b"e")[0].partition(b".")[2]) for text in (one, other))
     exponent = int(one.partition(b"e")[2] or b"0")
     step = 10.0 ** (exponent - places)
-    return abs(a - b) <= max(min(1.001 * step, _LAST_PLACE * size), _ROUNDING * size)
+    cancels = min(_CANCELS, _OF_ITS_SIZE * size)
+    return abs(a - b) <= max(min(1.001 * step, _LAST_PLACE * size), _ROUNDING * size, cancels)
 
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[-+]?[\d.]+(e[-+]?\d+)?")

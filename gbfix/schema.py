@@ -116,7 +116,8 @@ class Fact:
     tokens that are equal, within one record of locals, for the same object and for tensors that
     share memory.  ``qualname`` is the dotted home of a function, class or module
     (``torch.serialization.save``), ``in_project`` whether its source belongs to the project.
-    ``each`` is what holds of all items, where lists of several lengths were seen.
+    ``each`` is what holds of all items, where lists of several lengths were seen.  ``holds`` is
+    set for a dict whose keys are of one plain type, and its values, too: ``"int: float"``.
     """
 
     kind: str
@@ -132,6 +133,7 @@ class Fact:
     items: tuple[Fact, ...] | None = None
     each: Fact | None = None
     keys: tuple[str, ...] | None = None
+    holds: str = ""
     qualname: str = ""
     in_project: bool = False
     identity: int = 0
@@ -187,6 +189,7 @@ class Fact:
             constant=same_value,
             items=items,
             each=each,
+            holds=self.holds if self.holds == other.holds else "",
             qualname=self.qualname if self.qualname == other.qualname else "",
         )
 

@@ -102,8 +102,14 @@ def method_computes(site: Site, owner: str, method: str) -> Computes:
 
 
 def function_computes(site: Site, name: str, path: str = "") -> Computes:
-    """Whether calls of a function of the site's file (or of the project's file) only compute."""
+    """Whether calls of a function of the site's file (or of the project's file) only compute.
+
+    ``outer.<locals>.inner`` is one that another function defines.
+    """
     text = site.sources.get(path, site.source) if path else site.source
+    outer, nested, inner = name.partition(".<locals>.")
+    if nested:
+        return _computes(site, lambda reader: reader.read_nested(text, outer, inner))
     return _computes(site, lambda reader: reader.read_function(text, name))
 
 
@@ -297,7 +303,13 @@ class _Reader:
 
     # -- bodies ------------------------------------------------------------------------------
 
-    def _body(self, text: str, function: ast.FunctionDef, owner: str) -> None:
+    def _body(
+        self,
+        text: str,
+        function: ast.FunctionDef,
+        owner: str,
+        around: frozenset[str] = frozenset(),
+    ) -> None:
         own = _own(function)
         held = _held(function)
         of_last = {
@@ -332,7 +344,7 @@ class _Reader:
                         plain = plain and isinstance(right.value, int) and right.value > 0  # type: ignore[attr-defined]
                     self.tame &= plain or not wild
                 case ast.Call():
-                    self._call(text, node, owner, own, held)
+                    self._call(text, node, owner, own, held | around)
 
     def _call(
         self,
@@ -412,6 +424,23 @@ class _Reader:
             raise _More(f"what `self.{attribute}` of `{owner}` does is not known")
         for name in classes:
             self.read_class(name)
+
+    def read_nested(self, text: str, outer: str, name: str) -> None:
+        """A function that another one defines: what it takes from there is only read."""
+        found = [
+            (inner, _held(statement))
+            for statement in _tree(text).body
+            if isinstance(statement, ast.FunctionDef) and statement.name == outer
+            for inner in ast.walk(statement)
+            if isinstance(inner, ast.FunctionDef) and inner.name == name
+        ]
+        if len(found) != 1 or found[0][0].decorator_list:
+            raise _More(f"what `{name}` does is not known")
+        function, around = found[0]
+        called = {ast.unparse(it.func) for it in ast.walk(function) if isinstance(it, ast.Call)}
+        if called & around:
+            raise _More(f"what `{min(called & around)}` does is what `{outer}` gives")
+        self._body(text, function, "", around)
 
     def read_function(self, text: str, name: str) -> None:
         if name in _BUILTINS:

@@ -29,6 +29,7 @@ from .blocks import Block, else_with, ends_control, leading_lines, size_of, stat
 from .context import Context, Declined
 from .early import Parts, check_early, first_exit
 from .expressions import Expressions
+from .finiteness import asks_for_finiteness
 from .inline import finish
 from .matching import as_ifs
 from .numbers import dtype_for
@@ -571,6 +572,8 @@ class Converter:
     ) -> None:
         assert self.ctx.function is not None
         selects = Selects(self.ctx, gradients=self._gradients(node))
+        question = getattr(node, "test", None)
+        selects.guards = question is not None and asks_for_finiteness(question, self.ctx)
         local = frozenset(yes.local | no.local)
         bound = maybe_bound_before(self.ctx.function, node) | set(self.ctx.bound)
         if "return" in (yes.ends, no.ends):

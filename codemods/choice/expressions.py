@@ -11,6 +11,7 @@ from gbfix.analysis.names import telling_name
 from gbfix.analysis.tree import code, walk
 
 from .context import Context, Declined
+from .finiteness import asks_for_finiteness
 from .selects import Selects
 from .tests import Test, lower, split, truth
 
@@ -121,6 +122,7 @@ class _Lower(cst.CSTTransformer):
         inside = self.inside + (parts.python is not None)
         test = self.owner.test(parts.tensor, inside)
         self.owner.selects.dtype = self.owner.dtype
+        self.owner.selects.guards = asks_for_finiteness(original_node.test, self.ctx)
         chosen = self.owner.selects.select(test, updated_node.body, updated_node.orelse)
         if parts.python is None:
             return _grouped(chosen, updated_node)
@@ -161,6 +163,7 @@ class _Lower(cst.CSTTransformer):
         if isinstance(self.ctx.site.parent(original_node), cst.Return | cst.Element):
             self.ctx.doubts.append("Where the filter holds for none, the sum was the number 0.")
         test = lower(tests[0].test, self.ctx)
+        self.owner.selects.guards = asks_for_finiteness(tests[0].test, self.ctx)
         chosen = self.owner.selects.select(test, new.elt, cst.Integer("0"))
         changed = new.with_changes(elt=chosen, for_in=new.for_in.with_changes(ifs=[]))
         return updated_node.with_changes(args=[updated_node.args[0].with_changes(value=changed)])

@@ -33,6 +33,7 @@ from ..control_flow.texts import operand
 from ..control_flow.uses import is_private
 from ..control_flow.values import Values
 from .context import Context, Declined
+from .finiteness import asks_for_finiteness
 from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, rows_written
 from .loops_lists import FromOutside, Kept, kept_lists, refuse_growing
@@ -385,6 +386,13 @@ class _Engine:
                 "With gradients, a derivative that is not finite there makes them NaN"
                 f" (`{self.vain.unsure[0]}`)."
             )
+        if self.ctx.gradients_seen and not self.ctx.without_gradients(self.loop):
+            tests = [node.test for node in walk(self.loop) if isinstance(node, cst.If)]
+            if any(asks_for_finiteness(test, self.ctx) for test in tests):
+                found.append(
+                    "Where something is not finite, gradients become NaN, also where its values"
+                    " are not taken: zero times infinity."
+                )
         if self.counted is not None and not self.counted.finite:
             found.append(
                 "Where the bound is NaN, Python raises an error; the patch runs no iteration."

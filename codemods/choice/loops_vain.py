@@ -162,7 +162,8 @@ class Vain:
             raise Refusal(f"`{code(node)}` may fail where the loop would have ended")
         if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
             return
-        held = isinstance(func, cst.Name) and fact is not None and fact.kind == "function"
+        held = isinstance(func, cst.Name | cst.Attribute) and fact is not None
+        held = held and fact is not None and fact.kind == "function"
         if held and fact is not None and fact.in_project:
             self._given_function(fact.qualname or "", func)
             return
@@ -208,6 +209,9 @@ class Vain:
                 self.check(*(node.body for node in lambdas))
             if lambdas:
                 return
+        if len(inner) == 2 and inner[0] == "<locals>":
+            self._runs(function_computes(self.site, place, path), func)
+            return
         raise Refusal(f"it is not known what `{code(func)}` does")
 
     def _others_given(self, name: str) -> None:

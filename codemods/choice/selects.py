@@ -10,6 +10,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.schema import Fact
 
 from .context import Context, Declined
+from .finiteness import flows_from
 from .gates import gated
 from .tests import Test, invert
 
@@ -28,6 +29,8 @@ class Selects:
         self.gradients = gradients
         #: What numbers become: the text of a dtype, or "" where two numbers cannot meet.
         self.dtype = ""
+        #: Whether the choice is made because something may not be finite.
+        self.guards = False
 
     def select(
         self,
@@ -72,6 +75,7 @@ class Selects:
             )
         self._doubt(true, false)
         if self.gradients:
+            self._doubt_guard(true, false, local)
             true = gated(true, test, True, self.ctx, local)
             false = gated(false, test, False, self.ctx, local)
         return self.where(test, true, false)
@@ -123,6 +127,19 @@ class Selects:
                     f"`{name}` was a number in every call; a tensor could change the dtype or the"
                     " shape of one branch."
                 )
+
+    def _doubt_guard(
+        self, true: cst.BaseExpression, false: cst.BaseExpression, local: frozenset[str]
+    ) -> None:
+        """A guard keeps gradients from what is not finite; ``torch.where`` sends zeros there."""
+        if not self.guards:
+            return
+        one, other = (flows_from(it, self.ctx, local) for it in (true, false))
+        for name in sorted(one ^ other)[:1]:
+            self.ctx.doubts.append(
+                f"Where `{name}` is not finite, its gradient becomes NaN, also where it is not"
+                " taken: zero times infinity."
+            )
 
     def _rounds_a_number(
         self, true: cst.BaseExpression, false: cst.BaseExpression, facts: Sequence[Fact | None]

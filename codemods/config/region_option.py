@@ -14,6 +14,10 @@ from ..api.splice import Splice
 from .compiling import compiling
 from .sizes import is_only_region, meets_no_other_size
 
+# `torch._dynamo.patch_dynamo_config` would set `capture_scalar_outputs` for one statement.  In
+# torch 2.13, it does so only for numbers of what comes into the graph: whether operators may give
+# numbers is settled when the trace of a frame begins (`ShapeEnv.allow_scalar_outputs`).
+
 
 @dataclasses.dataclass(frozen=True)
 class _Option:

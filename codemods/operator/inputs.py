@@ -59,6 +59,8 @@ class Parameter:
     given: str
     inside: str
     fact: Fact
+    #: The line that makes what the body uses of this parameter and the one before it.
+    first: str = ""
 
     @property
     def is_tensor(self) -> bool:
@@ -395,7 +397,18 @@ class Collector:
             return False
         self.taken.add(name)
         annotation, given, inside = passed
-        parameter = Parameter(name, annotation, given, inside, fact)
+        first = ""
+        if fact.kind == "dict":
+            keys = fresh(f"{name}_keys", self.taken)
+            values = fresh(f"{name}_values", {*self.taken, keys})
+            self.taken |= {keys, values}
+            listed, names = _KEYS[fact.holds.partition(":")[0]]
+            self.found.parameters.append(
+                Parameter(keys, listed, names[0].format(text), names[1].format(keys), Fact("list"))
+            )
+            first = f"{name} = dict(zip({names[1].format(keys)}, {values}))"
+            name = values
+        parameter = Parameter(name, annotation, given, inside, fact, first)
         self.by_text[text] = parameter
         self.found.parameters.append(parameter)
         self.found.replacements[node] = cst.parse_expression(inside)
@@ -448,7 +461,7 @@ def optional(site: Site, node: cst.BaseExpression) -> str:
                         declared = annotation
                     case cst.FunctionDef(name=cst.Name("__init__")):
                         set_from = f"self.{name} = {name}"
-                        lines = {code(it).strip() for it in walk(inner.body)}
+                        lines = {code(it) for it in walk(inner.body) if isinstance(it, cst.Assign)}
                         if set_from in lines:
                             declared = declared or _annotation_of(inner, name)
     if declared is None:
@@ -486,7 +499,20 @@ def crossing(name: str, text: str, fact: Fact) -> tuple[str, str, str] | None:
                 return (f"list[{item}]", text, inside)
         case "object" if fact.type in ("torch.dtype", "torch.device"):
             return (fact.type, text, name)
+        case "dict" if fact.type == "dict" and fact.holds:
+            held, _, item = fact.holds.partition(": ")
+            joined = held != "str" or all("\n" not in key for key in fact.keys or ())
+            if held in _KEYS and item in ("int", "float", "bool") and joined:
+                return (f"list[{item}]", f"list({text}.values())", name)
     return None
+
+
+#: How the keys of a dict are passed, and what makes them again inside: torch's schemas have no
+#: lists of strings.
+_KEYS = {
+    "int": ("list[int]", ("list({})", "{}")),
+    "str": ("str", ('"\\n".join({})', '{}.split("\\n")')),
+}
 
 
 def _defined_elsewhere(site: Site, name: str) -> bool:

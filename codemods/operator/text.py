@@ -224,6 +224,11 @@ class _Replace(cst.CSTTransformer):
 
 
 def _body(operator: Operator) -> list[cst.BaseStatement]:
+    made = [p.first for p in operator.piece.inputs.parameters if p.first]
+    return [*map(cst.parse_statement, made), *_moved(operator)]
+
+
+def _moved(operator: Operator) -> list[cst.BaseStatement]:
     piece = operator.piece
     replace = _Replace(piece.inputs.replacements)
     if piece.is_expression:

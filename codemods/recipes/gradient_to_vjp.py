@@ -13,7 +13,7 @@ from gbfix.analysis.exits import exits
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, dotted, walk
+from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.project import mentions
 
@@ -41,8 +41,8 @@ _FACTS = {
 _AT = "torch.autograd.grad"
 _AGAIN = "The result can be differentiated again, where the original has used up its graph."
 _FROZEN = (
-    "With all parameters frozen, what is computed does not require a gradient any more: `{}` alone"
-    " made it do so"
+    "With all parameters frozen, what is computed does not require a gradient any more: {} alone"
+    " {} it do so"
 )
 _LIMIT = "A caller's `{}` does not require a gradient afterwards, where the original marks it so."
 #: Who asks for a flag that is set on an argument, or for what it brings.
@@ -85,19 +85,20 @@ class GradientToVjp(Codemod):
     g = pull(torch.ones_like(y))[0]
     ```
 
-    *When it applies.*  One name gets the flag, and one derivative is taken with respect to it; what
-    stands between becomes the function.  An ``if`` on a plain setting may stand around both.
+    *When it applies.*  Names get the flag, or are made with it (``torch.zeros(3, 3,
+    requires_grad=True)``), and one derivative is taken with respect to them; what stands between
+    becomes the function.  Where it is one name, an ``if`` on a plain setting may stand around both.
 
     *Fix safety.*  The numbers are the same.  Without ``create_graph`` the derivative is detached.
     A tensor of the caller does not keep the flag, which is said; the runs show whether the program
     can tell.
 
-    *Refuses.*  Several inputs or outputs, blocks that return or jump, values between that are
+    *Refuses.*  Several outputs, blocks that return or jump, values between that are
     used later and are no tensors, inputs that are bound anew in between.
     """
 
     name = "gradient-to-vjp"
-    codes = ("GB9186", "GB0125", "GB0206", "GB8985", "GB7324", "GB4927")
+    codes = ("GB9186", "GB0125", "GB0206", "GB0225", "GB8985", "GB7324", "GB4927")
     examples = (
         _example(
             "a penalty",
@@ -144,6 +145,29 @@ class GradientToVjp(Codemod):
                 "n = h.shape[0]",
                 "(g,) = tuple(each if train else each.detach() for each in pull(weight))",
                 "return g, h",
+            ],
+        ),
+        _example(
+            "by two, one of which is made with the flag",
+            [
+                "x = x.detach().requires_grad_(True)",
+                "h = torch.zeros(3, 3, requires_grad=True, dtype=x.dtype)",
+                "y = model(x + x @ h).sum()",
+                "forces, virial = torch.autograd.grad([y], [x, h], create_graph=train)",
+                "return forces, virial",
+            ],
+            [
+                "x = x.detach()",
+                "h = torch.zeros(3, 3, dtype=x.dtype)",
+                "",
+                "def y_of_x_and_h(x, h):",
+                "    y = model(x + x @ h).sum()",
+                "    return y",
+                "",
+                "y, pull = torch.func.vjp(y_of_x_and_h, x, h)",
+                "forces, virial = tuple("
+                "each if train else each.detach() for each in pull(torch.ones_like(y)))",
+                "return forces, virial",
             ],
         ),
         _example(
@@ -194,10 +218,24 @@ class GradientToVjp(Codemod):
     )
     near_misses = (
         _near_miss(
-            "two inputs",
+            "one of two inputs has no flag",
             "x.requires_grad_(True)",
             "y = model(x)",
             "g = torch.autograd.grad(y, [x, weight], torch.ones_like(y))",
+        ),
+        _near_miss(
+            "one of two inputs is used before the other has its flag",
+            "x.requires_grad_(True)",
+            "h = model(x)",
+            "weight = (weight * 2).requires_grad_(True)",
+            "y = (h * weight).sum()",
+            "g = torch.autograd.grad(y, [x, weight])",
+        ),
+        _near_miss(
+            "what has the flag is a list of inputs",
+            "x.requires_grad_(True)",
+            "y = model(x)",
+            "g = torch.autograd.grad(y, [*weight, x], torch.ones_like(y))",
         ),
         _near_miss(
             "the name stands for something else by then",
@@ -286,7 +324,7 @@ class _Derivative:
 
     call: cst.Call
     of: cst.BaseExpression
-    by: str
+    by: tuple[str, ...]
     weights: str
     keeps: str  # "True", "False", or the expression that decides
 
@@ -301,9 +339,7 @@ def _derivative(site: Site, call: cst.Call) -> _Derivative:
     allowed = {*order, "only_inputs", "allow_unused", "materialize_grads"}
     if not given.keys() <= allowed or not {"outputs", "inputs"} <= given.keys():
         raise _No
-    by = _single(given["inputs"])
-    if not isinstance(by, cst.Name):
-        raise _No
+    by = tuple(_names(given["inputs"]))
     weights = given.get("grad_outputs")
     text = ""
     if weights is not None and code(weights) != "None":
@@ -313,8 +349,21 @@ def _derivative(site: Site, call: cst.Call) -> _Derivative:
             text = f"{text}[0]"
     keeps = given.get("create_graph")
     return _Derivative(
-        call, _single(given["outputs"]), by.value, text, "False" if keeps is None else code(keeps)
+        call, _single(given["outputs"]), by, text, "False" if keeps is None else code(keeps)
     )
+
+
+def _names(node: cst.BaseExpression) -> Iterator[str]:
+    """The names of the inputs, each once: one, or a list or tuple that is written out."""
+    items = [node]
+    if isinstance(node, cst.List | cst.Tuple):
+        items = [item.value for item in node.elements if isinstance(item, cst.Element)]
+        if len(items) < max(1, len(node.elements)):
+            raise _No
+    names = [item.value for item in items if isinstance(item, cst.Name)]
+    if len(names) < len(items) or len(set(names)) < len(names):
+        raise _No
+    yield from names
 
 
 def _single(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -390,9 +439,23 @@ def _plain(site: Site, value: cst.BaseExpression) -> cst.BaseExpression | None:
             text = code(inner)
             simple = isinstance(inner, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
             return cst.parse_expression(f"{text if simple else f'({text})'}.detach()")
+        case cst.Call(func=func, args=args) if (resolve(site.module, func) or "").removeprefix(
+            "torch."
+        ) in _MAKES:
+            rest = [arg for arg in args if arg.keyword is None or arg.keyword.value != _FLAG]
+            flags = [arg.value for arg in args if arg not in rest]
+            if [code(flag) for flag in flags] == ["True"] and not any(arg.star for arg in args):
+                rest[-1:] = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in rest[-1:]]
+                return value.with_changes(args=rest)
     return None
 
 
+_FLAG = "requires_grad"
+#: Make a tensor of their own, which no gradient goes through.
+_MAKES = words(
+    "tensor zeros ones full eye empty rand randn zeros_like ones_like full_like rand_like"
+    " randn_like linspace arange"
+)
 _VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
 
 
@@ -410,13 +473,22 @@ def _rewritten(site: Site, call: cst.Call) -> Rewrite:
         raise _No
     block = [it for it in site.block_of(taking) if isinstance(it, cst.BaseStatement)]
     end = block.index(taking)
-    for start in range(end - 1, -1, -1):
-        first = _without_flag(site, block[start], found.by)
-        if first is not None:
-            between = block[start + 1 : end]
-            new = [*first, *_outlined(site, found, between, taking)]
-            return _edited(site, found, block[start : end + 1], new, [])
-    return _behind_a_setting(site, found, taking, block)
+    flags: dict[str, int] = {}
+    plain: dict[int, list[cst.BaseStatement]] = {}
+    for at in range(end - 1, -1, -1):
+        for name in found.by:
+            first = _without_flag(site, block[at], name)
+            if first is not None and name not in flags:
+                flags[name], plain[at] = at, first
+    if not flags:
+        return _behind_a_setting(site, found, taking, block)
+    start, last = min(plain), max(plain)
+    beside = [statement for at, statement in enumerate(block[:last]) if start < at not in plain]
+    if len(flags) < len(found.by) or activity(beside).reads & {*found.by}:
+        raise _No
+    above = [line for at in range(start, last + 1) for line in plain.get(at, [block[at]])]
+    new = [*above, *_outlined(site, found, block[last + 1 : end], taking)]
+    return _edited(site, found, block[start : end + 1], new, [])
 
 
 def _behind_a_setting(
@@ -433,7 +505,7 @@ def _behind_a_setting(
         if not isinstance(flag, cst.If) or code(flag.test) != code(holder.test):
             continue
         lines = statements_in(flag.body)
-        first = _without_flag(site, lines[-1], found.by)
+        first = _without_flag(site, lines[-1], found.by[0]) if len(found.by) == 1 else None
         between = block[start + 1 : end]
         does = activity(between)
         asked = {code(part) for part in walk(holder.test)}
@@ -488,7 +560,7 @@ def _outlined(
     does = activity(between)
     if not between or left.any or does.globals or does.nonlocals or does.deletes or does.dynamic:
         raise _No
-    if found.by in does.bound or found.by in activity(list(before)).bound:
+    if {*found.by} & (does.bound | activity(list(before)).bound):
         raise _No
     if does.attribute_writes or does.mutates_unknown or does.mutates - does.bound:
         raise _No  # what is kept elsewhere is dead once the derivative is taken
@@ -499,7 +571,7 @@ def _outlined(
     does = activity(between)
     torch = torch_name(site)
     taken = names_in(site.module)
-    function = fresh(f"{_last_word(found.of)}_of_{found.by}", taken)
+    function = fresh(f"{_last_word(found.of)}_of_{'_and_'.join(found.by)}", taken)
     result = result or fresh(_telling(found.of), {*taken, function})
     pull = fresh("pull", {*taken, function, result})
     weights = found.weights or f"{torch}.ones_like({result})"
@@ -512,8 +584,8 @@ def _outlined(
         fact = site.locals_before(taking).get(name)
         if fact is None or not fact.is_tensor:
             raise _No
-    given = sorted((live_before(site.function, between[0]) & does.bound) - {found.by})
-    parameters = ", ".join([found.by, *(f"{name}={name}" for name in given)])
+    given = sorted((live_before(site.function, between[0]) & does.bound) - {*found.by})
+    parameters = ", ".join([*found.by, *(f"{name}={name}" for name in given)])
     aux = f"({', '.join(others)}{',' if len(others) == 1 else ''})"
     back = f"return {code(found.of)}" + (f", {aux}" if others else "")
     template = cst.parse_statement(f"def {function}({parameters}):\n    {back}\n")
@@ -525,7 +597,7 @@ def _outlined(
     )
     head = f"{result}, {pull}" + (f", {aux}" if others else "")
     tail = ", has_aux=True" if others else ""
-    line = f"{head} = {torch}.func.vjp({function}, {found.by}{tail})"
+    line = f"{head} = {torch}.func.vjp({function}, {', '.join(found.by)}{tail})"
     derived = cst.parse_statement(line).with_changes(leading_lines=blank)
     return [outlined, derived, *behind, *before, *last]
 
@@ -624,13 +696,16 @@ def _edited(
     for statement in old[1:]:
         edit.moved(statement)
     assert site.function is not None
-    title = f"take the derivative by `{found.by}` of a function"
-    theirs = found.by in parameters_of(site.function.params) and found.by not in (
-        activity(site.function.body).bound
+    told = " and ".join(f"`{name}`" for name in found.by)
+    title = f"take the derivative by {told} of a function"
+    given = {*parameters_of(site.function.params)} - activity(site.function.body).bound
+    theirs = given & {*found.by}
+    notes = [_LIMIT.format(name) for name in found.by if name in theirs]
+    notes = notes or [_FROZEN.format(told, "made" if len(found.by) == 1 else "make")]
+    before = site.locals_before(old[0])
+    unasked = not _is_asked(site) and all(
+        (fact := before.get(name)) is not None and fact.requires_grad is False for name in theirs
     )
-    notes = [_LIMIT.format(found.by)] if theirs else [_FROZEN.format(found.by)]
-    fact = site.locals_before(old[0]).get(found.by)
-    unasked = fact is not None and fact.requires_grad is False and not _is_asked(site)
     assumes = ["flags-unasked"] if theirs and unasked else []
     if found.keeps != "True":
         notes.append(_AGAIN)

@@ -36,6 +36,9 @@ from gbfix.schema import Fact
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 _MAX_ITEMS = 8
+#: A dict of plain values is told by its types up to so many entries.
+_MOST_PLAIN = 256
+_PLAIN_TYPES = (int, float, bool, str)
 _MAX_DEPTH = 6
 _MAX_OBJECTS = 5000
 #: Elements of an array of numpy's that is kept whole.
@@ -131,7 +134,12 @@ class FactMaker:
             keys = tuple(str(key)[:80] for key, _ in held[:32])
             items = tuple(self.fact(item, depth + 1) for _, item in held[:_MAX_ITEMS])
             whole = items if depth < 2 and len(held) <= _MAX_ITEMS else None
-            return Fact("dict", name, keys=keys, items=whole, identity=identity)
+            kinds = {(type(key), type(item)) for key, item in held[:_MOST_PLAIN]}
+            only = kinds.pop() if len(kinds) == 1 and len(held) <= _MOST_PLAIN else None
+            holds = ""
+            if only is not None and {*only} <= {*_PLAIN_TYPES}:
+                holds = ": ".join(kind.__name__ for kind in only)
+            return Fact("dict", name, keys=keys, items=whole, holds=holds, identity=identity)
         if isinstance(value, set | frozenset):
             return Fact("set", name, identity=identity)
         if isinstance(value, torch.nn.Module):
