@@ -13,6 +13,7 @@ from gbfix.schema import Fact
 
 from .effect_operator import Effect, effect_operator
 from .feeding import check_after, feeding_of
+from .guard_block import guard_operator, guards_at
 from .logging_to_op import log_effect
 from .print_to_op import print_effect
 from .warning_to_op import warning_effect
@@ -144,6 +145,18 @@ class GuardedEffectToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        plain = list(self._plain(site))
+        if plain or site.function is None:
+            yield from plain
+            return
+        for guard in guards_at(site, lambda _, test: (None, test), raising=False):
+            made = guard_operator(site, guard, effect_of)
+            if isinstance(made, Rewrite):
+                yield made
+                return
+
+    def _plain(self, site: Site) -> Iterator[Rewrite | Advice]:
+        """A chain whose branches hold nothing but effects."""
         head = chain_tested_at(site)
         if head is None:
             found = check_after(site)

@@ -17,7 +17,8 @@ from gbfix.schema import Safety
 
 from .effect_operator import effect_operator
 from .feeding import check_after, feeding_of
-from .guarded_effect import chain_tested_at
+from .guard_block import guard_operator, guards_at
+from .guarded_effect import chain_tested_at, effect_of
 from .raised import asserted, guard_of
 
 _SOURCE = """
@@ -213,6 +214,23 @@ class RaiseToOp(Codemod):
         function = site.function
         if function is None:
             return
+        plain = list(self._plain(site, function))
+        found = [item for item in plain if isinstance(item, Rewrite)]
+        if found and not _feeds_more(site):
+            yield from plain
+            return
+        refused: list[Advice] = []
+        for guard in guards_at(site, _apart, raising=True):
+            made = guard_operator(site, guard, effect_of)
+            items = list(_judged(site, function, guard.run[-1], made, guard.kinds))
+            if any(isinstance(item, Rewrite) for item in items):
+                yield from items
+                return
+            refused += [item for item in items if isinstance(item, Advice)]
+        yield from plain or refused[:1]
+
+    def _plain(self, site: Site, function: cst.FunctionDef) -> Iterator[Rewrite | Advice]:
+        """A check whose branches do no more than to raise."""
         line: cst.CSTNode = site.statement
         head = chain_tested_at(site)
         if head is None and isinstance(line, cst.SimpleStatementLine):
@@ -234,6 +252,14 @@ class RaiseToOp(Codemod):
         made = effect_operator(site, head, effect, after=guard.rest)
         kinds = [code(one.kind) for one in guard.raised]
         yield from _judged(site, function, head, made, kinds)
+
+
+def _feeds_more(site: Site) -> bool:
+    """Whether more than plain assignments makes what the check reads, and no graph holds it."""
+    return any(
+        any(not isinstance(line, cst.SimpleStatementLine) for line in guard.run[:-1])
+        for guard in guards_at(site, _apart, raising=True)
+    )
 
 
 _STATE = (
