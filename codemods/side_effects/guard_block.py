@@ -81,10 +81,15 @@ Apart = Callable[[Site, cst.BaseExpression], tuple[cst.BaseExpression | None, cs
 
 
 def guards_at(site: Site, apart: Apart, *, raising: bool) -> Iterator[Guard]:
-    """The guards that the site is a part of, the smallest first; ``raising``: with an error."""
+    """The guards that the site is a part of, the smallest first; ``raising``: with an error.
+
+    An error that leaves the graph skips the end of a ``with``: a guard that holds it is first.
+    """
     if site.function is None:
         return
-    for run in _runs(site, raising=raising):
+    found = list(_runs(site, raising=raising))
+    found.sort(key=lambda run: raising and is_within(site, run[0]))
+    for run in found:
         for part in dict.fromkeys((_trimmed(site, run), run)):
             yield from _forms(site, part, apart)
 
@@ -112,6 +117,14 @@ def _runs(site: Site, *, raising: bool) -> Iterator[tuple[cst.BaseStatement, ...
         if parent is None:
             return
         statement = parent
+
+
+def is_within(site: Site, statement: cst.CSTNode) -> bool:
+    """Whether a ``with`` of the function is around a statement."""
+    return any(
+        isinstance(outer, cst.With) and site.function_of(outer) is site.function
+        for outer in site.ancestors(statement)
+    )
 
 
 def _is_guard(line: cst.CSTNode, *, raising: bool) -> bool:
@@ -266,12 +279,13 @@ def guard_operator(site: Site, guard: Guard, effect_of: EffectOf) -> Rewrite | A
     call = cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])
     line = cst.SimpleStatementLine([cst.Expr(call)])
     first, *others = guard.run
-    new: cst.BaseStatement = line
+    if len(guard.run) == 1 and isinstance(first, cst.SimpleStatementLine):
+        line = line.with_changes(trailing_whitespace=first.trailing_whitespace)
+    new: cst.BaseStatement = with_leading_lines(line, like=first)
     if guard.under is not None:
-        new = cst.If(guard.under, cst.IndentedBlock([line]))
-    elif len(guard.run) == 1 and isinstance(first, cst.SimpleStatementLine):
-        new = line.with_changes(trailing_whitespace=first.trailing_whitespace)
-    edit.replace(first, with_leading_lines(new, like=first), *(() if others else guard.rest))
+        asked = cst.If(guard.under, cst.IndentedBlock([line]))
+        new = with_leading_lines(asked, like=first)
+    edit.replace(first, new, *(() if others else guard.rest))
     for number, other in enumerate(others, 1):
         if number == len(others) and guard.rest:
             edit.replace(other, *guard.rest)
@@ -300,14 +314,23 @@ def _definition(
 ) -> list[cst.BaseStatement]:
     names = ", ".join(parameter.name for parameter in parameters)
     schema = schema_argument(parameters)
-    text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=(){schema})
+    given = f'"{namespace(site)}::{name}", mutates_args=()'
+    if schema:
+        given = (
+            "\n    "
+            + f"{given}, {schema},".replace(", mutates", ",\n    mutates").replace(
+                ", schema", ",\n    schema"
+            )
+            + "\n"
+        )
+    text = f"""@{torch}.library.custom_op({given})
 def {name}({signature(parameters, torch)}) -> None:
 {why}    pass
 
 
 {name}.register_fake(lambda {names}: None)
 {name}.register_effect({torch}.library.EffectType.ORDERED)
-'''
+"""
     first, *rest = define(site, text)
     assert isinstance(first, cst.FunctionDef) and isinstance(first.body, cst.IndentedBlock)
     shell = first.body.body[0]

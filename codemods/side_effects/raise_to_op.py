@@ -17,7 +17,7 @@ from gbfix.schema import Safety
 
 from .effect_operator import effect_operator
 from .feeding import check_after, feeding_of
-from .guard_block import guard_operator, guards_at
+from .guard_block import guard_operator, guards_at, is_within
 from .guarded_effect import chain_tested_at, effect_of
 from .raised import asserted, guard_of
 
@@ -216,7 +216,7 @@ class RaiseToOp(Codemod):
             return
         plain = list(self._plain(site, function))
         found = [item for item in plain if isinstance(item, Rewrite)]
-        if found and not _feeds_more(site):
+        if found and not _feeds_more(site) and not is_within(site, site.statement):
             yield from plain
             return
         refused: list[Advice] = []

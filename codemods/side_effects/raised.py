@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dataclasses
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import libcst as cst
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
 
 from ..wrap.capture import is_global_object
@@ -262,7 +264,37 @@ def is_error(site: Site, node: cst.BaseExpression, *, custom: bool = False) -> b
             return bool(part.bases) and all(
                 not base.star and _is_base(site, base.value) for base in part.bases
             )
-    return False
+    return "." in name and _is_imported_error(site, name)
+
+
+def _is_imported_error(site: Site, name: str, depth: int = 0) -> bool:
+    """Whether another file of the project defines a class of that dotted name, of plain errors."""
+    module, _, last = name.rpartition(".")
+    tail = module.strip(".").replace(".", "/")
+    ends = (f"/{tail}.py", f"/{tail}/__init__.py")
+    texts = [text for path, text in site.sources.items() if tail and path.endswith(ends)]
+    tree = tree_of(texts[0]) if len(texts) == 1 else ast.Module([], [])
+    found = [
+        node
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ClassDef) and node.name == last)
+        or (isinstance(node, ast.Name) and node.id == last and isinstance(node.ctx, ast.Store))
+    ]
+    match found:
+        case [ast.ClassDef(bases=[_, *_] as bases, keywords=[]) as holder] if holder in tree.body:
+            pass
+        case _:
+            return False
+    for base in bases:
+        if not isinstance(base, ast.Name):
+            return False
+        kind = getattr(builtins, base.id, None)
+        plain = isinstance(kind, type) and issubclass(kind, Exception)
+        plain = plain and base.id not in ("StopIteration", "StopAsyncIteration")
+        own = depth < 4 and _is_imported_error(site, f"{module}.{base.id}", depth + 1)
+        if not plain and not own:
+            return False
+    return True
 
 
 def _is_base(site: Site, node: cst.BaseExpression) -> bool:

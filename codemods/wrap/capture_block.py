@@ -36,7 +36,7 @@ EffectOf = Callable[[cst.CSTNode], "dict[cst.CSTNode, cst.CSTNode] | None"]
 
 @dataclasses.dataclass(frozen=True)
 class CapturedBlock:
-    """Statements that read their parameters; with the classes that they raise."""
+    """Statements that read their parameters, and the parameters in the order of first use."""
 
     statements: tuple[cst.BaseStatement, ...]
     parameters: tuple[Parameter, ...]
@@ -61,8 +61,9 @@ def capture_block(
         collector.statement(statement, conditional=False)
     replace = Replace(collector.replacements(torch))
     moved = [statement.visit(replace) for statement in run]
-    assert all(isinstance(statement, cst.BaseStatement) for statement in moved)
-    return CapturedBlock(tuple(moved), tuple(collector.parameters))  # type: ignore[arg-type]
+    first = [cst.parse_statement(line) for line in collector.prelude]
+    statements = [line for line in (*first, *moved) if isinstance(line, cst.BaseStatement)]
+    return CapturedBlock(tuple(statements), tuple(collector.parameters))
 
 
 class _BlockCollector(Collector):
@@ -83,11 +84,13 @@ class _BlockCollector(Collector):
         self.is_error = is_error
         self.effect_of = effect_of
         self.loops = 0
+        #: Lines that make again what is passed in parts.
+        self.prelude: list[str] = []
         self.block = frozenset(activity(list(run)).bound)
         early = self.block & live_before(self.function, at[0])
         if early:
             raise Refused(f"`{min(early)}` has a value before, which may be read")
-        kept = {
+        kept: dict[cst.CSTNode, cst.CSTNode] = {
             place: place
             for name in self.block
             for line in run
@@ -416,8 +419,8 @@ class _BlockCollector(Collector):
                 )
                 given = fact if what == "values" else Fact("list", "list")
                 self.parameters.append(Parameter(name, annotation, listed, given))
-            joined = f"dict(zip({names[0]}, {names[1]}, strict=True))"
-            parameter = Parameter(joined, "dict", node.deep_clone(), fact)
+            self.prelude.append(f"{base} = dict(zip({names[0]}, {names[1]}, strict=True))")
+            parameter = Parameter(base, "dict", node.deep_clone(), fact)
             self.by_text[code(node)] = parameter
         self.passed[node] = parameter
         return True

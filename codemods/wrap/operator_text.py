@@ -107,14 +107,14 @@ _SCHEMA = {
 
 
 def schema_argument(parameters: Sequence[Parameter]) -> str:
-    """``, schema="..."`` for what torch does not infer from annotations: lists of texts."""
+    """``schema="..."`` for what torch does not infer from annotations: lists of texts."""
     if not any(p.annotation.startswith("list[str]") for p in parameters):
         return ""
     parts = []
     for p in parameters:
         plain = p.annotation.removesuffix(" | None")
         parts.append(f"{_SCHEMA[plain]}{'?' if plain != p.annotation else ''} {p.name}")
-    return f', schema="({", ".join(parts)}) -> ()"'
+    return f'schema="({", ".join(parts)}) -> ()"'
 
 
 def register_fake(
