@@ -119,6 +119,20 @@ def _runs(site: Site, *, raising: bool) -> Iterator[tuple[cst.BaseStatement, ...
         statement = parent
 
 
+def decides(site: Site, guard: Guard) -> bool:
+    """Whether the site stands in a test of the guard, or in what is computed before it."""
+    if site.statement in guard.run[:-1]:
+        return True
+    if isinstance(site.node, cst.If):
+        return True
+    child: cst.CSTNode = site.node
+    for outer in site.ancestors(child):
+        if isinstance(outer, cst.If) and outer.test is child:
+            return True
+        child = outer
+    return False
+
+
 def is_within(site: Site, statement: cst.CSTNode) -> bool:
     """Whether a ``with`` of the function is around a statement."""
     return any(

@@ -176,7 +176,7 @@ class RaiseToOp(Codemod):
             "a handler waits for it",
         ),
         _near_miss(f"if {_NAN}:\n        x.add_(1)\n        raise ValueError", "more than a raise"),
-        _near_miss(f"if n: pass\n    elif {_NAN}: raise ValueError", "a part of a chain"),
+        _near_miss(f"if n: x.add_(1)\n    elif {_NAN}: raise ValueError", "a part of a chain"),
         _near_miss(f"if {_NAN}: raise ValueError(x)", "carries a tensor"),
         _near_miss(f"if {_NAN}: raise ValueError('nan', n)", "carries a number"),
         _near_miss(f"if {_NAN}: raise n", "no class"),

@@ -75,7 +75,7 @@ class _BlockCollector(Collector):
         is_error: Callable[[cst.BaseExpression], bool],
         effect_of: EffectOf,
     ) -> None:
-        super().__init__(site, run, {})
+        super().__init__(site, at, {})
         assert site.function is not None
         self.function = site.function
         self.locals |= frozenset(activity(self.function.body).bound)
