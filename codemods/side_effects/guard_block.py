@@ -200,8 +200,27 @@ def _trimmed(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseSt
     while len(lines) > 1 and not any(part is site.node for part in walk(lines[0])):
         if not isinstance(lines[0], cst.SimpleStatementLine) or is_unfit(site, lines[0]):
             break
+        if reads_integers(site, lines[0]):
+            break
         del lines[0]
     return tuple(lines)
+
+
+def reads_integers(site: Site, line: cst.CSTNode) -> bool:
+    """Whether a statement reads integers of a tensor, which may be indices.
+
+    inductor makes one kernel of what is computed from them for the check and of what is looked up
+    by them afterwards: the kernel, which asserts that they are in bounds, would be first.
+    """
+    for part in walk(line):
+        if isinstance(part, cst.Name | cst.Attribute):
+            fact = site.fact(part)
+            if fact is None and isinstance(part, cst.Name):
+                fact = site.locals_before(site.statement_of(part)).get(part.value)
+            dtype = (fact.dtype or "") if fact is not None and fact.is_tensor else ""
+            if dtype.startswith(("torch.int", "torch.uint")):
+                return True
+    return False
 
 
 def _forms(site: Site, run: tuple[cst.BaseStatement, ...], apart: Apart) -> Iterator[Guard]:

@@ -17,7 +17,7 @@ from gbfix.schema import Safety
 
 from .effect_operator import effect_operator
 from .feeding import check_after, feeding_of
-from .guard_block import guard_operator, guards_at, is_within
+from .guard_block import guard_operator, guards_at, is_within, reads_integers
 from .guarded_effect import chain_tested_at, effect_of
 from .raised import asserted, guard_of
 
@@ -255,9 +255,12 @@ class RaiseToOp(Codemod):
 
 
 def _feeds_more(site: Site) -> bool:
-    """Whether more than plain assignments makes what the check reads, and no graph holds it."""
+    """Whether more than plain assignments makes what the check reads, or what may be indices."""
     return any(
-        any(not isinstance(line, cst.SimpleStatementLine) for line in guard.run[:-1])
+        any(
+            not isinstance(line, cst.SimpleStatementLine) or reads_integers(site, line)
+            for line in guard.run[:-1]
+        )
         for guard in guards_at(site, _apart, raising=True)
     )
 
