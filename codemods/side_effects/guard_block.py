@@ -43,7 +43,7 @@ from .effect_operator import (
     operator_notes,
 )
 from .feeding import is_unfit
-from .raised import NOTE, is_error
+from .raised import NOTE, is_error, shared_names
 from .shown_tensors import Tensors
 
 _LONGEST = 12
@@ -167,6 +167,8 @@ def _with_feeding(
 ) -> tuple[cst.BaseStatement, ...] | None:
     """The run, and the statements before it that nothing else needs."""
     run = [line for line in block[first : last + 1] if isinstance(line, cst.BaseStatement)]
+    if _is_read_by_others(site, run):
+        return None
     # What the guard itself binds may be an `else` that stays.
     if _is_read_later(site, run[:-1] if isinstance(run[-1], cst.If) else run, run[-1]):
         return None
@@ -186,12 +188,18 @@ def _is_read_later(
     assert site.function is not None
     if not lines:
         return False
+    if _is_read_by_others(site, lines):
+        return True
+    return bool(activity(list(lines)).bound & live_after(site.function, last or lines[-1]))
+
+
+def _is_read_by_others(site: Site, lines: Sequence[cst.BaseStatement]) -> bool:
+    """Whether a closure, the module or who looks at the frame may read what the lines bind."""
+    assert site.function is not None
     what = activity(list(lines))
     if what.nonlocals or what.closure_writes or what.dynamic or what.frame_access:
         return True
-    if what.bound & activity(site.function.body).captures:
-        return True
-    return bool(what.bound & live_after(site.function, last or lines[-1]))
+    return bool(what.bound & shared_names(site.function))
 
 
 def _trimmed(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStatement, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk
@@ -151,6 +152,8 @@ def raised_by(site: Site, block: cst.BaseSuite) -> Raised | None:
                 return None
     if len({name for name, _ in bound}) < len(bound):
         return None
+    if site.function is not None and any(name in shared_names(site.function) for name, _ in bound):
+        return None
     found = _raised(site, small[-1], {name for name, _ in bound})
     if found is None:
         return None
@@ -165,6 +168,16 @@ def raised_by(site: Site, block: cst.BaseSuite) -> Raised | None:
         return None
     comments = tuple(text for text in comments_in(block) if text not in shown)
     return Raised(exception, kind, bound, _shown(texts, names), kept, cause, comments)
+
+
+def shared_names(function: cst.FunctionDef) -> frozenset[str]:
+    """Names that others read, too: a function inside, the module, a function around it."""
+    return activity(function.body).captures | frozenset(
+        item.name.value
+        for part in walk(function.body)
+        if isinstance(part, cst.Global | cst.Nonlocal)
+        for item in part.names
+    )
 
 
 def _smalls(line: cst.CSTNode) -> Sequence[cst.CSTNode]:
