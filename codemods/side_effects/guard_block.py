@@ -394,6 +394,8 @@ def _checked(site: Site, guard: Guard, captured: CapturedBlock) -> tuple[Paramet
     text = cst.Module([shell], default_indent=site.module.default_indent).code
     function = ast.parse(text.replace("def body()", f"def body({names})", 1)).body[0]
     assert isinstance(function, ast.FunctionDef)
+    if any(p.annotation == "list[torch.Tensor]" for p in parameters) and _asks_for_items(function):
+        raise Refused("a list of tensors may have None among them")
     held = {p.name: p.fact for p in parameters if _items(p.fact)}
     for node in Tensors(function, held, autograd=False).carried():
         raise Refused(f"the error carries `{ast.unparse(node)}`, which may be a tensor")
@@ -405,6 +407,24 @@ def _checked(site: Site, guard: Guard, captured: CapturedBlock) -> tuple[Paramet
             " lost; print `.detach()` or `.item()` of it instead"
         )
     return parameters
+
+
+def _asks_for_items(function: ast.FunctionDef) -> bool:
+    """Whether an item of what is looped over is compared with None."""
+    targets = {
+        part.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.For | ast.comprehension)
+        for part in ast.walk(node.target)
+        if isinstance(part, ast.Name)
+    }
+    return any(
+        isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Name)
+        and node.left.id in targets
+        and isinstance(node.ops[0], ast.Is | ast.IsNot)
+        for node in ast.walk(function)
+    )
 
 
 def _items(fact: Fact) -> Sequence[Fact]:

@@ -226,6 +226,8 @@ class RaiseToOp(Codemod):
         ),
         _body("bad = [p.requires_grad for p in parts]\nraise Odd(f'{bad}')", "asks autograd"),
         _body("seed = torch.rand(1).item()\nraise Odd(f'{seed}')", "draws"),
+        _body("raise Odd(f'{[p.max().item() for p in parts if p is not None]}')", "may lack one"),
+        _body("raise Odd(f'{many.shape[0]=}, {self.limit=}')", "shows its own text"),
         _body("self.last = n\nraise Odd(f'{n}')", "sets what others read"),
         _body("why = explain(n)\nraise Odd(why)", "a call that may do anything"),
         _near_miss(

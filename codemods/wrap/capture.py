@@ -225,9 +225,20 @@ def capture(
             collector.first(expression)
         else:
             collector.visit(expression, bound=frozenset(), conditional=conditional)
-    replace = Replace(collector.replacements(torch))
+    new = collector.replacements(torch)
+    check_echoes(expressions, new)
+    replace = Replace(new)
     bodies = [cast(cst.BaseExpression, expression.visit(replace)) for expression in expressions]
     return Captured(tuple(bodies), tuple(collector.parameters))
+
+
+def check_echoes(nodes: Sequence[cst.CSTNode], new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
+    """Raise `Refused` where ``f"{self.limit=}"`` would show another text of its expression."""
+    for node in (part for top in nodes for part in walk(top)):
+        match node:
+            case cst.FormattedStringExpression(equal=cst.AssignEqual()):
+                if any(part in new and code(part) != code(new[part]) for part in walk(node)):
+                    raise Refused(f"`{code(node.expression)}=` shows its own text")
 
 
 #: Texts that are made of values.
@@ -365,6 +376,8 @@ class Collector:
         else:
             parts.append(node.elt)  # type: ignore[attr-defined]
         for part in parts:
+            if _asks_for_none(part, inside - bound):
+                raise Refused("what it loops over may have None among its items")
             self.visit(part, bound=inside, conditional=True)
 
     def call(self, node: cst.Call, bound: frozenset[str], conditional: bool) -> None:
@@ -536,6 +549,16 @@ class Collector:
         name = fresh(base, self.taken)
         self.taken.add(name)
         return name
+
+
+def _asks_for_none(node: cst.CSTNode, names: frozenset[str]) -> bool:
+    """Whether one of the names is compared with None."""
+    for part in walk(node):
+        match part:
+            case cst.Comparison(left=cst.Name(value=name), comparisons=[target, *_]):
+                if name in names and isinstance(target.operator, cst.Is | cst.IsNot):
+                    return True
+    return False
 
 
 class Replace(cst.CSTTransformer):

@@ -20,7 +20,15 @@ from gbfix.analysis.tree import code, statements_of, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .capture import Collector, Parameter, Refused, Replace, is_plain_tensor, schema_type
+from .capture import (
+    Collector,
+    Parameter,
+    Refused,
+    Replace,
+    check_echoes,
+    is_plain_tensor,
+    schema_type,
+)
 
 #: Methods that change a container and take or give nothing that an operator could not hold.
 _CHANGING = words("append extend add update insert setdefault sort reverse discard remove pop")
@@ -59,7 +67,9 @@ def capture_block(
     collector = _BlockCollector(site, run, at, is_error, effect_of)
     for statement in run:
         collector.statement(statement, conditional=False)
-    replace = Replace(collector.replacements(torch))
+    new = collector.replacements(torch)
+    check_echoes(run, new)
+    replace = Replace(new)
     moved = [statement.visit(replace) for statement in run]
     first = [cst.parse_statement(line) for line in collector.prelude]
     statements = [line for line in (*first, *moved) if isinstance(line, cst.BaseStatement)]
