@@ -175,6 +175,11 @@ def _shape(node: ast.Call) -> str:
     return f"{ast.unparse(node.func)}({', '.join(given)})"
 
 
+def _written(test: ast.expr) -> str:
+    """The text of a test with one name for every name in it."""
+    return ast.unparse(_Shape().visit(copy.deepcopy(test)))
+
+
 def _operators(new: str) -> list[ast.FunctionDef]:
     """The functions that are custom operators."""
     return [
@@ -246,6 +251,10 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     if not moved:
         same = (_the_same_test(before[span], old, new) for span in tests)
         moved = [test for test in same if test is not None]
+    if len(moved) > len(tests):
+        # Others moved along, which Python decides: those that read like the tests are the tests.
+        asked = {_written(before[span]) for span in tests}
+        moved = [test for test in moved if _written(test) in asked]
     if len(moved) != len(tests):
         return []
     result = []

@@ -32,6 +32,7 @@ from .libraries import (
     SHOWS,
     SINKS,
 )
+from .shown_tensors import Tensors
 
 _DEPTH = 5
 
@@ -242,6 +243,14 @@ class _Function:
 
     def spread(self) -> None:
         """Follow tensors through assignments to local names."""
+        targets = {
+            part.id
+            for node in ast.walk(self.node)
+            if isinstance(node, ast.comprehension)
+            for part in ast.walk(node.target)
+            if isinstance(part, ast.Name)
+        }
+        self.tensors |= targets & Tensors(self.node, self.tensors, autograd=False).names
         for _ in range(3):
             for node in ast.walk(self.node):
                 match node:

@@ -62,24 +62,25 @@ def operator_notes(site: Site) -> tuple[str, ...]:
     return (OPERATOR_NOTE, ORDER_NOTE) if several or rounds else (OPERATOR_NOTE,)
 
 
-_WHY_ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
-_TENSORS = ("torch.Tensor", "list[torch.Tensor]")
+WHY_ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
+#: Annotations that tell inductor an operator's device.
+TENSORS = ("torch.Tensor", "list[torch.Tensor]")
 
 
 def with_anchor(call: str, signature: str, body: str) -> tuple[str, str, str]:
     """What `define_effect` makes of an example's call, signature and body (for the examples)."""
     kinds = [part.partition(": ")[2] for part in signature.split(", ") if part]
-    if any(kind in _TENSORS for kind in kinds):
+    if any(kind in TENSORS for kind in kinds):
         return call, signature, body
     comma = ", " if kinds else ""
     return (
         call.replace("(", f"(torch.empty(0){comma}", 1),
         f"anchor: torch.Tensor{comma}{signature}",
-        f"{_WHY_ANCHOR}\n{body}",
+        f"{WHY_ANCHOR}\n{body}",
     )
 
 
-def _anchor(torch: str, taken: set[str]) -> Parameter:
+def anchor(torch: str, taken: set[str]) -> Parameter:
     """A tensor that the operator does not read.
 
     torch 2.13's inductor writes out its pending kernels before an operator only if it knows the
@@ -188,7 +189,7 @@ def _is_tensor_there(site: Site, node: cst.BaseExpression, effect: Effect) -> bo
     return False
 
 
-def _given(parameter: Parameter, under: cst.BaseExpression | None) -> Parameter:
+def given_under(parameter: Parameter, under: cst.BaseExpression | None) -> Parameter:
     """The parameter, which cannot be None where ``under`` says so."""
     if _is_there(parameter.argument, under):
         annotation = parameter.annotation.removesuffix(" | None")
@@ -213,10 +214,10 @@ def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
     name = operator_name(site, f"{verb}_{home}")
     for module in effect.imports:
         edit.add_import(module)
-    parameters = (*(_given(p, effect.under) for p in captured.parameters), *effect.extra)
+    parameters = (*(given_under(p, effect.under) for p in captured.parameters), *effect.extra)
     comment = ""
-    if not any(parameter.annotation in _TENSORS for parameter in parameters):
-        parameters = (_anchor(torch, {parameter.name for parameter in parameters}), *parameters)
+    if not any(parameter.annotation in TENSORS for parameter in parameters):
+        parameters = (anchor(torch, {parameter.name for parameter in parameters}), *parameters)
         comment = (
             "# inductor may misplace an operator that takes no tensor: hence the anchor.\n    "
         )

@@ -85,7 +85,7 @@ def feeding_of(site: Site, check: cst.BaseStatement) -> Feeding:
         lines.insert(0, line)
         bound.insert(0, (name, value))
         inside.append(line)
-    while bound and not _is_unfit(site, bound[0][1]):
+    while bound and not is_unfit(site, bound[0][1]):
         del lines[0], bound[0]
     return Feeding(tuple(lines), tuple(bound))
 
@@ -116,7 +116,7 @@ def check_after(site: Site) -> cst.BaseStatement | None:
     return None
 
 
-def _is_unfit(site: Site, value: cst.BaseExpression) -> bool:
+def is_unfit(site: Site, value: cst.CSTNode) -> bool:
     """Whether no graph holds the value: a number that data decides, or a size that it decides."""
     for node in walk(value):
         match node:

@@ -13,6 +13,7 @@ from gbfix.schema import Fact
 
 from .effect_operator import Effect, effect_operator
 from .feeding import check_after, feeding_of
+from .guard_block import decides, guard_operator, guards_at
 from .logging_to_op import log_effect
 from .print_to_op import print_effect
 from .warning_to_op import warning_effect
@@ -132,7 +133,7 @@ class GuardedEffectToOp(Codemod):
     )
     near_misses = (
         _near_miss(f"if {_NAN}:\n        print(1)\n        x = x + 1", "more than effects"),
-        _near_miss(f"if {_NAN}:\n        print(1)\n    else:\n        n = 2", "more than effects"),
+        _near_miss(f"if {_NAN}:\n        print(1)\n    else:\n        x = 2", "more than effects"),
         _near_miss(f"if {_NAN}: raise ValueError", "an exception"),
         _near_miss(f"if {_NAN}: pass", "no effect"),
         _near_miss(f"if {_NAN}: x.add_(1)", "a change in place"),
@@ -144,6 +145,20 @@ class GuardedEffectToOp(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        plain = list(self._plain(site))
+        if plain or site.function is None:
+            yield from plain
+            return
+        for guard in guards_at(site, lambda _, test: (None, test), raising=False):
+            if not decides(site, guard):
+                continue
+            made = guard_operator(site, guard, effect_of)
+            if isinstance(made, Rewrite):
+                yield made
+                return
+
+    def _plain(self, site: Site) -> Iterator[Rewrite | Advice]:
+        """A chain whose branches hold nothing but effects."""
         head = chain_tested_at(site)
         if head is None:
             found = check_after(site)

@@ -13,11 +13,12 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.handlers import who_handles
-from gbfix.schema import Safety
+from gbfix.schema import Fact, Safety
 
 from .effect_operator import effect_operator
 from .feeding import check_after, feeding_of
-from .guarded_effect import chain_tested_at
+from .guard_block import guard_operator, guards_at, is_within, reads_integers
+from .guarded_effect import chain_tested_at, effect_of
 from .raised import asserted, guard_of
 
 _SOURCE = """
@@ -28,7 +29,7 @@ class Odd(Exception):
     pass
 
 
-def f(x, n, flag, self):
+def f(x, n, flag, self, parts, names):
     {}
     return x + 1
 """
@@ -36,6 +37,9 @@ _NAN = "torch.isnan(x).any()"
 _FACTS = {"x": tensor(3), "n": scalar(3), "flag": scalar(True), _NAN: tensor(dtype="torch.bool")}
 _FACTS |= {"count": scalar(3), "unique": tensor(2), "odd": tensor(2, dtype="torch.bool")}
 _FACTS |= {"self.limit": scalar(9), "x.max() > self.limit": tensor(dtype="torch.bool")}
+_FACTS |= {"parts": Fact("list", "list", items=(tensor(3, requires_grad=True),))}
+_FACTS |= {"names": Fact("list", "list", items=(Fact("str", "str"),))}
+_FACTS |= {"many": tensor(3, dtype="torch.int64"), "top": tensor(dtype="torch.int64")}
 _OPERATOR = """
 
 @torch.library.custom_op("example::check_f", mutates_args=())
@@ -63,6 +67,12 @@ def _near_miss(before: str, why: str, at: str = _NAN) -> NearMiss:
     return NearMiss(_SOURCE.format(before), at=at, why=why, facts=_FACTS)
 
 
+def _body(lines: str, why: str) -> NearMiss:
+    """An ``if`` whose body does more than an operator may."""
+    inner = "".join(f"\n        {line}" for line in lines.split("\n"))
+    return _near_miss(f"if {_NAN}:{inner}", why)
+
+
 class RaiseToOp(Codemod):
     """*What it does.*  Moves an ``if`` that does nothing but raise, or an ``assert``, into an
     operator, test and all.
@@ -74,10 +84,11 @@ class RaiseToOp(Codemod):
     becomes ``check_forward(tokens, features)``, an operator at module level whose body is the same
     ``if``.
 
-    *When it applies.*  The test depends on a tensor's data; the body only raises (it may bind names
-    for the message first).  So may an ``elif`` or ``else``; what else an ``else`` does follows the
-    check.  An ``assert`` has a text or no message.  Numbers, selections and unique values that are
-    made directly before the check, and that nothing else reads, move with it.
+    *When it applies.*  The test depends on a tensor's data; the body computes at most what it says
+    (by lists, loops and numbers of its own) and raises.  So may an ``elif`` or ``else``; what else
+    an ``else`` does follows the check.  Numbers, selections and unique values that are made
+    directly before the check, by whatever branches and loops, and that nothing else reads, move
+    with it.  So does what is computed from integers: inductor would fuse it with what they index.
 
     *Fix safety.*  Safe: the same exception with the same message leaves the compiled function, on
     the same inputs.  Its traceback ends in the operator.  Both programs are compared while the test
@@ -160,6 +171,39 @@ class RaiseToOp(Codemod):
             at="torch.unique(x)",
         ),
         _example(
+            "a body that collects what is wrong",
+            f"if {_NAN}:\n        bad = []\n        for part in parts:\n"
+            "            if part.isnan().any():\n"
+            "                bad.append(f'{part.max().item():.2f}')\n"
+            "        raise Odd('nan beside ' + ', '.join(bad))",
+            "check_f(x, parts)",
+            "x: torch.Tensor, parts: list[torch.Tensor]",
+            f"if {_NAN}:\n        bad = []\n        for part in parts:\n"
+            "            if part.isnan().any():\n"
+            "                bad.append(f'{part.max().item():.2f}')\n"
+            "        raise Odd('nan beside ' + ', '.join(bad))",
+        ),
+        _example(
+            "a test in one of two forms",
+            "unique = torch.unique(x)\n    if n is None:\n        bad = (unique != 1).any()\n"
+            "    else:\n        bad = (unique != n).any()\n    if bad:\n"
+            "        raise Odd(f'{unique.tolist()}')",
+            "check_f(x, n)",
+            "x: torch.Tensor, n: torch.types.Number | None",
+            "unique = torch.unique(x)\n    if n is None:\n        bad = (unique != 1).any()\n"
+            "    else:\n        bad = (unique != n).any()\n    if bad:\n"
+            "        raise Odd(f'{unique.tolist()}')",
+            at="torch.unique(x)",
+        ),
+        _example(
+            "numbers that may be indices",
+            "top = many.max()\n    if top >= n:\n        raise Odd(f'{top.item()} of {n}')",
+            "check_f(many, n)",
+            "many: torch.Tensor, n: torch.types.Number",
+            "top = many.max()\n    if top >= n:\n        raise Odd(f'{top.item()} of {n}')",
+            at="top >= n",
+        ),
+        _example(
             "an error in the else",
             f"if not {_NAN}:\n        x = x * 2\n    else:\n        raise Odd from None",
             "check_f(x)\n    x = x * 2",
@@ -168,6 +212,36 @@ class RaiseToOp(Codemod):
         ),
     )
     near_misses = (
+        _body("bad = names\nbad.append('z')\nraise Odd(f'{bad}')", "changes a list of its caller"),
+        _body("y = x.float()\ny += 1\nraise Odd(f'{n}')", "changes a tensor"),
+        _body("for part in parts:\n    part += 1\nraise Odd('late')", "changes tensors of a list"),
+        _body("if n: return x\nraise Odd('late')", "leaves in another way"),
+        _body("bad = [part for part in parts]\nraise Odd(bad)", "carries tensors in a list"),
+        _body(
+            "bad = [part for part in parts]\nraise Odd(f'{bad}')", "shows how autograd came to it"
+        ),
+        _body("raise Odd(', '.join(map(str, parts)))", "shows how autograd came to them"),
+        _body(
+            "bad = [str(p) for _, p in zip(names, parts)]\nraise Odd(bad[0])", "the same by pairs"
+        ),
+        _body("bad = [p.requires_grad for p in parts]\nraise Odd(f'{bad}')", "asks autograd"),
+        _body("seed = torch.rand(1).item()\nraise Odd(f'{seed}')", "draws"),
+        _body("raise Odd(f'{[p.max().item() for p in parts if p is not None]}')", "may lack one"),
+        _body("raise Odd(f'{many.shape[0]=}, {self.limit=}')", "shows its own text"),
+        _body("self.last = n\nraise Odd(f'{n}')", "sets what others read"),
+        _body("why = explain(n)\nraise Odd(why)", "a call that may do anything"),
+        _near_miss(
+            f"if {_NAN}:\n        if n: count = 2\n        raise Odd(f'{{count}}')",
+            "reads a name that may come from before",
+        ),
+        _near_miss(
+            f"def told(): return n\n    if {_NAN}:\n        n = 2\n        raise Odd(f'{{n}}')",
+            "a name that a function inside reads",
+        ),
+        _near_miss(
+            f"global count\n    if {_NAN}:\n        count = 2\n        raise Odd(f'{{n}}')",
+            "a name that others read",
+        ),
         _near_miss(f"assert not {_NAN}, make(x)", "a message of another kind"),
         _near_miss(f"assert not {_NAN}; x = x + 1", "not alone on its line"),
         _near_miss(
@@ -175,7 +249,7 @@ class RaiseToOp(Codemod):
             "a handler waits for it",
         ),
         _near_miss(f"if {_NAN}:\n        x.add_(1)\n        raise ValueError", "more than a raise"),
-        _near_miss(f"if n: pass\n    elif {_NAN}: raise ValueError", "a part of a chain"),
+        _near_miss(f"if n: x.add_(1)\n    elif {_NAN}: raise ValueError", "a part of a chain"),
         _near_miss(f"if {_NAN}: raise ValueError(x)", "carries a tensor"),
         _near_miss(f"if {_NAN}: raise ValueError('nan', n)", "carries a number"),
         _near_miss(f"if {_NAN}: raise n", "no class"),
@@ -213,6 +287,23 @@ class RaiseToOp(Codemod):
         function = site.function
         if function is None:
             return
+        plain = list(self._plain(site, function))
+        found = [item for item in plain if isinstance(item, Rewrite)]
+        if found and not _feeds_more(site) and not is_within(site, site.statement):
+            yield from plain
+            return
+        refused: list[Advice] = []
+        for guard in guards_at(site, _apart, raising=True):
+            made = guard_operator(site, guard, effect_of)
+            items = list(_judged(site, function, guard.run[-1], made, guard.kinds))
+            if any(isinstance(item, Rewrite) for item in items):
+                yield from items
+                return
+            refused += [item for item in items if isinstance(item, Advice)]
+        yield from plain or refused[:1]
+
+    def _plain(self, site: Site, function: cst.FunctionDef) -> Iterator[Rewrite | Advice]:
+        """A check whose branches do no more than to raise."""
         line: cst.CSTNode = site.statement
         head = chain_tested_at(site)
         if head is None and isinstance(line, cst.SimpleStatementLine):
@@ -234,6 +325,17 @@ class RaiseToOp(Codemod):
         made = effect_operator(site, head, effect, after=guard.rest)
         kinds = [code(one.kind) for one in guard.raised]
         yield from _judged(site, function, head, made, kinds)
+
+
+def _feeds_more(site: Site) -> bool:
+    """Whether more than plain assignments makes what the check reads, or what may be indices."""
+    return any(
+        any(
+            not isinstance(line, cst.SimpleStatementLine) or reads_integers(site, line)
+            for line in guard.run[:-1]
+        )
+        for guard in guards_at(site, _apart, raising=True)
+    )
 
 
 _STATE = (

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dataclasses
 from collections.abc import Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of, walk
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
 
 from ..wrap.capture import is_global_object
@@ -149,6 +152,8 @@ def raised_by(site: Site, block: cst.BaseSuite) -> Raised | None:
                 return None
     if len({name for name, _ in bound}) < len(bound):
         return None
+    if site.function is not None and any(name in shared_names(site.function) for name, _ in bound):
+        return None
     found = _raised(site, small[-1], {name for name, _ in bound})
     if found is None:
         return None
@@ -163,6 +168,16 @@ def raised_by(site: Site, block: cst.BaseSuite) -> Raised | None:
         return None
     comments = tuple(text for text in comments_in(block) if text not in shown)
     return Raised(exception, kind, bound, _shown(texts, names), kept, cause, comments)
+
+
+def shared_names(function: cst.FunctionDef) -> frozenset[str]:
+    """Names that others read, too: a function inside, the module, a function around it."""
+    return activity(function.body).captures | frozenset(
+        item.name.value
+        for part in walk(function.body)
+        if isinstance(part, cst.Global | cst.Nonlocal)
+        for item in part.names
+    )
 
 
 def _smalls(line: cst.CSTNode) -> Sequence[cst.CSTNode]:
@@ -262,7 +277,37 @@ def is_error(site: Site, node: cst.BaseExpression, *, custom: bool = False) -> b
             return bool(part.bases) and all(
                 not base.star and _is_base(site, base.value) for base in part.bases
             )
-    return False
+    return "." in name and _is_imported_error(site, name)
+
+
+def _is_imported_error(site: Site, name: str, depth: int = 0) -> bool:
+    """Whether another file of the project defines a class of that dotted name, of plain errors."""
+    module, _, last = name.rpartition(".")
+    tail = module.strip(".").replace(".", "/")
+    ends = (f"/{tail}.py", f"/{tail}/__init__.py")
+    texts = [text for path, text in site.sources.items() if tail and path.endswith(ends)]
+    tree = tree_of(texts[0]) if len(texts) == 1 else ast.Module([], [])
+    found = [
+        node
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ClassDef) and node.name == last)
+        or (isinstance(node, ast.Name) and node.id == last and isinstance(node.ctx, ast.Store))
+    ]
+    match found:
+        case [ast.ClassDef(bases=[_, *_] as bases, keywords=[]) as holder] if holder in tree.body:
+            pass
+        case _:
+            return False
+    for base in bases:
+        if not isinstance(base, ast.Name):
+            return False
+        kind = getattr(builtins, base.id, None)
+        plain = isinstance(kind, type) and issubclass(kind, Exception)
+        plain = plain and base.id not in ("StopIteration", "StopAsyncIteration")
+        own = depth < 4 and _is_imported_error(site, f"{module}.{base.id}", depth + 1)
+        if not plain and not own:
+            return False
+    return True
 
 
 def _is_base(site: Site, node: cst.BaseExpression) -> bool:

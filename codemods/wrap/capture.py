@@ -219,15 +219,26 @@ def capture(
     that the expressions after the first may not be evaluated.  Raises `Refused` where a value
     cannot be passed or a call cannot move.
     """
-    collector = _Collector(site, expressions, kept or {})
+    collector = Collector(site, expressions, kept or {})
     for number, expression in enumerate(expressions):
         if number == 0:
             collector.first(expression)
         else:
             collector.visit(expression, bound=frozenset(), conditional=conditional)
-    replace = _Replace(collector.replacements(torch))
+    new = collector.replacements(torch)
+    check_echoes(expressions, new)
+    replace = Replace(new)
     bodies = [cast(cst.BaseExpression, expression.visit(replace)) for expression in expressions]
     return Captured(tuple(bodies), tuple(collector.parameters))
+
+
+def check_echoes(nodes: Sequence[cst.CSTNode], new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
+    """Raise `Refused` where ``f"{self.limit=}"`` would show another text of its expression."""
+    for node in (part for top in nodes for part in walk(top)):
+        match node:
+            case cst.FormattedStringExpression(equal=cst.AssignEqual()):
+                if any(part in new and code(part) != code(new[part]) for part in walk(node)):
+                    raise Refused(f"`{code(node.expression)}=` shows its own text")
 
 
 #: Texts that are made of values.
@@ -248,11 +259,13 @@ _FORBIDDEN = (cst.Lambda, cst.Await, cst.Yield, cst.NamedExpr)
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
-class _Collector:
+class Collector:
+    """Gathers what expressions need: what is passed, and as what (see `capture`)."""
+
     def __init__(
         self,
         site: Site,
-        expressions: Sequence[cst.BaseExpression],
+        expressions: Sequence[cst.CSTNode],
         kept: Mapping[cst.CSTNode, cst.CSTNode],
     ) -> None:
         self.site = site
@@ -363,6 +376,8 @@ class _Collector:
         else:
             parts.append(node.elt)  # type: ignore[attr-defined]
         for part in parts:
+            if _asks_for_none(part, inside - bound):
+                raise Refused("what it loops over may have None among its items")
             self.visit(part, bound=inside, conditional=True)
 
     def call(self, node: cst.Call, bound: frozenset[str], conditional: bool) -> None:
@@ -447,7 +462,11 @@ class _Collector:
             if reads & bound:
                 return False
         # Reading further along a path that was not taken could raise.
-        return not conditional and self.need(node)
+        return (not conditional or self.is_there(node)) and self.need(node)
+
+    def is_there(self, node: cst.BaseExpression) -> bool:
+        """Whether a path can be read for certain, although the code may not come to read it."""
+        return False
 
     def readable(self, node: cst.Attribute) -> bool:
         if is_tensor_state(node.attr.value):
@@ -482,7 +501,7 @@ class _Collector:
         outside = isinstance(node, cst.Attribute) or (
             isinstance(node, cst.Name) and (node.value in self.own or node.value not in self.locals)
         )
-        found = schema_type(fact, may_be_symbolic=not outside)
+        found = self.type_of(fact, may_be_symbolic=not outside)
         if found is None or fact is None:
             return False
         annotation, wrapper = found
@@ -498,6 +517,10 @@ class _Collector:
                 self.by_text[text] = parameter
         self.passed[node] = parameter
         return True
+
+    def type_of(self, fact: Fact | None, *, may_be_symbolic: bool) -> tuple[str, str] | None:
+        """The annotation (and wrapper) under which a value is passed (see `schema_type`)."""
+        return schema_type(fact, may_be_symbolic=may_be_symbolic)
 
     def may_be_none(self, node: cst.BaseExpression) -> bool:
         """Whether the function itself reckons with None (see `may_be_none`)."""
@@ -528,7 +551,19 @@ class _Collector:
         return name
 
 
-class _Replace(cst.CSTTransformer):
+def _asks_for_none(node: cst.CSTNode, names: frozenset[str]) -> bool:
+    """Whether one of the names is compared with None."""
+    for part in walk(node):
+        match part:
+            case cst.Comparison(left=cst.Name(value=name), comparisons=[target, *_]):
+                if name in names and isinstance(target.operator, cst.Is | cst.IsNot):
+                    return True
+    return False
+
+
+class Replace(cst.CSTTransformer):
+    """Puts other nodes in the place of given ones."""
+
     def __init__(self, new: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
         super().__init__()
         self.new = new

@@ -98,6 +98,25 @@ def signature(
     )
 
 
+_SCHEMA = {
+    "torch.Tensor": "Tensor", "torch.types.Number": "Scalar", "str": "str", "int": "SymInt",
+    "float": "float", "bool": "bool", "torch.dtype": "ScalarType", "torch.device": "Device",
+    "list[torch.Tensor]": "Tensor[]", "list[int]": "SymInt[]", "list[float]": "float[]",
+    "list[str]": "str[]",
+}  # fmt: skip
+
+
+def schema_argument(parameters: Sequence[Parameter]) -> str:
+    """``schema="..."`` for what torch does not infer from annotations: lists of texts."""
+    if not any(p.annotation.startswith("list[str]") for p in parameters):
+        return ""
+    parts = []
+    for p in parameters:
+        plain = p.annotation.removesuffix(" | None")
+        parts.append(f"{_SCHEMA[plain]}{'?' if plain != p.annotation else ''} {p.name}")
+    return f'schema="({", ".join(parts)}) -> ()"'
+
+
 def register_fake(
     name: str, parameters: Sequence[Parameter], fake: str, function: cst.FunctionDef | None = None
 ) -> str:

@@ -2,21 +2,19 @@ import torch
 from errors import BadBatch
 
 
-@torch.library.custom_op("before::fn_op", mutates_args=())
-def fn_op(x: torch.Tensor) -> None:
+@torch.library.custom_op("before::check_fn", mutates_args=())
+def check_fn(x: torch.Tensor) -> None:
     if torch.isnan(x).any():
         raise BadBatch("x has NaN")
 
 
-fn_op.register_fake(lambda x: None)
-
-
-fn_op.register_effect(torch.library.EffectType.ORDERED)
+check_fn.register_fake(lambda x: None)
+check_fn.register_effect(torch.library.EffectType.ORDERED)
 
 
 @torch.compile
 def fn(x):
-    fn_op(x)
+    check_fn(x)
     return x.sqrt()
 
 

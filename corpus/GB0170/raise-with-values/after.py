@@ -3,7 +3,9 @@ from torch import nn
 
 
 @torch.library.custom_op("before::check_forward", mutates_args=())
-def check_forward(n_image_tokens: torch.Tensor, n_image_features: torch.types.Number) -> None:
+def check_forward(ids: torch.Tensor, image_token: torch.types.Number, features: torch.Tensor) -> None:
+    n_image_tokens = (ids == image_token).sum()
+    n_image_features = features.shape[0]
     if n_image_tokens != n_image_features:
         raise ValueError(
             f"Image features and image tokens do not match: tokens: {n_image_tokens}, "
@@ -11,7 +13,7 @@ def check_forward(n_image_tokens: torch.Tensor, n_image_features: torch.types.Nu
         )
 
 
-check_forward.register_fake(lambda n_image_tokens, n_image_features: None)
+check_forward.register_fake(lambda ids, image_token, features: None)
 check_forward.register_effect(torch.library.EffectType.ORDERED)
 
 
@@ -26,9 +28,7 @@ class Merger(nn.Module):
     def forward(self, ids, features):
         hidden = self.embed(ids)
         mask = (ids == self.image_token).unsqueeze(-1).expand_as(hidden)
-        n_image_tokens = (ids == self.image_token).sum()
-        n_image_features = features.shape[0]
-        check_forward(n_image_tokens, n_image_features)
+        check_forward(ids, self.image_token, features)
         return hidden.masked_scatter(mask, features)
 
 

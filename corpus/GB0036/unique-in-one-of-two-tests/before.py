@@ -1,0 +1,27 @@
+from typing import Optional
+
+import torch
+
+
+def check_votes(votes: torch.Tensor, abstained: Optional[int] = None) -> None:
+    """Votes are 0 or 1, or say that somebody abstained."""
+    seen = torch.unique(votes)
+    if abstained is None:
+        wrong = ((seen != 0) & (seen != 1)).any()
+    else:
+        wrong = ((seen != 0) & (seen != 1) & (seen != abstained)).any()
+    if wrong:
+        raise RuntimeError(f"votes are 0, 1 or {abstained}, but there are {seen.tolist()}")
+
+
+def share(weights: torch.Tensor, votes: torch.Tensor) -> torch.Tensor:
+    check_votes(votes, abstained=-1)
+    return (weights * (votes == 1)).sum() / (weights * (votes != -1)).sum()
+
+
+compiled = torch.compile(share)
+print(compiled(torch.ones(4), torch.tensor([0, 1, -1, 1])))
+try:
+    compiled(torch.ones(3), torch.tensor([0, 1, 7]))
+except RuntimeError as error:
+    print(error)
