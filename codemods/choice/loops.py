@@ -72,7 +72,7 @@ class LoopToBound(Codemod):
     row that fits), where the next statement after the loop returns one like it.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
-    whose results are not used.
+    whose results are not used: also where the loop ends because something is not finite.
 
     *Refuses.*  Random numbers, output, in-place changes and calls of unknown code in the loop;
     other lists that grow and fractions that are used after a loop that ends early.

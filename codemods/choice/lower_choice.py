@@ -55,7 +55,9 @@ class LowerChoice(Codemod):
 
     A value that gets no gradient from the branch taken gets none from the other: operations whose
     derivative may be infinite or NaN stand behind a gate, ``torch.where(test, x, 1)``.  Changes in
-    place keep what is there where the branch is not taken.
+    place keep what is there where the branch is not taken.  Unsafe where the test asks whether
+    something is finite (``if torch.isnan(loss): loss = torch.zeros_like(loss)``) and a gradient
+    goes into what one branch alone uses: zero times infinity is NaN, and it reaches the weights.
 
     **Refuses**
 

@@ -315,14 +315,7 @@ class Maker:
         if alike is not None:
             return f"{alike.name}.new_empty({text})"
         if like is None:
-            kind = asked or self.named(dtype)
-            some = dict.fromkeys(size for size in sizes if not size.isdigit())
-            asked_for = self.asked_whether_empty()
-            if asked_for and any(map(_is_of_data, some)):
-                some = {asked_for: None}
-            told = some and not any(map(_is_of_data, some))
-            if untyped and told and not dtype.startswith("torch.float"):
-                kind += f" if {' and '.join(some)} else {self.named(untyped)}"
+            kind = self.of_some(asked or self.named(dtype), sizes, dtype, untyped)
             return f"{self.torch}.empty({text}, dtype={kind})"
         if asked:
             for name in self.added(result, asked):
@@ -335,7 +328,8 @@ class Maker:
                 single = f"{self.torch}.promote_types({like.name}.dtype, {single})"
             return f"{like.name}.new_empty({text}, dtype={single})"
         if not self.follows(like, dtype):
-            return f"{like.name}.new_empty({text}, dtype={self.named(dtype)})"
+            kind = self.of_some(self.named(dtype), sizes, dtype, untyped)
+            return f"{like.name}.new_empty({text}, dtype={kind})"
         # What may be given integers: it has no gradient.
         floats = dtype.startswith("torch.float") and not like.fact.requires_grad
         if floats and (mixed := self.mixed(result)):
@@ -382,6 +376,17 @@ class Maker:
         for other in others:
             dtype = f"{self.torch}.promote_types({dtype}, {other.name}.dtype)"
         return dtype
+
+    def of_some(self, kind: str, sizes: list[str], dtype: str, untyped: str) -> str:
+        """The dtype, which is ``untyped`` where a list of numbers had none."""
+        some = dict.fromkeys(size for size in sizes if not size.isdigit())
+        asked_for = self.asked_whether_empty()
+        if asked_for and any(map(_is_of_data, some)):
+            some = {asked_for: None}
+        told = some and not any(map(_is_of_data, some))
+        if untyped and told and not dtype.startswith("torch.float"):
+            kind += f" if {' and '.join(some)} else {self.named(untyped)}"
+        return kind
 
     def of_integers(self, like: Parameter, name: str) -> str:
         """The dtype of what is divided or summed: of integers it is another one than theirs."""

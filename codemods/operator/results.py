@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -181,8 +182,38 @@ def written_results(
         result = carried(name, fact, carries, node)
         if result is None or result.kind == "none":
             raise NeedsAfter(frozenset({name}))
+        if result.kind == "float" and _is_rounded(site, run, name):
+            raise NeedsAfter(frozenset({name}))
         found.append((where, widened(site, result, _given(run, name))))
     return tuple(result for _, result in sorted(found, key=lambda pair: pair[0]))
+
+
+_ROUNDS = words("int round math.floor math.ceil math.trunc")
+
+
+def _is_rounded(site: Site, run: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether a whole number is made of a fraction behind the run.
+
+    Of NaN and infinity there is none, and Python raises an error; inductor (torch 2.13) does not.
+    """
+    function = site.function_of(run[-1])
+    if function is None:
+        return False
+    end = site.span(run[-1]).end_line
+    made = {name}
+    for node in walk(function.body):
+        match node:
+            case cst.Assign(targets=targets, value=value) if site.span(node).line > end:
+                if activity(value).reads & made:
+                    made |= {part for target in targets for part in activity(target).bound}
+            case cst.Call(func=func, args=[cst.Arg(value=value), *_]) if (
+                code(func) in _ROUNDS and site.span(node).line > end
+            ):
+                fact = site.fact(value)
+                number = fact is None or fact.kind in ("float", "mixed")
+                if number and activity(value).reads & made:
+                    return True
+    return False
 
 
 def _given(run: Sequence[cst.CSTNode], name: str) -> Iterator[cst.BaseExpression]:

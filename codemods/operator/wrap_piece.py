@@ -73,7 +73,8 @@ class WrapPiece(Codemod):
 
     *Fix safety.*  Safe where the text tells every size of the results; unsafe where a size or a
     dtype is known from the recorded run only, and where compiled code elsewhere in the project
-    handles an error that the piece says that it raises.
+    handles an error that the piece says that it raises.  What it changes in a tensor that is given
+    autograd does not see, which is said.
 
     *Refuses.*  Pieces inside a ``try`` of compiled code, which would miss what they raise; pieces
     through which a gradient goes and that draw numbers, look at autograd or read tensors that are
@@ -494,10 +495,16 @@ def _was_recorded(site: Site, function: cst.FunctionDef) -> bool:
 
 
 def _held_notes(piece: Piece, operator: Operator) -> list[str]:
-    """What autograd sees of a tensor of the object that the original changes in some calls only,
-    or behind autograd's back.
+    """What autograd sees of a tensor that the operator changes: of one of the object, where the
+    original changes it in some calls only or behind autograd's back, and of one that is given.
     """
     parameters = [p for p in piece.inputs.parameters if p.name in operator.changed]
+    given = [p.given for p in parameters if not p.given.startswith("self.")]
+    if given:
+        return [
+            f"autograd does not see what `{operator.name}` changes in `{given[0]}`: where that"
+            " requires a gradient, the gradient is wrong"
+        ]
     held = [p.given for p in parameters if p.given.startswith("self.")]
     parts = [part for node in piece.nodes for part in walk(node)]
     seldom = any(isinstance(part, cst.If | cst.Return) for part in parts)

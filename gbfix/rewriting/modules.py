@@ -106,8 +106,20 @@ def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
     return found or None
 
 
+def _defines_around(tree: ast.Module, call: ast.Call, name: str) -> str:
+    """The function at module level that holds a call and defines a function of that name in it."""
+    for outer in tree.body:
+        if isinstance(outer, ast.FunctionDef) and any(node is call for node in ast.walk(outer)):
+            inner = (node for node in ast.walk(outer) if isinstance(node, ast.FunctionDef))
+            if any(node.name == name for node in inner if node is not outer):
+                return outer.name
+    return ""
+
+
 def given_functions(site: Site, function: cst.FunctionDef, parameter: str) -> list[str] | None:
     """The functions of the file that the project's calls give; None where they give others.
+
+    One that the caller defines is named as Python does: ``caller.<locals>.function``.
 
     A single ``lambda`` is left out: it is the one that the run has shown.  What ``torch.compile``
     gives is called under its own name; a function that is handed on anywhere else has more callers.
@@ -140,6 +152,10 @@ def given_functions(site: Site, function: cst.FunctionDef, parameter: str) -> li
             match _argument(call, parameter, place):
                 case ast.Name(id=held) if held in defined and text == site.source:
                     found.append(held)
+                case ast.Name(id=held) if text == site.source and (
+                    outer := _defines_around(tree, call, held)
+                ):
+                    found.append(f"{outer}.<locals>.{held}")
                 case ast.Lambda():
                     lambdas += 1
                 case None if default and not call.args[place:] and text == site.source:

@@ -21,6 +21,9 @@ from gbfix.ladder import same_but_rounding
         ("loss 1.5003 of 2", "loss 1.5003 of 3", False),
         ("loss 1.5003", "loss 1.5003 1.5003", False),
         ("nan 0.1", "inf 0.1", False),
+        ("sum -0.13229799270629883", "sum -0.13229942321777344", True),
+        ("sum 0.13229799270629883", "sum 0.13239942321777344", False),
+        ("rate 0.000010000000", "rate 0.000018000000", False),
     ],
 )
 def test_the_last_place_of_a_fraction_may_differ(before: str, after: str, same: bool) -> None:

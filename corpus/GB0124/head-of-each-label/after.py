@@ -1,0 +1,39 @@
+import torch
+
+
+@torch.library.custom_op("before::places_op", mutates_args=())
+def places_op(
+    place_keys: list[int], place_values: list[int], labels: torch.Tensor,
+) -> torch.Tensor:
+    place = dict(zip(place_keys, place_values))
+    return torch.tensor([place[int(label)] for label in labels], device=labels.device)
+
+
+@places_op.register_fake
+def _(place_keys, place_values, labels):
+    return labels.new_empty(
+        labels.shape,
+        dtype=torch.int64 if labels.shape[0] else torch.get_default_dtype(),
+    )
+
+
+class Heads(torch.nn.Module):
+    """Labels of a catalogue, which the layer knows in the order in which they came."""
+
+    def __init__(self, labels):
+        super().__init__()
+        self.place = {label: place for place, label in enumerate(labels)}
+        self.layer = torch.nn.Linear(6, len(labels))
+
+    def places(self, labels):
+        return places_op(list(self.place), list(self.place.values()), labels)
+
+    def forward(self, x, labels):
+        return torch.nn.functional.cross_entropy(self.layer(x), self.places(labels))
+
+
+torch.manual_seed(0)
+heads = torch.compile(Heads([31, 4, 15, 9, 26]))
+loss = heads(torch.randn(4, 6), torch.tensor([9, 31, 4, 9]))
+loss.backward()
+print(f"{loss.item():.4f}")
