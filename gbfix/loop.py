@@ -295,9 +295,10 @@ class Loop:
     def _fix_and_measure(self) -> None:
         """Fix what can be; where only what pays is wanted, again without what does not."""
         faster = self._options.only_if_faster
-        before = self._snapshot() if faster or self._target.launcher else None
+        before = self._snapshot()
         self._fix()
         self._under_launcher(before)
+        self._without_gain(before)
         if not self._overlay or not (self._options.measure or faster):
             return
         if self._bench.serial:
@@ -315,12 +316,33 @@ class Loop:
         if not faster or not slow:
             return
         self._go_back(before)
-        self._unpaid = frozenset(slow)
+        self._unpaid |= frozenset(slow)
         self._fix()
         for key, region in self._recorded.regions.items():
             region.payoff = found.get(key)
-            if key in self._unpaid:
+            if key in slow:
                 region.note = "patches left out: they do not make it faster"
+
+    def _without_gain(self, before: Any) -> None:
+        """Leave out what leaves a region with as many breaks, and cut into more graphs."""
+        worse = [
+            key
+            for key, region in self._recorded.regions.items()
+            if any(item.found.region == key for item in self._accepted)
+            and len(self._left(key)) >= region.breaks_before
+            and (region.graphs_after or 0) > (region.graphs_before or 0)
+        ]
+        if not worse or self._out_of_time:
+            return
+        self._go_back(before, "leaving out patches that only move the breaks")
+        self._unpaid = frozenset(worse)
+        self._fix()
+        for key in worse:
+            self._recorded.regions[key].note = "patches left out: they only move the breaks"
+
+    def _left(self, key: str) -> set[tuple[Any, Any]]:
+        """The breaks of a region that are open, each once."""
+        return {(item.key, sameness.identity(item)) for item in self._open.get(key, ())}
 
     def _fix(self) -> None:
         """Break by break; where starts of the program are dear, all together are confirmed last."""
@@ -944,7 +966,7 @@ class Loop:
         for key, region in self._recorded.regions.items():
             if region.status in ("clean", "error"):
                 continue
-            left = {(item.key, sameness.identity(item)) for item in self._open.get(key, ())}
+            left = self._left(key)
             region.breaks_after = len(left)
             if not left:
                 cut = any(item.split and item.found.region == key for item in self._accepted)

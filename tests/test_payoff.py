@@ -167,3 +167,41 @@ def test_a_program_that_writes_files_is_not_measured(gbfix_run: Gbfix, tmp_path:
     report: Any = gbfix_run(text, measure=True)
     assert report.patches and report.regions[0].payoff is None
     assert "writes files" in report.regions[0].note
+
+
+MOVED = """
+import torch
+
+
+def overflows(parts):
+    for part in parts:
+        s = float(part.sum())
+        if s == float("inf") or s == -float("inf") or s != s:
+            return True
+    return False
+
+
+@torch.compile(backend="aot_eager")
+def f(parts):
+    if overflows(parts):
+        return parts
+    return [part * 2 for part in parts]
+
+
+for k in range(2):
+    f([torch.ones(3), torch.ones(2) - k])
+"""
+#: A rewrite that mends one break, and puts a graph between the breaks that are left.
+MOVES = Planted("        s = float(part.sum())", "        s = part.sum().double()")
+
+
+def test_a_patch_that_only_moves_the_breaks_is_left_out(
+    gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "discover", lambda: [MOVES])
+    report = gbfix_run(MOVED)
+    (region,) = report.regions
+    assert region.breaks_after == region.breaks_before
+    assert region.graphs_after == region.graphs_before
+    assert not report.patches and region.status == "unfixed"
+    assert "only move the breaks" in region.note
