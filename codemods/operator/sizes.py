@@ -254,8 +254,11 @@ class Reader:
                 item = combine_parts(self.value(argument.value))
                 rounds = product(loops[self.born.get(name, len(loops)) :])
                 length = old.length if old.sizes else OPEN
+                inner = Value(item.sizes or ())
+                if old.sizes and length.text != "0":  # what was appended before may be larger
+                    inner = merged(Value(old.sizes[1:]), inner)
                 self.names[name] = Value(
-                    (combined(length, rounds, "+"), *(item.sizes or ())), lists=item.listed
+                    (combined(length, rounds, "+"), *(inner.sizes or ())), lists=item.listed
                 )
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr))):
                 if attr.value in ("extend", "insert", "pop", "remove", "add", "clear", "popleft"):
@@ -567,6 +570,10 @@ class Reader:
                     return UNKNOWN
                 count, *inner = stacked
                 return Value((*inner[:place], count, *inner[place:]))
+            case "cat" | "concat" | "concatenate" if (
+                place := _place(rest, call.keywords)
+            ) is not None:
+                return _joined(first, place)
             case "t" if sizes is not None and len(sizes) <= 2 and call.of_method:
                 return Value(sizes[::-1])
             case "transpose" | "permute" if sizes is not None and call.of_method:
@@ -741,6 +748,30 @@ def _of_list(value: Value) -> tuple[Size, ...] | None:
     if given is None:
         return None
     return tuple(Size(f"{given[1]}[{place}]", None) for place in range(value.sizes[0].value))
+
+
+def _joined(value: Value, place: int) -> Value | None:
+    """What is put one behind the other along a dimension: a list of items of one size, or parts."""
+    if value.parts is None:
+        if value.sizes is None or place + 1 >= len(value.sizes):
+            return None
+        count, *inner = value.sizes
+        inner[place] = combined(count, inner[place], "*")
+        return Value(tuple(inner))
+    items = [combine_parts(part).sizes for part in value.parts]
+    first = items[0] if items else None
+    if first is None or place >= len(first):
+        return None
+    found = list(first)
+    for each in items[1:]:
+        if each is None or len(each) != len(first):
+            return None
+        for at, size in enumerate(each):
+            if at == place:
+                found[at] = combined(found[at], size, "+")
+            elif size != found[at]:
+                found[at] = OPEN
+    return Value(tuple(found))
 
 
 def _place(

@@ -112,3 +112,20 @@ def test_lists_that_are_bound_together_in_a_loop_begin_anew() -> None:
     body = f"for j in range(n):\n    rows, more = [], j\n{loop}"
     value = _read("np.array(rows)", body)
     assert value.sizes is not None and [size.text for size in value.sizes] in (["3"], [""])
+
+
+_APPENDED = "parts = []\nfor i in range(n):\n    parts.append(x)\n"
+
+
+def test_parts_of_one_size_are_joined() -> None:
+    sizes = _read("torch.cat(parts)", _APPENDED).sizes
+    assert sizes is not None and all(size.known for size in sizes)
+    given = {"x": np.zeros((3, 4)), "n": 2}
+    assert tuple(eval(size.text, dict(given)) for size in sizes) == (6, 4)
+
+
+@pytest.mark.parametrize("more", ["parts.append(x[:1])", "parts.append(x[i:])", "parts.extend(xs)"])
+def test_parts_of_several_sizes_are_left_open(more: str) -> None:
+    for body in (f"{_APPENDED}    {more}\n", f"{_APPENDED}{more}\n"):
+        sizes = _read("torch.cat(parts)", body).sizes
+        assert sizes is None or not sizes[0].known
