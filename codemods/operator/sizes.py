@@ -254,11 +254,11 @@ class Reader:
                 item = combine_parts(self.value(argument.value))
                 rounds = product(loops[self.born.get(name, len(loops)) :])
                 length = old.length if old.sizes else OPEN
-                inner = Value(item.sizes or ())
-                if old.sizes and length.text != "0":  # what was appended before may be larger
-                    inner = merged(Value(old.sizes[1:]), inner)
+                each = Value(item.sizes or ())
+                if old.sizes and length.text != "0" and len(old.sizes) == len(each.sizes or ()) + 1:
+                    each = merged(Value(old.sizes[1:]), each)  # what came before may be larger
                 self.names[name] = Value(
-                    (combined(length, rounds, "+"), *(inner.sizes or ())), lists=item.listed
+                    (combined(length, rounds, "+"), *(each.sizes or ())), lists=item.listed
                 )
             case cst.Expr(value=cst.Call(func=cst.Attribute(value=cst.Name(name), attr=attr))):
                 if attr.value in ("extend", "insert", "pop", "remove", "add", "clear", "popleft"):
