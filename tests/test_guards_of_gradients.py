@@ -28,6 +28,9 @@ def _proposed(codemod: Codemod, source: str, at: str, facts: dict[str, Fact]) ->
         ("loss != loss", "loss.detach() * 0", True, Safety.UNSAFE),
         ("torch.isnan(loss)", "torch.nan_to_num(loss)", True, Safety.SAFE),
         ("torch.isnan(loss)", "torch.zeros_like(loss)", False, Safety.SAFE),
+        ("not (loss == loss)", "torch.zeros_like(loss)", True, Safety.UNSAFE),
+        ("broken(loss)", "torch.zeros_like(loss)", True, Safety.UNSAFE),
+        ("count > 0", "torch.zeros_like(loss)", True, Safety.UNSAFE),
         ("loss > 3", "torch.zeros_like(loss)", True, Safety.SAFE),
     ],
 )
@@ -39,13 +42,18 @@ def test_a_guard_against_nan_is_more_than_a_choice(
 
     def f(x):
         loss = x.sum()
+        count = torch.isinf(x).sum()
         if {test}:
             loss = {arm}
         return loss
+
+    def broken(y):
+        return torch.isnan(y)
     """
     loss = tensor(requires_grad=learns)
     facts = {"x": tensor(3, requires_grad=learns), "loss": loss, arm: loss, test: _BOOL}
     facts |= dict.fromkeys(("torch.isnan(loss)", "torch.isfinite(loss)"), _BOOL)
+    facts |= {"loss == loss": _BOOL, "count": tensor(dtype="torch.int64")}
     rewrite = _proposed(LowerChoice(), source, test, facts)
     assert rewrite.safety is safety
     assert any("zero times infinity" in note for note in rewrite.notes) is (safety is Safety.UNSAFE)

@@ -11,6 +11,8 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
+import libcst as cst
+
 from gbfix.analysis.torch_names import (
     IO_FUNCTIONS,
     IO_NAMESPACES,
@@ -21,7 +23,7 @@ from gbfix.analysis.torch_names import (
     PURE_TORCH,
     RNG_FUNCTIONS,
 )
-from gbfix.analysis.tree import words
+from gbfix.analysis.tree import walk, words
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import given, overriders, stores
@@ -440,7 +442,22 @@ class _Reader:
         called = {ast.unparse(it.func) for it in ast.walk(function) if isinstance(it, ast.Call)}
         if called & around:
             raise _More(f"what `{min(called & around)}` does is what `{outer}` gives")
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=root), attr=method)) if (
+                    root in around - _held(function) and not self._was_tensor(text, root)
+                ):
+                    raise _More(f"what `{root}.{method}` does is not known")
         self._body(text, function, "", around)
+
+    def _was_tensor(self, text: str, name: str) -> bool:
+        """Whether the run saw a name of the file, and tensors alone."""
+        if text != self.site.source:
+            return False
+        places = (it for it in walk(self.site.module) if isinstance(it, cst.Name))
+        facts = [self.site.fact(it) for it in places if it.value == name]
+        seen = [fact for fact in facts if fact is not None]
+        return bool(seen) and all(fact.is_tensor for fact in seen)
 
     def read_function(self, text: str, name: str) -> None:
         if name in _BUILTINS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from gbfix.analysis.torch_names import INT_DTYPES
 from gbfix.analysis.tree import code, walk, words
 
 from .context import Context
@@ -21,11 +22,11 @@ def asks_for_finiteness(test: cst.BaseExpression, ctx: Context, depth: int = 3) 
     """Whether a test asks if something is finite, by itself or by the names that it reads."""
     for node in walk(test):
         match node:
-            case cst.Call() if called(node).rpartition(".")[2] in _ASKS:
+            case cst.Call() if _asks(called(node).rpartition(".")[2], ctx):
                 return True
-            case cst.Comparison(
-                left=left, comparisons=[cst.ComparisonTarget(cst.NotEqual(), right)]
-            ) if code(left) == code(right):
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]) if (
+                isinstance(operator, cst.Equal | cst.NotEqual) and code(left) == code(right)
+            ):
                 return True
             case cst.Name(value=name) if depth and _may_be_truth(node, ctx):
                 assert ctx.function is not None
@@ -38,9 +39,21 @@ def asks_for_finiteness(test: cst.BaseExpression, ctx: Context, depth: int = 3) 
     return False
 
 
+def _asks(name: str, ctx: Context) -> bool:
+    """Whether a function of torch's or of the file asks whether something is finite."""
+    return name in _ASKS or any(
+        isinstance(part, cst.Call) and called(part).rpartition(".")[2] in _ASKS
+        for function in walk(ctx.site.module)
+        if isinstance(function, cst.FunctionDef) and function.name.value == name
+        for part in walk(function.body)
+    )
+
+
 def _may_be_truth(node: cst.Name, ctx: Context) -> bool:
+    """Whether a name may hold a truth, or how many there are."""
     fact = ctx.kind_of(node)
-    truth = fact is None or fact.kind == "bool" or fact.dtype == "torch.bool"
+    kinds = ("torch.bool", *INT_DTYPES)
+    truth = fact is None or fact.kind in ("bool", "int") or fact.dtype in kinds
     return truth and ctx.function is not None
 
 

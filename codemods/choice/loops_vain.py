@@ -166,6 +166,8 @@ class Vain:
         held = held and fact is not None and fact.kind == "function"
         if held and fact is not None and fact.in_project:
             self._given_function(fact.qualname or "", func)
+            if isinstance(func, cst.Attribute):  # another object may hold another function
+                self.others.append(code(func))
             return
         if not self._is_plain_function(func):
             raise Refusal(f"it is not known what `{code(func)}` does")

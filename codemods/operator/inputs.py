@@ -18,7 +18,7 @@ from gbfix.analysis.activity import MUTATING_METHODS, activity
 from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.build import ungrouped
 from gbfix.analysis.names import fresh
-from gbfix.analysis.scopes import enclosing_functions, function_scope
+from gbfix.analysis.scopes import enclosing_functions, function_scope, resolve
 from gbfix.analysis.tree import children, code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -395,6 +395,8 @@ class Collector:
             passed = f"{passed[0]} | None", text, name  # it is declared to be None in other calls
         if passed is None or (changed and not (fact.is_tensor and isinstance(node, cst.Name))):
             return False
+        if fact.kind in ("dict", "list") and not self.is_only_read(text, fact.kind):
+            return False
         self.taken.add(name)
         annotation, given, inside = passed
         first = ""
@@ -413,6 +415,50 @@ class Collector:
         self.found.parameters.append(parameter)
         self.found.replacements[node] = cst.parse_expression(inside)
         return True
+
+    def is_only_read(self, text: str, kind: str) -> bool:
+        """Whether the piece only asks a container, of which the operator gets a copy.
+
+        A function of the project may write to what it is given.
+        """
+        places = (
+            part
+            for top in self.nodes
+            for part in walk(top)
+            if isinstance(part, cst.Name | cst.Attribute) and code(part) == text
+        )
+        return all(self.is_read(place, kind) for place in places)
+
+    def is_read(self, place: cst.CSTNode, kind: str) -> bool:
+        holder = self.site.parent(place)
+        match holder:
+            case cst.Attribute(value=value, attr=cst.Name(name)) if value is place:
+                return name not in MUTATING_METHODS
+            case cst.Subscript(value=value) if value is place:
+                outer = self.site.parent(holder)
+                return not isinstance(outer, cst.AssignTarget | cst.AugAssign | cst.Del)
+            case cst.Arg():
+                call = self.site.parent(holder)
+                func = call.func if isinstance(call, cst.Call) else place
+                known = resolve(self.site.module, func) or ""
+                if known.startswith(("builtins.", "torch.", "numpy.", "math.")):
+                    return True
+                return kind != "dict" and not self.is_written(call)
+            case cst.AssignTarget() | cst.Assign():
+                return kind != "dict"
+        return True
+
+    def is_written(self, call: cst.CSTNode | None) -> bool:
+        """Whether a function of the file changes one of the containers that it is given."""
+        if not isinstance(call, cst.Call):
+            return False
+        name = code(call.func).rpartition(".")[2]
+        for function in methods_named(self.site, name) + _functions_named(self.site, name):
+            does = activity(function.body)
+            given = {it.name.value for it in walk(function.params) if isinstance(it, cst.Param)}
+            if (does.mutates | does.augments) & given:
+                return True
+        return False
 
     def base(self, node: cst.BaseExpression) -> str:
         while True:
@@ -513,6 +559,14 @@ _KEYS = {
     "int": ("list[int]", ("list({})", "{}")),
     "str": ("str", ('"\\n".join({})', '{}.split("\\n")')),
 }
+
+
+def _functions_named(site: Site, name: str) -> list[cst.FunctionDef]:
+    return [
+        part
+        for part in site.module.body
+        if isinstance(part, cst.FunctionDef) and part.name.value == name
+    ]
 
 
 def _defined_elsewhere(site: Site, name: str) -> bool:

@@ -232,6 +232,14 @@ class GradientToVjp(Codemod):
             "g = torch.autograd.grad(y, [x, weight])",
         ),
         _near_miss(
+            "of two inputs, one may not be used",
+            "x.requires_grad_(True)",
+            "weight.requires_grad_(True)",
+            "y = model(x)",
+            "gs = torch.autograd.grad(y, [x, weight], torch.ones_like(y), allow_unused=True)",
+            "return sum(g.sum() for g in gs if g is not None)",
+        ),
+        _near_miss(
             "what has the flag is a list of inputs",
             "x.requires_grad_(True)",
             "y = model(x)",
@@ -537,6 +545,8 @@ def _asks_for_none(site: Site, found: _Derivative, taking: cst.SimpleStatementLi
         return False
     assert site.function is not None
     named = activity(taking).bound
+    if len(found.by) > 1:
+        return not _only_counts(site, taking, len(found.by))
     none = cst.Is | cst.IsNot
     asked = any(
         isinstance(node, cst.Comparison)
@@ -545,6 +555,22 @@ def _asks_for_none(site: Site, found: _Derivative, taking: cst.SimpleStatementLi
         for node in walk(site.function.body)
     )
     return asked or not named
+
+
+def _only_counts(site: Site, taking: cst.SimpleStatementLine, several: int) -> bool:
+    """Whether each derivative has a name, with which the function only computes."""
+    match taking.body:
+        case [cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=elements))])]:
+            names = [it.value.value for it in elements if isinstance(it.value, cst.Name)]
+        case _:
+            return False
+    assert site.function is not None
+    computes = cst.BinaryOperation | cst.UnaryOperation | cst.Attribute | cst.Subscript
+    places = [place for name in names for place in site.places_of(name, site.function)]
+    own = set(walk(taking))
+    return len(names) == several and all(
+        place in own or isinstance(site.parent(place), computes) for place in places
+    )
 
 
 def _outlined(
