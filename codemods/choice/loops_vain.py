@@ -162,15 +162,16 @@ class Vain:
             raise Refusal(f"`{code(node)}` may fail where the loop would have ended")
         if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
             return
-        held = isinstance(func, cst.Name | cst.Attribute) and fact is not None
-        held = held and fact is not None and fact.kind == "function"
-        if held and fact is not None and fact.in_project:
+        project = fact is not None and fact.kind == "function" and fact.in_project
+        if project and fact is not None and isinstance(func, cst.Name):
             self._given_function(fact.qualname or "", func)
-            if isinstance(func, cst.Attribute):  # another object may hold another function
-                self.others.append(code(func))
             return
-        if not self._is_plain_function(func):
+        if self._is_plain_function(func):
+            return
+        if not project or fact is None or not isinstance(func, cst.Attribute):
             raise Refusal(f"it is not known what `{code(func)}` does")
+        self._given_function(fact.qualname or "", func)
+        self.others.append(code(func))  # another object may hold another function
 
     def _is_defined(self, called: str, node: cst.Call) -> bool:
         """Whether a function of Python's numbers cannot fail in a later round, if not in the first.

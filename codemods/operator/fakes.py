@@ -329,7 +329,8 @@ class Maker:
             return f"{like.name}.new_empty({text}, dtype={single})"
         if not self.follows(like, dtype):
             kind = self.of_some(self.named(dtype), sizes, dtype, untyped)
-            return f"{like.name}.new_empty({text}, dtype={kind})"
+            made = f"{self.torch}.empty" if result.kind == "ndarray" else f"{like.name}.new_empty"
+            return f"{made}({text}, dtype={kind})"
         # What may be given integers: it has no gradient.
         floats = dtype.startswith("torch.float") and not like.fact.requires_grad
         if floats and (mixed := self.mixed(result)):
