@@ -22,7 +22,7 @@ def cheapest_pairs_op(cost: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @cheapest_pairs_op.register_fake
 def _(cost):
-    return (cost.new_empty((min(cost.shape[0], cost.shape[1]),), dtype=torch.int64), cost.new_empty((min(cost.shape[0], cost.shape[1]),), dtype=torch.int64))
+    return (torch.empty((min(cost.shape[0], cost.shape[1]),), dtype=torch.int64 if min(cost.shape[0], cost.shape[1]) else torch.float64), torch.empty((min(cost.shape[0], cost.shape[1]),), dtype=torch.int64 if min(cost.shape[0], cost.shape[1]) else torch.float64))
 
 
 class PairLoss(torch.nn.Module):
