@@ -24,7 +24,15 @@ from gbfix.schema import Fact, Frame
 
 from .data import data_names, is_data, sized_names
 from .inputs import Collector, Inputs, NeedsAfter, NeedsBefore, Refused
-from .results import Carries, Result, carried, returned_results, single_result, written_results
+from .results import (
+    Carries,
+    Result,
+    carried,
+    is_part_of_rounded,
+    returned_results,
+    single_result,
+    written_results,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -362,6 +370,8 @@ def _with_tail(
             break
         fact = site.fact(candidate) if isinstance(candidate, cst.BaseExpression) else None
         if not isinstance(candidate, cst.BaseExpression) or not _ends_there(fact, carries):
+            continue
+        if fact is not None and fact.kind == "float" and is_part_of_rounded(site, candidate):
             continue
         if not all(candidate in chain for chain in chains) or _is_guarded(site, candidate, user):
             continue

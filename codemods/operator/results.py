@@ -169,7 +169,22 @@ def single_result(site: Site, node: cst.BaseExpression, carries: Carries) -> Res
         raise Refused(
             f"`{code(node)[:60]}` gives a value that an operator cannot return (`{kind}`)"
         )
+    if found.kind == "float" and is_part_of_rounded(site, node):
+        raise Refused("a whole number is made of it: of NaN, that is an error")
     return widened(site, found, (node,))
+
+
+def is_part_of_rounded(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the statement of an expression makes a whole number of it, or a later one does."""
+    for outer in site.ancestors(node):
+        if isinstance(outer, cst.Call) and code(outer.func) in _ROUNDS:
+            return True
+        if isinstance(outer, cst.Assign):
+            names = {name for target in outer.targets for name in activity(target).bound}
+            return any(_is_rounded(site, (site.statement_of(node),), name) for name in names)
+        if isinstance(outer, cst.BaseStatement):
+            break
+    return False
 
 
 def written_results(

@@ -57,3 +57,37 @@ def test_a_dict_is_only_asked(item: str, passes: bool) -> None:
         if isinstance(it, Rewrite) and "table_keys" in "".join(it.edits.values())
     ]
     assert bool(made) is passes
+
+
+@pytest.mark.parametrize(
+    ("line", "inside"),
+    [("q = int(round(s * 7))", True), ("q = s * 7", False), ("t = s * 7\n    q = int(t)", True)],
+)
+def test_a_fraction_that_becomes_a_whole_number_takes_the_line_along(
+    line: str, inside: bool
+) -> None:
+    source = f"""
+import torch
+
+def f(x):
+    s = max(x.tolist())
+    {line}
+    return x * q
+"""
+    kind = scalar(3) if inside else scalar(3.0)
+    facts = {
+        "x": tensor(4),
+        "s": scalar(0.5),
+        "t": scalar(3.5),
+        "q": kind,
+        "max(x.tolist())": scalar(0.5),
+    }
+    case = NearMiss(source, at="x.tolist()", why="", facts=facts)
+    made = [
+        it
+        for it in WrapPiece().propose(example_site(case, "GB0033"))
+        if isinstance(it, Rewrite) and "custom_op" in "".join(it.edits.values())
+    ]
+    assert made
+    operator = next(iter(made[0].edits.values())).split("register_fake")[0]
+    assert ("q = " in operator) is inside
