@@ -177,7 +177,7 @@ def single_result(site: Site, node: cst.BaseExpression, carries: Carries) -> Res
 def is_part_of_rounded(site: Site, node: cst.BaseExpression) -> bool:
     """Whether the statement of an expression makes a whole number of it, or a later one does."""
     for outer in site.ancestors(node):
-        if isinstance(outer, cst.Call) and code(outer.func) in _ROUNDS:
+        if isinstance(outer, cst.Call) and code(outer.func) in _ROUNDS and len(outer.args) == 1:
             return True
         if isinstance(outer, cst.Assign):
             names = {name for target in outer.targets for name in activity(target).bound}
@@ -210,6 +210,7 @@ def _is_rounded(site: Site, run: Sequence[cst.CSTNode], name: str) -> bool:
     """Whether a whole number is made of a fraction behind the run.
 
     Of NaN and infinity there is none, and Python raises an error; inductor (torch 2.13) does not.
+    ``round(x, 2)`` gives a fraction.
     """
     function = site.function_of(run[-1])
     if function is None:
@@ -221,7 +222,7 @@ def _is_rounded(site: Site, run: Sequence[cst.CSTNode], name: str) -> bool:
             case cst.Assign(targets=targets, value=value) if site.span(node).line > end:
                 if activity(value).reads & made:
                     made |= {part for target in targets for part in activity(target).bound}
-            case cst.Call(func=func, args=[cst.Arg(value=value), *_]) if (
+            case cst.Call(func=func, args=[cst.Arg(value=value)]) if (
                 code(func) in _ROUNDS and site.span(node).line > end
             ):
                 fact = site.fact(value)

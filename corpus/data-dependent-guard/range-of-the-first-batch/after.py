@@ -13,12 +13,10 @@ def observe_op(x: torch.Tensor, levels: int) -> tuple[torch.Tensor, torch.Tensor
     if step < 1e-8:
         warnings.warn(f"the range is nearly empty: {low} to {high}")
         step = 1e-8
-    return torch.tensor(low, dtype=torch.float64), torch.tensor(step, dtype=torch.float64)
+    return torch.tensor(step).type_as(x).clone(), torch.tensor(round(-low / step), dtype=torch.int64)
 
 
-@observe_op.register_fake
-def _(x, levels):
-    return (torch.empty((), dtype=torch.float64), torch.empty((), dtype=torch.float64))
+observe_op.register_fake(lambda x, levels: (x.new_empty(()), torch.empty((), dtype=torch.int64)))
 
 
 observe_op.register_effect(torch.library.EffectType.ORDERED)
@@ -39,10 +37,8 @@ class Quantizer(torch.nn.Module):
         return torch.clamp(torch.round(x / self.step) + self.zero, 0, self.levels - 1)
 
     def observe(self, x):
-        low, step = observe_op(x.detach(), self.levels)
-        low = low.item()
-        step = step.item()
-        return torch.tensor(step).type_as(x), round(-low / step)
+        part_0, part_1 = observe_op(x.detach(), self.levels)
+        return part_0, part_1.item()
 
 
 torch.manual_seed(0)
