@@ -444,9 +444,11 @@ class Collector:
                 if known.startswith(("builtins.", "torch.", "numpy.", "math.")):
                     return True
                 return kind != "dict" and not self.is_written(call)
-            case cst.AssignTarget() | cst.Assign():
-                return kind != "dict"
-        return True
+            case (
+                cst.ComparisonTarget() | cst.For() | cst.CompFor() | cst.If() | cst.UnaryOperation()
+            ):
+                return True
+        return kind != "dict"  # another name for it, or what holds it, could be written to
 
     def is_written(self, call: cst.CSTNode | None) -> bool:
         """Whether a function of the file changes one of the containers that it is given."""
@@ -553,8 +555,8 @@ def crossing(name: str, text: str, fact: Fact) -> tuple[str, str, str] | None:
     return None
 
 
-#: How the keys of a dict are passed, and what makes them again inside: torch's schemas have no
-#: lists of strings.
+#: How the keys of a dict are passed, and what makes them again inside: `torch.library.custom_op`
+#: makes no schema of an annotation that says lists of strings.
 _KEYS = {
     "int": ("list[int]", ("list({})", "{}")),
     "str": ("str", ('"\\n".join({})', '{}.split("\\n")')),

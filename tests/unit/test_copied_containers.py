@@ -37,6 +37,8 @@ _DICT = Fact("dict", "dict", keys=("0", "7"), items=(scalar(1), scalar(0)), hold
         ("table.pop(i)", False),
         ("put(table, i)", False),
         ("of(table, i)", False),
+        ("(t := table)[i]", False),
+        ("[table][0].pop(i)", False),
     ],
 )
 def test_a_dict_is_only_asked(item: str, passes: bool) -> None:
