@@ -139,6 +139,8 @@ class Rewrite:
       for its gradient;
     - ``keeps-graph``: what a backward pass uses up in the original is still there, so that a second
       one works;
+    - ``unset-at-errors``: what is set before a check that fails is not set then, and nothing in the
+      project goes on after such an error;
     - ``inner-tests-idle``: the first condition that the rewrite changes is the only one that
       decides about its values; removing those below it changes nothing;
     - ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than before)

@@ -58,7 +58,11 @@ _SOURCES = 3
 #: What rewrites ask for by the names of inputs.
 _BY_LABEL = frozenset({"twins"})
 #: What holds of a rewrite whatever a condition or a number is made to be.
-_LASTING = (Assumption.FLAGS_UNASKED, Assumption.KEEPS_GRAPH)
+_LASTING = (
+    Assumption.FLAGS_UNASKED,
+    Assumption.KEEPS_GRAPH,
+    Assumption.UNSET_AT_ERRORS,
+)
 _SIZES_NOT_TRIED = "sizes of 0 and of 1 that the data decides were not all tried under inductor"
 
 _DISABLE = "compiler.disable"

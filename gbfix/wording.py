@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gbfix.evidence import Finding, Kind, Part
@@ -56,6 +57,10 @@ _ABOUT = {
     "grad-negated": "Where the inputs require gradients",
     "grad-zeros": "Where the inputs require gradients",
 }
+
+
+#: What stands around the error that a backend met, and torch's hint behind it.
+_COMPILER = re.compile(r"^BackendCompilerFailed: backend='\w+' raised: | Hint: .*$", re.DOTALL)
 
 
 def is_ordinary(finding: Finding) -> bool:
@@ -131,8 +136,8 @@ def limits(findings: Iterable[Finding]) -> tuple[str, ...]:
 def _plain(finding: Finding) -> str:
     place = _thing(finding)
     match finding.kind:
-        case Kind.NOT_COMPILED if finding.variation in ("numbers", "instance"):
-            return "the graph breaks again"
+        case Kind.NOT_COMPILED if finding.before or finding.variation in ("numbers", "instance"):
+            return _not_compiled(finding)
         case Kind.RAISES | Kind.NOT_COMPILED | Kind.SIZE_ERROR:
             return f"the patch raises an error ({finding.after or finding.detail})"
         case Kind.OTHER_ERROR:
@@ -163,6 +168,16 @@ def _plain(finding: Finding) -> str:
         case Kind.DTYPE | Kind.SHAPE | Kind.DEVICE:
             return f"{place} has {finding.kind} {finding.after} instead of {finding.before}"
     return statement(finding)
+
+
+def _not_compiled(finding: Finding) -> str:
+    if not finding.before:
+        return "the graph breaks again"
+    error = _COMPILER.sub("", finding.detail)
+    return (
+        f"the patched code does not compile ({error}); the original's backward pass raises there"
+        f" ({finding.before})"
+    )
 
 
 def _of_compilers(finding: Finding, place: str) -> str:

@@ -42,6 +42,8 @@ _ONE_NUMBER = {
 #: Of a list or tuple of ints (or a size), an int.
 _OF_SEQUENCE = {"prod": "math.prod", "sum": "sum"}
 _OF_INTS = {"gcd": "math.gcd", "lcm": "math.lcm"}
+#: Of a list of ints, one of them.
+_EXTREMES = {"min": "min", "amin": "min", "max": "max", "amax": "max"}
 _ROUNDING = {"floor": "math.floor", "ceil": "math.ceil"}
 _TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16": "float"} | {
     f"numpy.{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -89,11 +91,12 @@ class NumpyScalar(Codemod):
     *Fix safety.*  Safe where the text shows it: the numbers are made of sizes and literals, and go
     where numpy's and Python's numbers do the same (``int(...)``, a comparison in an ``if``, the
     right of a tensor), and for ``int(np.prod(dims))`` and ``int(np.floor(n))`` of any numbers.
-    Floats of any numbers are safe, too, where only arithmetic, comparisons and conversions follow,
-    and so is the product of a tensor's sizes; a limit says that Python raises an error where numpy
-    gives nan or inf (unsafe where the project has a handler for such errors).  Unsafe elsewhere,
-    for attributes, and where a function returns another type than before: numpy's numbers wrap
-    around, give nan, inf and -2 for ``~True``, and have methods.
+    So is the smallest or largest of ints that are written out, as a bound of a slice or in
+    ``int(...)``.  Floats of any numbers are safe, too, where only arithmetic, comparisons and
+    conversions follow, and so is the product of a tensor's sizes; a limit says that Python raises
+    an error where numpy gives nan or inf (unsafe where the project has a handler for such errors).
+    Unsafe elsewhere, for attributes, and where a function returns another type than before:
+    numpy's numbers wrap around, give nan, inf and -2 for ``~True``, and have methods.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
@@ -107,6 +110,7 @@ class NumpyScalar(Codemod):
         "GB0088",
         "GB0112",
         "GB0059",
+        "GB0087",
         "GB0213",
         "GB0294",
         "GB0300",
@@ -223,6 +227,27 @@ class NumpyScalar(Codemod):
             facts={"self.scale": Fact("object", "numpy.float64")},
         ),
         Example(
+            title="the largest of some ints, as a bound",
+            before=_source("return x[:, np.max([0, n - 3]) :]"),
+            after=_source("return x[:, max([0, n - 3]) :]"),
+            at="x[:, np.max([0, n - 3]) :]",
+            facts=_N | {"n - 3": scalar(1)},
+        ),
+        Example(
+            title="the smallest of some ints",
+            before=_source(
+                "k = int(np.min([n, x.shape[1], int(np.ceil(n / 2))]))",
+                "return x[:, :k]",
+            ),
+            after=_source(
+                "k = int(min([n, x.shape[1], int(math.ceil(n / 2))]))",
+                "return x[:, :k]",
+                more="import math\n",
+            ),
+            at="k = int(np.min([n, x.shape[1], int(np.ceil(n / 2))]))",
+            facts=_N | _X | {"n / 2": scalar(2.0)},
+        ),
+        Example(
             title="a function that gives the number",
             before="""
             import numpy as np
@@ -291,6 +316,18 @@ class NumpyScalar(Codemod):
                     "np.zeros((2, np.max(n, 0)))",
                     "along an axis",
                     {"n": Fact("list", "list", items=(scalar(4), scalar(6)))},
+                ),
+                (
+                    "return x[: np.max(n)]",
+                    "np.max(n)",
+                    "may be an array",
+                    {"n": Fact("ndarray", "numpy.ndarray")},
+                ),
+                (
+                    "return x * np.min([n, 0.5])",
+                    "np.min([n, 0.5])",
+                    "Python's smallest of NaN and a number goes by their order",
+                    _N,
                 ),
                 (
                     "return np.abs(n)",
@@ -371,7 +408,9 @@ class NumpyScalar(Codemod):
         if any("math." in site.module.code_for_node(new) for new in news):
             edit.add_import("math")
         unsure = [
-            call for call in changed if not proof.is_sure(call) and not _is_whole_in_int(site, call)
+            call
+            for call in changed
+            if not (proof.is_sure(call) or _is_whole_in_int(site, call) or _is_place(site, call))
         ]
         filled = Proof(site, lambda call: _replaced_name(site, call), empty=False)
         bare = [call for call in unsure if not filled.is_sure(call)]
@@ -540,6 +579,8 @@ def _python_name(site: Site, name: str, values: list[cst.BaseExpression]) -> str
     facts = [_number(site, value) for value in values]
     if name in _OF_SEQUENCE and len(values) == 1:
         return _OF_SEQUENCE[name] if _is_sequence_of_ints(site, values[0]) else None
+    if name in _EXTREMES and len(values) == 1:
+        return _EXTREMES[name] if _is_list_of_ints(site, values[0]) else None
     if None in facts or not facts:
         return None
     kinds = {fact.kind for fact in facts if fact is not None}
@@ -591,6 +632,23 @@ def _is_sequence_of_ints(site: Site, node: cst.BaseExpression) -> bool:
     return bool(fact.items) and all(item.kind == "int" for item in fact.items or ())
 
 
+def _is_list_of_ints(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether it is written out, ``[0, n - 3]``, and the run had ints in it."""
+    if not isinstance(node, cst.List | cst.Tuple) or not node.elements:
+        return False
+    return all(
+        isinstance(each, cst.Element) and _is_whole(site, each.value) for each in node.elements
+    )
+
+
+def _is_whole(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the run had a Python int, or has one once numpy's calls in it are replaced."""
+    if isinstance(node, cst.Call) and resolve(site.module, node.func) == "builtins.int":
+        return True
+    fact = _number(site, node)
+    return fact is not None and fact.kind == "int"
+
+
 def _goes_into_int(site: Site, call: cst.Call) -> bool:
     arg = site.parent(call)
     outer = site.parent(arg) if isinstance(arg, cst.Arg) else None
@@ -633,6 +691,21 @@ def _is_whole_in_int(site: Site, call: cst.Call) -> bool:
     what is no number raises the error that ``int`` raises of it.
     """
     return _numpy_name(site, call) in ("prod", *_ROUNDING) and _goes_into_int(site, call)
+
+
+def _is_place(site: Site, call: cst.Call) -> bool:
+    """Whether one of some ints is a bound of a slice, an index, or goes into ``int`` or ``range``.
+
+    There, an int of numpy's and one of Python's are the same, whatever their size.
+    """
+    if _numpy_name(site, call) not in _EXTREMES:
+        return False
+    parent = site.parent(call)
+    if isinstance(parent, cst.Arg):
+        outer = site.parent(parent)
+        name = resolve(site.module, outer.func) if isinstance(outer, cst.Call) else None
+        return name == "builtins.range" or _goes_into_int(site, call)
+    return isinstance(parent, cst.Slice | cst.Index)
 
 
 def _is_free(site: Site, call: cst.Call, function: str) -> bool:

@@ -12,7 +12,7 @@ from gbfix.analysis.binding import suppresses_errors
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.rewriting.handlers import who_handles
+from gbfix.rewriting.handlers import goes_on_after, who_handles
 from gbfix.schema import Fact, Safety
 
 from .effect_operator import effect_operator
@@ -366,8 +366,15 @@ def _judged(
     if not isinstance(made, Rewrite):
         yield made
         return
-    notes = [_STATE] if _sets_before(site, line) else []
-    notes += caught
+    notes = list(caught)
+    sets = [_STATE] if _sets_before(site, line) else []
+    if goes_on_after(site, kinds):
+        notes += sets
+    else:
+        # Nobody is there to see what an error leaves behind: that is told, and no more.
+        made = dataclasses.replace(
+            made, notes=(*made.notes, *sets), assumes=(*made.assumes, "unset-at-errors")
+        )
     if notes:
         made = dataclasses.replace(made, safety=Safety.UNSAFE, notes=(*made.notes, *notes))
     yield made

@@ -145,6 +145,9 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
     if finding.variation == "grad" and any(text in _told(finding) for text in _NO_GRADIENT):
         # No recorded call sends a gradient there: that one input has none is said loudly.
         return Weight.CAVEAT if usage.any_callers else Weight.LIMIT
+    if finding.variation == "grad" and finding.kind is Kind.NOT_COMPILED and finding.before:
+        # The original cannot be differentiated there either: its error comes later, in backward.
+        return Weight.CAVEAT if usage.any_callers else Weight.LIMIT
     if where is Zone.INSIDE:
         return _inside(finding, key, usage, eager=eager)
     if finding.detail.startswith(_PROMISE) or finding.after.startswith(_PROMISE):

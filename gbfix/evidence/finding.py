@@ -102,7 +102,8 @@ class Finding:
     ``place`` names the thing (``output[0]``, ``self.weight``, ``stdout``), ``before`` and
     ``after`` what it was in the two (``detail`` where a summary says more: how far values are
     apart).  ``label`` and ``variation`` are those of the inputs (see `gbfix.worker.perturb`).
-    ``asked``: gradients were asked for although the program evaluates without.
+    ``unset``: both raise what the program's own code does, and state that it had set by then is
+    not set in the graph.
     """
 
     kind: Kind
@@ -113,6 +114,7 @@ class Finding:
     before: str = ""
     after: str = ""
     detail: str = ""
+    unset: bool = False
 
     @property
     def mild(self) -> bool:

@@ -34,6 +34,9 @@ class Assumption(enum.StrEnum):
     FLAGS_UNASKED = "flags-unasked"
     #: A graph of gradients that the original uses up is still there.
     KEEPS_GRAPH = "keeps-graph"
+    #: What is set before a check fails is not set then, and nothing in the project goes on after
+    #: such an error.
+    UNSET_AT_ERRORS = "unset-at-errors"
 
 
 _ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)'")
@@ -64,6 +67,11 @@ def _is_no_event_any_more(finding: Finding) -> bool:
     return here and finding.after.strip("'") == "[]"
 
 
+def _of_a_graph(finding: Finding) -> Kind:
+    """What every graph leaves behind that does not come to its end."""
+    return Kind.LEFT if finding.part is Part.SETTING else Kind.UNDONE
+
+
 @dataclasses.dataclass(frozen=True)
 class Forgiven:
     """What is left of findings, and those that count as caveats, whatever they are else."""
@@ -90,6 +98,8 @@ def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: 
         left = [finding for finding in left if not _is_of_a_flag(finding)]
     if Assumption.KEEPS_GRAPH in assumes:
         left = [finding for finding in left if not _is_used_up(finding)]
+    if Assumption.UNSET_AT_ERRORS in assumes:
+        left = [dataclasses.replace(it, kind=_of_a_graph(it)) if it.unset else it for it in left]
     if Assumption.ASKS_AT_IMPORT in assumes:
         gone = {f.label for f in left if _is_no_event_any_more(f)}
         left = [f for f in left if not _is_no_event_any_more(f)]

@@ -169,6 +169,48 @@ def ancestry(sources: Mapping[str, str], exception: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def goes_on_after(site: Site, kinds: Sequence[str]) -> bool:
+    """Whether some code of the project runs after one of these exceptions, and may see what was
+    set before it: a handler, a ``finally``, or a call that suppresses or expects it.
+
+    ``kinds`` are the exceptions' classes as the code writes them; "" is one that is not known.
+    """
+    texts = project_texts(site.sources, site.entry)
+    names = frozenset(name for kind in kinds for name in ancestry(texts, kind))
+    return any(_goes_on_after(text, names) for text in {site.source, *texts.values()})
+
+
+@functools.lru_cache(maxsize=256)
+def _goes_on_after(text: str, names: frozenset[str]) -> bool:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try | ast.TryStar):
+            if node.finalbody:
+                return True
+            for handler in node.handlers:
+                types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+                taken = {"" if kind is None else _last_name(kind) for kind in types}
+                if "" in names or "" in taken or taken & names:
+                    return True
+        elif isinstance(node, ast.Call) and _last_name(node.func) in _EXPECTS:
+            return True
+    return False
+
+
+#: ``contextlib.suppress``, ``pytest.raises``, and their kind.
+_EXPECTS = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex"})
+
+
+def _last_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
 def is_around(handler: Handler, frames: Sequence[Frame]) -> bool:
     """Whether one of the frames' lines stands in the handler's lines: it is on the way for sure."""
     return any(

@@ -141,6 +141,10 @@ class Comparison:
                 for finding in held.findings:
                     kind = Kind.UNDONE if finding.kind is Kind.MISSING else finding.kind
                     found.findings.append(dataclasses.replace(finding, kind=kind))
+            elif both and self.graphs:
+                for finding in held.findings:
+                    unset = finding.part is Part.STATE
+                    found.findings.append(dataclasses.replace(finding, unset=unset))
             else:
                 found.findings += held.findings
             self._gradients(before, after, found)
@@ -163,20 +167,22 @@ class Comparison:
                 continue
             # What torch raises within a graph leaves it in the mode that the graph had switched.
             both = before.error is not None and after.error is not None
-            left = both and self.graphs and before.error_parts is None and name in _MODES
-            found.add(Kind.LEFT if left else Kind.DIFFERS, Part.SETTING, name)
+            left = both and self.graphs and name in _MODES
+            own = before.error_parts is not None
+            kind = Kind.LEFT if left and not own else Kind.DIFFERS
+            found.findings.append(Finding(kind, Part.SETTING, name, unset=bool(left and own)))
 
     def _errors(self, before: Shot, after: Shot, found: Findings) -> None:
         if before.error is None and after.error is None:
             return
         if before.error is None:
             assert after.error is not None
-            found.add(Kind.RAISES, Part.EXCEPTION, after=_error(after.error))
+            found.add(Kind.RAISES, Part.EXCEPTION, after=error_text(after.error))
         elif before.kind in _INVENTED and before.error_parts is None:
             # The original does not take these inputs, and it was not its own code that said so.
             return
         elif after.error is None:
-            found.add(Kind.DOES_NOT_RAISE, Part.EXCEPTION, before=_error(before.error))
+            found.add(Kind.DOES_NOT_RAISE, Part.EXCEPTION, before=error_text(before.error))
         elif before.error[0] != after.error[0]:
             if not _is_the_same_error(before, after):
                 late = before.label != "base" and _OF_SIZES.search(after.error[1])
@@ -185,8 +191,8 @@ class Comparison:
                 found.add(
                     kind,
                     Part.EXCEPTION,
-                    before=_error(before.error),
-                    after=_error(after.error),
+                    before=error_text(before.error),
+                    after=error_text(after.error),
                     detail=OF_A_LIBRARY if late and before.error_parts is None else "",
                 )
         elif before.error[1] != after.error[1] and not self.compiled:
@@ -232,7 +238,8 @@ class Comparison:
                 error = after.grad_error or before.grad_error
                 assert error is not None
                 who = "patched" if after.grad_error else "original"
-                found.add(Kind.DIFFERS, Part.GRADIENT, "backward", after=_error(error), detail=who)
+                told = error_text(error)
+                found.add(Kind.DIFFERS, Part.GRADIENT, "backward", after=told, detail=who)
             return
         for name, image in before.grads.items():
             other = after.grads.get(name)
@@ -345,7 +352,7 @@ def _same_number(old: Any, new: Any) -> bool:
     return numpy and isinstance(new, int | float) and bool(old[2] == new)
 
 
-def _error(error: tuple[str, str]) -> str:
+def error_text(error: tuple[str, str]) -> str:
     return f"{error[0].rsplit('.', 1)[-1]}({_short(error[1])})"
 
 

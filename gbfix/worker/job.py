@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import os
@@ -44,7 +45,7 @@ from gbfix.worker import (
 )
 from gbfix.worker.afterlife import Afterlife
 from gbfix.worker.as_user import AsUser
-from gbfix.worker.compare import Comparison, chaotic, sensitivity
+from gbfix.worker.compare import Comparison, chaotic, error_text, sensitivity
 from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
@@ -641,8 +642,7 @@ class Worker:
             if self._is_left_out(variation, late, before):
                 # Python state must have seen the same calls as in the original's sequence, but for
                 # those that left it alone.
-                changes = bool(before[variation.label].changed)
-                counts = changes and not is_same_state(started_with, camera.state())
+                counts = _leaves_state(before[variation.label], camera, started_with)
                 wanted = {it.label for it in each[number:]} & self.job.also & before.keys() - done
                 stopped |= counts and (late or not wanted)
                 if stopped or not counts:
@@ -678,7 +678,7 @@ class Worker:
             except Exception as error:
                 if variation.kind not in _OTHER_KINDS or not tracing.is_break(error):
                     raise
-                comparison.note(_about_break(variation, error))
+                comparison.note(_about_break(variation, error, original))
         if counted is not None and not counted.frames and ended and index == 0:
             comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
 
@@ -815,13 +815,24 @@ def _about_run(
     return Finding(kind, Part.RUN, "", label, group, after=after, detail=detail)
 
 
-def _about_break(variation: perturb.Variation, error: Exception) -> Finding:
+def _leaves_state(shot: Shot, camera: Camera, started_with: dict[str, Any]) -> bool:
+    """Whether the original's call left Python state that the calls after it see."""
+    if shot.moved:
+        return True
+    return bool(shot.changed) and not is_same_state(started_with, camera.state())
+
+
+def _about_break(variation: perturb.Variation, error: Exception, original: Shot) -> Finding:
     """What it means that inputs of another kind do not compile."""
     text = tracing.first_line(error)
     if variation.kind in ("numbers", "instance") and not tracing.is_plain_break(error):
         # A number that changes is symbolic: the user's own compile meets this, too.
         return _about_run(Kind.RAISES, variation, after=text)
-    return _about_run(Kind.NOT_COMPILED, variation, detail=text)
+    found = _about_run(Kind.NOT_COMPILED, variation, detail=text)
+    if variation.kind == "grad" and original.grad_error is not None:
+        # There is no gradient in the original either: autograd says so later.
+        found = dataclasses.replace(found, before=error_text(original.grad_error))
+    return found
 
 
 def _load(path: str) -> list[Shot]:

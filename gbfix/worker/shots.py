@@ -61,6 +61,8 @@ class Shot:
     #: Names of state that the call changed: what it leaves alone may differ from run to run (an
     #: identifier made up at import) and says nothing about the call.
     changed: frozenset[str] = frozenset()
+    #: Whether the call left another tensor than it found (in a list, say): that is not put back.
+    moved: bool = False
     #: Where state was looked for (see `gbfix.worker.reach`).
     places: frozenset[str] = frozenset()
     #: Names of state that was there before the call and is not any more.
@@ -221,6 +223,7 @@ class Camera:
             undo = self._vary_state(variation)
             if undo is None:
                 continue
+            held = self._held()
             # A program that runs under no_grad is not the last word: others may call the function.
             asked = variation.kind == "grad" and not torch.is_grad_enabled()
             mode = torch.enable_grad() if asked else contextlib.nullcontext()
@@ -230,6 +233,7 @@ class Camera:
             finally:
                 undo()
                 self._restore()
+            shot.moved = not _is_same_list(self._held(), held)
             yield shot
 
     def walk(
@@ -484,6 +488,15 @@ class Camera:
 
         return undo
 
+    def _held(self) -> list[tuple[str, torch.Tensor, int]]:
+        """Which tensors stand where, and what was written to those that are not put back."""
+        saved = {id(value) for value, *_ in self._saved.values()}
+        return [
+            (path, value, -1 if id(value) in saved else version(value))
+            for name, root in self._roots.items()
+            for path, value in tensors_in(root, name)
+        ]
+
     def _restore(self) -> None:
         for held, key, tensor in self._bound:
             if held.get(key) is not tensor:
@@ -498,6 +511,16 @@ class Camera:
 
 
 _PRECISIONS = {"double": torch.float64, "half": torch.bfloat16}
+
+
+def _is_same_list(
+    now: list[tuple[str, torch.Tensor, int]], before: list[tuple[str, torch.Tensor, int]]
+) -> bool:
+    """Whether the same tensors stand in the same places."""
+    return len(now) == len(before) and all(
+        path == name and value is old and written == mark
+        for (path, value, written), (name, old, mark) in zip(now, before, strict=True)
+    )
 
 
 def _is_float(value: object) -> bool:
