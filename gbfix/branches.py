@@ -11,7 +11,7 @@ import functools
 import re
 import types
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeGuard
 
 from gbfix.analysis.trees import tree_of
 from gbfix.evidence import Kind
@@ -261,6 +261,27 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     for span, test, part in zip(tests, moved, parts, strict=True):
         result.append(ast_span(new, _same_part(old, before[span], test, part)))
     return result
+
+
+def as_they_stand(old: str, new: str, tests: Sequence[Span]) -> list[Forced]:
+    """Both sides of the tests of an ``if`` that the patch asks in other statements, word for word.
+
+    Only those that stand once in either text: ``done = done | (token == end).all()``, also where
+    the ``if`` asked ``.item()`` of it.
+    """
+    before = {ast_span(old, it.test): it.test for it in ast.walk(tree_of(old)) if _is_if(it)}
+    written = [ast.unparse(node) for _, node in _expressions(old)]
+    found = []
+    for span in tests:
+        text = ast.unparse(before[span]).removesuffix(".item()") if span in before else ""
+        places = [place for place, node in _expressions(new) if ast.unparse(node) == text]
+        if text and written.count(text) == len(places) == 1:
+            found += [Forced(span, places[0], value, moved=True) for value in (False, True)]
+    return found
+
+
+def _is_if(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If)
 
 
 def _the_same_test(test: ast.expr, old: str, new: str) -> ast.expr | None:

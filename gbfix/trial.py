@@ -305,7 +305,13 @@ class Trials:
         judgement.whole = whole
         if judgement.verdict.passed:
             key = self.baseline.parts.get(site.graph_break.region, site.graph_break.region)
-            self._shown(judgement, rewrite, outcome, accepted, overlay, key)
+
+            def sides() -> tuple[str, list[branches.Forced]]:
+                plan = self._plan(rewrite, site, observed, overlay, {})[2]
+                new, tests = overlay.get(site.path, ""), self._tests(rewrite, site, observed)
+                return site.path, plan or branches.as_they_stand(site.source, new, tests)
+
+            self._shown(judgement, rewrite, outcome, accepted, overlay, key, sides)
         # What is unsafe in any case, and not asked for, need not be compiled for long.
         wanted = self._options.unsafe_fixes or (
             rewrite.safety is Safety.SAFE and not judgement.verdict.caveats
@@ -340,14 +346,23 @@ class Trials:
         accepted: Mapping[str, str],
         overlay: dict[str, str],
         key: str,
+        sides: Callable[[], tuple[str, list[branches.Forced]]],
     ) -> None:
-        """Whether the run showed what the rewrite asks for, in the region that it is about."""
+        """Whether the run showed what the rewrite asks for, in the region that it is about.
+
+        ``sides`` gives those of the rewritten conditions, which may decide how often a loop runs.
+        """
         if {_SIZES, _WIDTHS} & {*rewrite.shows}:
             texts = {**accepted, **overlay} if _WIDTHS in rewrite.shows else {}
             rung, also = self._decided(outcome, overlay, texts)
             if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
                 with self._clock.phase("sizes"):
-                    rung = self._forced_sizes(rung, outcome, accepted, overlay, texts)
+                    forced: list[Outcome] = []
+                    rung = self._forced_sizes(rung, outcome, accepted, overlay, texts, forced)
+                    if rung.caveats and ladder.unshown_sources(outcome):
+                        rung = self._forced_sides(
+                            rung, outcome, accepted, overlay, texts, forced, *sides()
+                        )
             judgement.verdict = judgement.verdict.with_rung(rung)
             self._also |= also
         labels = _labels(rewrite)
@@ -383,9 +398,7 @@ class Trials:
         limits = [
             text
             for path, new in rewrite.edits.items()
-            for text in unseen.limits(
-                before[path], new, rewrite.touched.get(path, ()), self._bench.project
-            )
+            for text in unseen.limits(before[path], new, rewrite.touched.get(path, ()))
         ]
         if found or limits:
             rung = Rung("project", True, "", tuple(dict.fromkeys(found)), tuple(limits))
@@ -561,6 +574,39 @@ class Trials:
             result.append(look)
         return result
 
+    def _tests(self, rewrite: Rewrite, site: Site, observed: Observed) -> list[Span]:
+        """The rewritten conditions that tensors decide."""
+        spans = rewrite.touched.get(site.path, ())
+        tests = [
+            span
+            for span in branches.rewritten_tests(site.source, spans)
+            if _decided_by_tensor(span, observed.facts, site)
+            and not _asks_for_none(span, site.source)
+        ]
+        return tests[:1] if "inner-tests-idle" in rewrite.assumes else tests
+
+    def _plan(
+        self,
+        rewrite: Rewrite,
+        site: Site,
+        observed: Observed,
+        overlay: Mapping[str, str],
+        outcomes: Mapping[tuple[int, int], tuple[int, int]],
+    ) -> tuple[int, int, list[branches.Forced]]:
+        """See `gbfix.branches.plan_branches`; without ``outcomes``, all sides are in the plan."""
+        tests = self._tests(rewrite, site, observed)
+        tensors = {span for span, fact in observed.facts.expressions.items() if fact.is_tensor}
+        deciding = branches.deciding_parts(site.source, tests, tensors)
+        return branches.plan_branches(
+            site.source,
+            overlay.get(site.path, site.source),
+            rewrite.touched.get(site.path, ()),
+            outcomes,
+            tests,
+            site.span(site.node),
+            deciding,
+        )
+
     def _branches(
         self,
         judgement: ladder.Judgement,
@@ -578,23 +624,10 @@ class Trials:
         if "one-sided" in rewrite.assumes:
             return
         path = site.path
-        new = overlay.get(path, site.source)
-        spans = rewrite.touched.get(path, ())
-        tests = [
-            span
-            for span in branches.rewritten_tests(site.source, spans)
-            if _decided_by_tensor(span, observed.facts, site)
-            and not _asks_for_none(span, site.source)
-        ]
-        if "inner-tests-idle" in rewrite.assumes:
-            tests = tests[:1]
-        tensors = {span for span, fact in observed.facts.expressions.items() if fact.is_tensor}
-        deciding = branches.deciding_parts(site.source, tests, tensors)
-        seen, total, plan = branches.plan_branches(
-            site.source, new, spans, observed.outcomes, tests, site.span(site.node), deciding
-        )
+        seen, total, plan = self._plan(rewrite, site, observed, overlay, observed.outcomes)
         if _SHORTCUT in rewrite.shows:
             # By force, the original would take the short way for what it is not meant for.
+            tests = self._tests(rewrite, site, observed)
             shown = ladder.shortcut(rewrite.touched.get(path, ()), observed.outcomes, tests)
             judgement.verdict = judgement.verdict.with_rung(shown)
             return
@@ -687,9 +720,12 @@ class Trials:
         accepted: Mapping[str, str],
         overlay: dict[str, str],
         texts: Mapping[str, str],
+        forced: list[Outcome],
     ) -> Rung:
-        """Sizes of 0 and of 1 that no input showed: what they are made of is given these values."""
-        forced: list[Outcome] = []
+        """Sizes of 0 and of 1 that no input showed: what they are made of is given these values.
+
+        The runs come to those that are ``forced``.
+        """
         limits: dict[str, None] = {}
         for source in ladder.unshown_sources(plain)[:_SOURCES]:
             path, _, line = source.rpartition(":")
@@ -716,6 +752,31 @@ class Trials:
             return rung
         return self._decided(plain, overlay, texts, forced, tuple(limits))[0]
 
+    def _forced_sides(
+        self,
+        rung: Rung,
+        plain: Outcome,
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+        texts: Mapping[str, str],
+        forced: list[Outcome],
+        path: str,
+        sides: Sequence[branches.Forced],
+    ) -> Rung:
+        """The same, of sizes that are made of how often a loop runs: its condition is forced."""
+        limits: dict[str, None] = {}
+        for side in sides[:_SOURCES]:
+            action = "force" if side.moved else "force-call"
+            new = [_instrument(path, action, it, side.value) for it in (side.call, *side.again)]
+            found = self._with_looks(
+                [_instrument(path, "force", side.test, side.value)], new, accepted, overlay, limits
+            )
+            if isinstance(found, str):
+                text = f"where a rewritten condition is forced {side.value}, {found}"
+                return dataclasses.replace(rung, caveats=(text, *rung.caveats))
+            forced += [found] if found is not None else []
+        return self._decided(plain, overlay, texts, forced, tuple(limits))[0]
+
     def _pick_alike(self, overlay: Mapping[str, str], places: tuple[str, ...]) -> bool:
         """Whether what stands at the places picks by one mask."""
         paths = {place.rpartition(":")[0] for place in places}
@@ -740,6 +801,17 @@ class Trials:
         """
         old, new = ([_instrument(path, "size", it, value) for it in each] for each in places)
         self._progress(f"letting the data decide on {int(value)} where no input does")
+        return self._with_looks(old, new, accepted, overlay, limits)
+
+    def _with_looks(
+        self,
+        old: Sequence[Instrument],
+        new: Sequence[Instrument],
+        accepted: Mapping[str, str],
+        overlay: dict[str, str],
+        limits: dict[str, None],
+    ) -> Outcome | str | None:
+        """The same, where values are forced in both programs."""
         golden = self._bench.job("golden", accepted, old, values_only=True)
         if branches.ends_with(self._bench.once(golden)) is None:
             return None

@@ -26,6 +26,8 @@ _BY_PATH = re.compile(r"\b(?:spec_from_file_location|run_path|SourceFileLoader)\
 _OPERATORS = frozenset({"custom_op", "triton_op"})
 #: Takes elements of both arms, which are evaluated in every call.
 _SELECTS = ".where("
+#: Takes the first of what rounds of a loop made, which all run.
+_CUTS = ".narrow("
 #: Runs one of two functions that may change nothing.
 _BRANCHES = ".cond("
 
@@ -83,21 +85,29 @@ def caveats(
     old: str, new: str, spans: Sequence[Span], project: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Why arms that a patch evaluates in every call may do more than they were seen to do."""
-    if not branches.new_conditionals(old, new) and _tests_in(new) >= _tests_in(old):
+    # A loop that runs to its bound, and of which the first rounds are taken.
+    runs_on = new.count(_CUTS) > old.count(_CUTS)
+    same_tests = _tests_in(new) >= _tests_in(old) and not runs_on
+    if not branches.new_conditionals(old, new) and same_tests:
         return ()
+    selects = new.count(_SELECTS) > old.count(_SELECTS) or runs_on
     found: dict[str, None] = {}
-    for owner, name, is_method in _called_in_arms(old, spans):
+    for owner, name, is_method in _called_in_arms(old, spans, rounds=runs_on):
         if is_method:
             for path, subclass in overriding(owner, name, project):
                 found.setdefault(
                     f"`{subclass}` in {os.path.basename(path)} overrides `{name}`, which an arm "
                     "of the condition calls: the patch evaluates both arms"
                 )
-        elif new.count(_SELECTS) > old.count(_SELECTS) and _is_given(owner, name, project):
+        elif selects and _is_given(owner, name, old):
+            where, runs = (
+                ("the loop calls", "runs all rounds of it")
+                if runs_on
+                else ("an arm of the condition calls", "evaluates both arms")
+            )
             found.setdefault(
-                f"`self.{name}`, which an arm of the condition calls, is given to the object: "
-                "another one may draw random numbers or keep statistics, and the patch evaluates "
-                "both arms"
+                f"`self.{name}`, which {where}, is given to the object: another one may draw"
+                f" random numbers or keep statistics, and the patch {runs}"
             )
         elif any(_HOOKS.search(text) for text in project.values()):
             found.setdefault(
@@ -107,16 +117,14 @@ def caveats(
     return tuple(found)
 
 
-def limits(
-    old: str, new: str, spans: Sequence[Span], project: Mapping[str, str]
-) -> tuple[str, ...]:
+def limits(old: str, new: str, spans: Sequence[Span]) -> tuple[str, ...]:
     """What raises an error in the patch where an object is made in another way."""
     if new.count(_BRANCHES) <= old.count(_BRANCHES):
         return ()
     given = {
         name: None
         for owner, name, is_method in _called_in_arms(old, spans)
-        if not is_method and _is_given(owner, name, project)
+        if not is_method and _is_given(owner, name, old)
     }
     return tuple(
         f"`self.{name}` is given to the object: one that works in place, or keeps statistics,"
@@ -192,26 +200,19 @@ class _Methods:
         return len(called) - on_class - called.count("super()"), on_class
 
 
-def _is_given(owner: str, name: str, project: Mapping[str, str]) -> bool:
-    """Whether a class keeps what somebody gives it under this name, instead of making it."""
-    for text in project.values():
-        if owner not in text:
-            continue
-        try:
-            tree = tree_of(text)
-        except (SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ClassDef) or node.name != owner:
-                continue
-            if any(
-                isinstance(line, ast.Assign)
-                and any(isinstance(it, ast.Name) for it in alternatives(line.value))
-                and f"self.{name}" in map(ast.unparse, line.targets)
-                for line in ast.walk(node)
-            ):
-                return True
-    return False
+def _is_given(owner: str, name: str, text: str) -> bool:
+    """Whether a class of a file keeps what somebody gives it under this name, instead of making it.
+
+    A class of another file that has the same name is another class.
+    """
+    return any(
+        isinstance(line, ast.Assign)
+        and any(isinstance(it, ast.Name) for it in alternatives(line.value))
+        and f"self.{name}" in map(ast.unparse, line.targets)
+        for node in ast.walk(tree_of(text))
+        if isinstance(node, ast.ClassDef) and node.name == owner
+        for line in ast.walk(node)
+    )
 
 
 def taken_names(path: str, old: str, new: str, project: Mapping[str, str]) -> tuple[str, ...]:
@@ -261,10 +262,13 @@ def _takes_all(text: str, module: str) -> bool:
     )
 
 
-def _called_in_arms(old: str, spans: Sequence[Span]) -> Iterator[tuple[str, str, bool]]:
+def _called_in_arms(
+    old: str, spans: Sequence[Span], *, rounds: bool = False
+) -> Iterator[tuple[str, str, bool]]:
     """Classes, and names of their attributes that arms of the rewritten conditions call.
 
-    The last part tells methods from other attributes (modules, mostly).
+    The last part tells methods from other attributes (modules, mostly).  Where ``rounds`` of a loop
+    run that did not, what stands above a condition in it is called as well.
     """
     tree = tree_of(old)
     tests = branches.rewritten_tests(old, spans)
@@ -275,6 +279,8 @@ def _called_in_arms(old: str, spans: Sequence[Span]) -> Iterator[tuple[str, str,
             continue
         # An early return makes an arm of what stands below it: all that is rewritten counts.
         first = min(test.line for test in tests)
+        if rounds:
+            first = min([first, *(span.line for span in spans)])
         for name in _self_calls(owner):
             rewritten = any(span.line <= name.lineno <= span.end_line for span in spans)
             if rewritten and name.lineno >= first:

@@ -35,8 +35,10 @@ from ..control_flow.values import Values
 from .context import Context, Declined
 from .finiteness import asks_for_finiteness
 from .loops_cases import EXAMPLES, NEAR_MISSES
+from .loops_grown import grown_tensors, joins_itself
+from .loops_grown_cases import GROWN_EXAMPLES, GROWN_NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, rows_written
-from .loops_lists import FromOutside, Kept, kept_lists, refuse_growing
+from .loops_lists import FromOutside, Kept, kept_lists, refuse_growing, share_rounds
 from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_plainly
 from .loops_range import Rounds, rounds_of
 from .loops_returns import Behind, return_behind, values_of
@@ -68,7 +70,9 @@ class LoopToBound(Codemod):
     or sets (``steps``, ``converged``, its own variable): these come out of tensors behind it, and
     the option ``capture_scalar_outputs`` keeps them.  Rows of a tensor may be written (``out[i] =
     ...``).  To a list of which only sums, means and the length are asked, all iterations append,
-    and a second list says what counts.  An iteration of a ``for`` may return a tensor (the first
+    and a second list says what counts; what is stacked of the iterations up to a ``break`` (or a
+    tensor to which each joins a slice) is cut at their number, which ``capture_scalar_outputs``
+    keeps in the graph.  An iteration of a ``for`` may return a tensor (the first
     row that fits), where the next statement after the loop returns one like it.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
@@ -90,8 +94,8 @@ class LoopToBound(Codemod):
         "data-dependent-guard",
         "data-dependent-specialization",
     )
-    examples = (*EXAMPLES, *WHILE_EXAMPLES)
-    near_misses = (*NEAR_MISSES, *WHILE_NEAR_MISSES)
+    examples = (*EXAMPLES, *WHILE_EXAMPLES, *GROWN_EXAMPLES)
+    near_misses = (*NEAR_MISSES, *WHILE_NEAR_MISSES, *GROWN_NEAR_MISSES)
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         loop = _loop_at(site)
@@ -227,8 +231,11 @@ class _Engine:
         #: Lists to which some rounds append; names that are bound where not all rounds count.
         self.masked: set[str] = set()
         self.lists: dict[str, Kept] = kept_lists(site, loop, function, values, self.taken)
+        self.lists |= grown_tensors(site, loop, function, values, self.taken)
+        share_rounds(self.lists)
         #: Whether nobody can tell that the loop was there.
         self.idle = False
+        self._before = definitely_bound_before(function, loop)
 
     def name(self, wish: str) -> str:
         name = fresh(wish, self.taken)
@@ -262,8 +269,7 @@ class _Engine:
     def _is_set_before(self, name: str) -> bool:
         """Whether the name holds a whole number where there are no rounds."""
         fact = self.values.outside(name)
-        bound = definitely_bound_before(self.function, self.loop)
-        return fact is not None and fact.kind == "int" and name in bound
+        return fact is not None and fact.kind == "int" and name in self._before
 
     def _numbers_begin(self) -> list[cst.BaseStatement]:
         """What a number is before the first round, as a tensor."""
@@ -324,7 +330,16 @@ class _Engine:
         first += given
         first += self._numbers_begin()
         self.lists = {name: kept for name, kept in self.lists.items() if kept.below}
-        first += [cst.parse_statement(f"{kept.flags} = []") for kept in self.lists.values()]
+        first += [
+            cst.parse_statement(f"{kept.flags} = []")
+            for kept in self.lists.values()
+            if not kept.follows
+        ]
+        first += [
+            line_of(f"{kept.start} = {kept.name}.shape[{kept.dim}]")
+            for kept in self.lists.values()
+            if kept.grows is not None
+        ]
         if self.counted is not None:
             loop, over = self._to_most(loop, self.counted, first)
             asks = f"{self.done} | ({over})" if stops else over
@@ -349,7 +364,9 @@ class _Engine:
         back += self._lists_end(edit)
         edit.replace(self.loop, *first, new, *self._else(), *back)
         self._return(edit)
-        also = set_options(self.site, edit, ["capture_scalar_outputs"] if self.numbers else [])
+        cut = [kept.name for kept in self.lists.values() if kept.rounds]
+        options = ["capture_scalar_outputs"] if self.numbers or cut else []
+        also = set_options(self.site, edit, options)
         if also is None:
             raise Refusal("no script is known that could be told to keep numbers in the graph")
         if values.torch_missing:
@@ -357,6 +374,10 @@ class _Engine:
         notes = ["The loop runs all its iterations; what those after the end compute is not used."]
         if self.numbers:
             notes.append(describe(list(self.numbers.values())))
+        notes += [
+            f"How much of `{name}` is used comes out of a tensor, by a setting of Dynamo."
+            for name in cut
+        ]
         doubts = self._doubts()
         notes += doubts
         safety = Safety.UNSAFE if doubts else Safety.SAFE
@@ -364,7 +385,13 @@ class _Engine:
         # A list of which nothing is kept is left to those who know tests of tensors.
         open_tests = any(kept.asks or kept.error for kept in self.lists.values())
         return edit.rewrite(
-            title, notes=notes, rank=26, safety=safety, also=also, prepares=open_tests
+            title,
+            notes=notes,
+            rank=26,
+            safety=safety,
+            also=also,
+            prepares=open_tests,
+            shows=["sizes"] if cut else [],
         )
 
     def _doubts(self) -> list[str]:
@@ -403,11 +430,32 @@ class _Engine:
         """Which values count, behind the loop."""
         for kept in self.lists.values():
             kept.write(edit)
-        return [
+        stacked = [
             line_of(f"{kept.flags} = {self.torch}.stack({kept.flags})")
             for kept in self.lists.values()
-            if not kept.idle
+            if not (kept.idle or kept.rounds)
         ]
+        return stacked + [
+            line for kept in self.lists.values() if kept.rounds for line in self._cut(kept)
+        ]
+
+    def _cut(self, kept: Kept) -> list[cst.BaseStatement]:
+        """How many rounds count, and what a tensor is without those that do not."""
+        # The first round counts, unless a jump comes before it: torch need not ask what of none is.
+        lines = [
+            f"{kept.rounds} = {self.torch}.stack({kept.flags}).sum().item()",
+            f"{self.torch}._check({kept.rounds} >= {0 if kept.jumps else 1})",
+        ]
+        if kept.follows:
+            lines = []
+        if kept.grows is None:
+            return [line_of(text) for text in lines]
+        length = f"{kept.start} + {kept.rounds}"
+        lines.append(f"{kept.name} = {kept.cut(kept.name, kept.dim, length)}")
+        if not kept.idle:
+            return [line_of(text) for text in lines]
+        below = "".join(f"    {text}\n" for text in lines)
+        return [cst.ensure_type(cst.parse_statement(f"if {kept.flags}:\n{below}"), cst.If)]
 
     def _collects(self, node: cst.If) -> bool:
         """Whether data decide whether the statement appends to a list."""
@@ -446,6 +494,17 @@ class _Engine:
     def _append(self, node: cst.BaseStatement, mask: Mask | None) -> list[cst.BaseStatement] | None:
         """``losses.append(value)``: in every round, with a flag that says whether it counts."""
         for kept in self.lists.values():
+            if node is kept.grows:
+                kept.always += mask is None
+                if mask is None:
+                    return [node]
+                if mask.flag != self.done or self.counted is not None:
+                    raise refuse_growing(kept.name)  # what counts need not come first
+                if not kept.rounds:
+                    return [node]
+                kept.below += 1
+                flag = line_of(f"{kept.flags}.append({mask.counts(self.torch)})")
+                return [node] if kept.follows else [node, flag]
             for call in kept.appends:
                 match node:
                     case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if value is call:
@@ -456,13 +515,15 @@ class _Engine:
             kept.below += mask is not None
             if kept.always and kept.below:
                 raise refuse_growing(kept.name)
+            ends = mask is not None and mask.flag == self.done and self.counted is None
+            if kept.rounds and not ends:
+                raise refuse_growing(kept.name)  # what counts need not come first
             if mask is None:
                 return [node]
             counts, value = mask.counts(self.torch), self._safe(call.args[0].value, mask)
-            return [
-                like(node, f"{kept.name}.append({code(value)})"),
-                line_of(f"{kept.flags}.append({counts})"),
-            ]
+            appended = like(node, f"{kept.name}.append({code(value)})")
+            flag = line_of(f"{kept.flags}.append({counts})")
+            return [appended] if kept.follows else [appended, flag]
         return None
 
     def _to_most(
@@ -586,9 +647,14 @@ class _Engine:
         if self.behind is not None and self.behind.only:
             return f", device={self.behind.only}.device"
         does = activity(self.loop)
-        for name in [*self.frozen, *sorted(does.reads - does.bound)]:
+        grown = [kept.name for kept in self.lists.values() if kept.grows is not None]
+        for name in [*self.frozen, *grown, *sorted(does.reads - does.bound)]:
             fact = self.values.outside(name)
             if fact is not None and fact.is_tensor and name not in self.unbound:
+                return f", device={name}.device"
+        for name in sorted(does.reads):
+            fact = self.values.outside(name)
+            if fact is not None and fact.is_tensor and name in self._before:
                 return f", device={name}.device"
         raise Refusal("it is not known on which device it computes")
 
@@ -656,12 +722,12 @@ class _Engine:
         }
         bound = [name for name in names_bound([self.loop.body]) if name not in alone]
         live = live_before(self.function, first) | used
-        before = definitely_bound_before(self.function, self.loop)
+        before = self._before
         captured = captured_for_later(self.site, self.function)
         for name in bound:
             if name in captured:
                 raise Refusal(f"`{name}` is used by a nested function")
-            if name not in live:
+            if name not in live or name in self.lists:
                 continue
             fact = self.values.outside(name)
             if name not in before:
@@ -672,6 +738,8 @@ class _Engine:
                 if is_number(fact):
                     self._only_alone(name)
             elif fact is not None and fact.is_tensor:
+                if any(joins_itself(self.site, value, name) for value in self._bound_to(name)):
+                    raise refuse_growing(name)
                 self.frozen.append(name)
             elif name in used and is_number(fact) and self.behind is None:
                 self.remember(name)
@@ -1074,6 +1142,9 @@ class _Engine:
     ) -> cst.BaseStatement:
         """``x += torch.where(done, 0, y)``: a tensor that others hold is still changed in place."""
         neutral = {"+": "0", "-": "0", "*": "1", "/": "1"}.get(sign)
+        fact = self.values.fact(value)
+        if fact is not None and fact.dtype == "torch.bool":
+            neutral = {"|": "False", "^": "False", "&": "True"}.get(sign)
         if neutral is None or not self.values.is_tensor(value):
             raise Refusal(f"`{name}` is changed in place")
         chosen = mask.chosen(self.torch, neutral, code(self._safe(value, mask)))

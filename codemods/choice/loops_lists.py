@@ -1,12 +1,14 @@
 """A list to which only some rounds of a loop append, and of which sums and means are taken.
 
 Every round appends, and a second list says which values count: ``torch.stack(losses).mean()``
-becomes a mean over those.
+becomes a mean over those.  What the rounds until a ``break`` append (the tokens of a text) is
+stacked, and cut at their number: ``torch.stack(tokens).narrow(0, 0, tokens_count)``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import libcst as cst
 
@@ -21,12 +23,15 @@ from gbfix.schema import Fact
 from ..control_flow.refusal import Refusal
 from ..control_flow.values import Values
 from ..operator.data import KNOWN
+from .loops_width import is_one_wide
 
 #: Asks a tensor, or takes of it, what says nothing of its values.
 _TOLD = KNOWN | words(
     """layout new_zeros new_ones new_full new_empty type_as view_as expand_as zeros_like ones_like
     full_like empty_like"""
 )
+#: What joins tensors along a dimension that they have.
+JOINS = words("torch.cat torch.concat torch.concatenate")
 #: Dtypes in which Python's ``sum`` and torch's give the same.
 _SUMMED = FLOAT_DTYPES | {"torch.int64"}
 _EMPTY_STACK = 'RuntimeError("stack expects a non-empty TensorList")'
@@ -58,6 +63,21 @@ class Kept:
     always: int = 0
     edits: dict[cst.CSTNode, str] = dataclasses.field(default_factory=dict)
 
+    #: What the number of rounds that count is called, where values may have dimensions: they come
+    #: first, and what is stacked of them ends there.
+    rounds: str = ""
+    #: The calls that join them, with the dimension.
+    cuts: dict[cst.Call, str] = dataclasses.field(default_factory=dict)
+    #: ``ids = torch.cat([ids, token], dim=1)``, for a tensor that grows in place of a list: the
+    #: dimension, and what its size before the loop is called.
+    grows: cst.BaseStatement | None = None
+    dim: str = ""
+    start: str = ""
+    torch: str = "torch"
+    #: How many lines of a round may jump before it.
+    jumps: int = 0
+    #: Whether another one has the same rounds, and their number.
+    follows: bool = False
     #: The text of the flags as one tensor: with no rounds at all, there is none.
     read: str = ""
     #: Whether there may be no rounds.
@@ -96,6 +116,13 @@ class Kept:
             edit.insert_before(self.raising, cst.parse_statement(text))
         for node, text in self.edits.items():
             edit.replace(node, cst.parse_expression(text))
+        for call, dim in self.cuts.items():
+            edit.replace(call, cst.parse_expression(self.cut(code(call), dim, self.rounds)))
+
+    def cut(self, text: str, dim: str, length: str) -> str:
+        """The first so many of a dimension, in memory as what was made of these alone."""
+        layout = f"memory_format={self.torch}.contiguous_format"
+        return f"{text}.narrow({dim}, 0, {length}).clone({layout})"
 
 
 def kept_lists(
@@ -118,7 +145,7 @@ def kept_lists(
                 kept = found.setdefault(name, Kept(name, fresh(f"{name}_kept", taken), [], []))
                 kept.appends.append(call)
     for kept in found.values():
-        kept.idle = _may_be_idle(loop, values)
+        kept.idle = may_be_idle(loop, values)
         kept.read = f"{values.torch}.stack({kept.flags})" if kept.idle else kept.flags
         asked = (
             _leaves_without(site, use, loop)
@@ -127,14 +154,35 @@ def kept_lists(
             for use in site.places_of(other.name, function)
         )
         kept.guard = min((line for line in asked if line), default=0)
-    return {
-        name: kept
-        for name, kept in found.items()
-        if _is_counted(site, loop, function, values, kept)
-    }
+    result: dict[str, Kept] = {}
+    for name, kept in found.items():
+        if _is_counted(site, loop, function, values, kept):
+            result[name] = kept
+            continue
+        cut = Kept(name, kept.flags, kept.appends, [], idle=kept.idle, read=kept.read)
+        cut.torch = values.torch
+        cut.rounds = fresh(f"{name}_count", taken)
+        if _is_cut(site, loop, function, values, cut):
+            taken.add(cut.rounds)
+            result[name] = cut
+    return result
 
 
-def _may_be_idle(loop: cst.For | cst.While, values: Values) -> bool:
+def share_rounds(lists: Mapping[str, Kept]) -> None:
+    """Let those that grow behind as many jumps have one number of rounds: torch cannot tell that
+    two numbers are the same.
+    """
+    first: dict[int, Kept] = {}
+    for kept in lists.values():
+        if not kept.rounds:
+            continue
+        leader = first.setdefault(kept.jumps, kept)
+        if leader is not kept:
+            kept.flags, kept.rounds, kept.read = leader.flags, leader.rounds, leader.read
+            kept.follows = True
+
+
+def may_be_idle(loop: cst.For | cst.While, values: Values) -> bool:
     """Whether sizes decide that there is no round."""
     if not isinstance(loop, cst.For):
         return True
@@ -178,13 +226,28 @@ def _is_counted(
         if kept.dtype not in ("", fact.dtype):
             return False  # which of them are there would decide the dtype of all
         kept.dtype = fact.dtype
+    if not _find_uses(site, loop, function, kept):
+        return False
+    return all(_understand(site, use, kept, values) for use in kept.uses)
+
+
+def _find_uses(
+    site: Site, loop: cst.For | cst.While, function: cst.FunctionDef, kept: Kept
+) -> bool:
+    """Keeps what is asked of a list; whether it is made before the loop, and asked behind it."""
     receivers = {call.func.value for call in kept.appends if isinstance(call.func, cst.Attribute)}
     starts = 0
     block = site.block_of(loop)
+    last = _bound_anew(site, loop, kept.name)
     for place in site.places_of(kept.name, function):
         if place in receivers:
             continue
         statement = site.statement_of(place)
+        if last is not None and site.span(place).line >= site.span(last).line:
+            # ``losses = torch.stack(losses)``: behind it, the name is no list.
+            value = last.value if statement is site.statement_of(last) else None
+            if value is None or place not in walk(value):
+                continue
         match statement:
             case cst.SimpleStatementLine(
                 body=[
@@ -196,9 +259,76 @@ def _is_counted(
                 starts += 1
                 continue
         kept.uses.append(place)
-    if starts != 1 or any(site.span(use).line < site.span(loop).end_line for use in kept.uses):
+    return starts == 1 and all(site.span(use).line > site.span(loop).end_line for use in kept.uses)
+
+
+def _bound_anew(site: Site, loop: cst.For | cst.While, name: str) -> cst.Assign | None:
+    """The first assignment to the name in the loop's own block, behind the loop."""
+    block = [*site.block_of(loop)]
+    behind = block[next(n for n, line in enumerate(block) if line is loop) + 1 :]
+    for line in behind:
+        match line:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(target))]) as assign]
+            ) if target == name:
+                return assign
+    return None
+
+
+def _is_cut(
+    site: Site,
+    loop: cst.For | cst.While,
+    function: cst.FunctionDef,
+    values: Values,
+    kept: Kept,
+) -> bool:
+    """Whether the rounds until a jump append, each once and the first for sure, and all that is
+    asked of the list is one tensor of it.
+    """
+    if not isinstance(loop, cst.For) or len(kept.appends) != 1:
         return False
-    return all(_understand(site, use, kept, values) for use in kept.uses)
+    (call,) = kept.appends
+    fact = values.fact(call.args[0].value)
+    if fact is None or not fact.is_tensor or fact.shape is None:
+        return False
+    statement = site.statement_of(call)
+    block = [*loop.body.body]
+    number = next((n for n, line in enumerate(block) if line is statement), None)
+    if number is None or any(exits([line]).jumps for line in block[:number]):
+        return False  # with nothing in the list, there is nothing to stack
+    if not _find_uses(site, loop, function, kept) or not kept.uses:
+        return False
+    return all(_is_joined(site, loop, use, kept, values, len(fact.shape)) for use in kept.uses)
+
+
+def _is_joined(
+    site: Site, loop: cst.For, use: cst.Name, kept: Kept, values: Values, dims: int
+) -> bool:
+    """``torch.stack(tokens, dim=1)``, or ``torch.cat`` of what has the size 1 there."""
+    holder = site.parent(use)
+    call = site.parent(holder) if isinstance(holder, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not holder or len(call.args) > 2:
+        return False
+    name = resolve(site.module, call.func)
+    dim = "0"
+    for arg in call.args[1:]:
+        match arg:
+            case cst.Arg(value=value, keyword=None | cst.Name("dim"), star=""):
+                dim = code(value)
+            case _:
+                return False
+    if not dim.removeprefix("-").isdigit():
+        return False
+    number, most = int(dim), dims + (name == "torch.stack")
+    if not -most <= number < most:
+        return False
+    if name != "torch.stack":
+        (append,) = kept.appends
+        value = append.args[0].value
+        if name not in JOINS or not is_one_wide(site, loop, value, number % dims, dims, values):
+            return False
+    kept.cuts[call] = dim
+    return True
 
 
 def _leaves_without(site: Site, use: cst.Name, loop: cst.For | cst.While) -> int:

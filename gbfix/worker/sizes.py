@@ -146,10 +146,20 @@ def _least(node: torch.fx.Node, size: sympy.Expr) -> int:
     """
     for _, tensor in _tensors(node.meta.get("example_value")):
         environment = getattr(getattr(tensor, "fake_mode", None), "shape_env", None)
-        bounds = environment.var_to_range.get(size) if environment is not None else None
+        bounds = _bounds(environment, size)
         if bounds is not None and bounds.lower.is_number and bounds.lower.is_finite:
             return int(bounds.lower)
     return 0
+
+
+def _bounds(environment: Any, size: sympy.Expr) -> Any:
+    """What torch knows of the least and the greatest of a size, of a sum, too."""
+    if environment is None:
+        return None
+    known = environment.var_to_range.get(size)
+    if known is not None or not size.is_Add:
+        return known
+    return environment.bound_sympy(size)
 
 
 def _never_empty(node: torch.fx.Node) -> Iterator[sympy.Expr]:

@@ -19,6 +19,7 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 NOT_SEEN = {
     "GB0007/flag-set-by-chance",  # a draw in training alone
     "GB0007/found-out-once",  # what a cached helper of a helper starts
+    "GB0170/model-that-a-writer-is-given",  # what the given model returns, no text tells
     "GB0291/a-warning-said-once-for-all",  # a cached helper logs
     "GB4198/objects-that-hold-tensors",  # what the copied object holds, no text tells
     "GB0170/a-hook-that-projects",  # a hook, and a method of what it finds in a table

@@ -56,9 +56,9 @@ def test_a_layer_that_an_object_is_given_may_work_in_place(made: str, told: bool
     old = _net(made)
     arm = "        if x.sum() > 0:\n            x = self.act(x)\n"
     new = old.replace(arm, "        x = torch.cond(x.sum() > 0, self.act, torch.clone, (x,))\n")
-    found = unseen.limits(old, new, [Span(6, 0, 7, 27)], {"net.py": old})
+    found = unseen.limits(old, new, [Span(6, 0, 7, 27)])
     assert [("raises an error" in text) for text in found] == [True] * told
-    assert not unseen.limits(old, old, [Span(6, 0, 7, 27)], {"net.py": old})
+    assert not unseen.limits(old, old, [Span(6, 0, 7, 27)])
 
 
 _DISPATCH = (

@@ -1,21 +1,21 @@
 import torch
 
 
-@torch.library.custom_op("before::check_check_labels", mutates_args=())
-def check_check_labels(labels: torch.Tensor, classes: torch.types.Number) -> None:
+@torch.library.custom_op("before::check_labels_op", mutates_args=())
+def check_labels_op(labels: torch.Tensor, classes: torch.types.Number) -> None:
     found = torch.unique(labels)
     odd = found[(found < 0) | (found >= classes)]
     if odd.numel() > 0:
         raise ValueError(f"labels are below {classes}, but there are {odd.tolist()}")
 
 
-check_check_labels.register_fake(lambda labels, classes: None)
-check_check_labels.register_effect(torch.library.EffectType.ORDERED)
+check_labels_op.register_fake(lambda labels, classes: None)
+check_labels_op.register_effect(torch.library.EffectType.ORDERED)
 
 
 def check_labels(labels, classes):
     # Labels are numbers of classes.
-    check_check_labels(labels, classes)
+    check_labels_op(labels, classes)
 
 
 @torch.compile

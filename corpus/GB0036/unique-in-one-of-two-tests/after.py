@@ -3,8 +3,8 @@ from typing import Optional
 import torch
 
 
-@torch.library.custom_op("before::check_check_votes", mutates_args=())
-def check_check_votes(votes: torch.Tensor, abstained: torch.types.Number | None) -> None:
+@torch.library.custom_op("before::check_votes_op", mutates_args=())
+def check_votes_op(votes: torch.Tensor, abstained: torch.types.Number | None) -> None:
     seen = torch.unique(votes)
     if abstained is None:
         wrong = ((seen != 0) & (seen != 1)).any()
@@ -14,13 +14,13 @@ def check_check_votes(votes: torch.Tensor, abstained: torch.types.Number | None)
         raise RuntimeError(f"votes are 0, 1 or {abstained}, but there are {seen.tolist()}")
 
 
-check_check_votes.register_fake(lambda votes, abstained: None)
-check_check_votes.register_effect(torch.library.EffectType.ORDERED)
+check_votes_op.register_fake(lambda votes, abstained: None)
+check_votes_op.register_effect(torch.library.EffectType.ORDERED)
 
 
 def check_votes(votes: torch.Tensor, abstained: Optional[int] = None) -> None:
     """Votes are 0 or 1, or say that somebody abstained."""
-    check_check_votes(votes, abstained)
+    check_votes_op(votes, abstained)
 
 
 def share(weights: torch.Tensor, votes: torch.Tensor) -> torch.Tensor:

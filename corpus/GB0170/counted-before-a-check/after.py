@@ -3,20 +3,20 @@
 import torch
 
 
-@torch.library.custom_op("before::check_check_labels", mutates_args=())
-def check_check_labels(labels: torch.Tensor, ignored: torch.types.Number) -> None:
+@torch.library.custom_op("before::check_labels_op", mutates_args=())
+def check_labels_op(labels: torch.Tensor, ignored: torch.types.Number) -> None:
     values = torch.unique(labels)
     wrong = torch.any((values != 0) & (values != 1) & (values != ignored))
     if wrong:
         raise ValueError(f"labels are 0, 1 and {ignored}, and these are {values}")
 
 
-check_check_labels.register_fake(lambda labels, ignored: None)
-check_check_labels.register_effect(torch.library.EffectType.ORDERED)
+check_labels_op.register_fake(lambda labels, ignored: None)
+check_labels_op.register_effect(torch.library.EffectType.ORDERED)
 
 
 def check_labels(labels, ignored):
-    check_check_labels(labels, ignored)
+    check_labels_op(labels, ignored)
 
 
 class Hits(torch.nn.Module):

@@ -1,0 +1,199 @@
+"""Examples and near misses of `loop-to-bound`: texts that are written until a word ends them."""
+
+from __future__ import annotations
+
+import textwrap
+
+from gbfix.codemod import Example, NearMiss, scalar, tensor
+from gbfix.schema import Fact
+
+_WORD = "torch.int64"
+_FACTS = {
+    "x": tensor(2, 4),
+    "ids": tensor(2, None, dtype=_WORD),
+    "word": tensor(2, dtype=_WORD),
+    "column": tensor(2, 1, dtype=_WORD),
+    "both": tensor(2, 2, dtype=_WORD),
+    "score": tensor(2),
+    "x + i": tensor(2, 4),
+    "ids.sum(1)": tensor(2, dtype=_WORD),
+    "ids.sum(1) + i": tensor(2, dtype=_WORD),
+    "(ids.sum(1) + i).unsqueeze(1)": tensor(2, 1, dtype=_WORD),
+    "n": scalar(6),
+    "words": Fact("list", "list", items=()),
+    "scores": Fact("list", "list", items=()),
+    "torch.stack(words, 1)": tensor(2, None, dtype=_WORD),
+    "(word == 3).all()": tensor(dtype="torch.bool"),
+    "(column == 3).all()": tensor(dtype="torch.bool"),
+    "word.unsqueeze(1)": tensor(2, 1, dtype=_WORD),
+    "word[:, None]": tensor(2, 1, dtype=_WORD),
+}
+_TEST = "(word == 3).all()"
+
+
+def _source(body: str) -> str:
+    return "import torch\n\n\ndef f(x, ids, n):\n" + textwrap.indent(body, "    ")
+
+
+def _after(body: str) -> str:
+    option = "torch._dynamo.config.capture_scalar_outputs = True"
+    return f"import torch\n\n{option}\n\n\ndef f(x, ids, n):\n" + textwrap.indent(body, "    ")
+
+
+_STEP = "    score, word = (x + i).max(1)\n"
+_ENDS = f"    if {_TEST}:\n        break\n"
+_DONE = f"    done = done | {_TEST}\n"
+_LAYOUT = "memory_format=torch.contiguous_format"
+_FLAG = "torch.logical_not(done)"
+
+GROWN_EXAMPLES = (
+    Example(
+        title="words until the end",
+        before=_source(
+            "words = []\n"
+            "for i in range(6):\n"
+            f"{_STEP}"
+            "    words.append(word)\n"
+            f"{_ENDS}"
+            "return torch.stack(words, dim=1)\n"
+        ),
+        after=_after(
+            "words = []\n"
+            "words_kept = []\n"
+            "done = torch.tensor(False, device=x.device)\n"
+            "for i in range(6):\n"
+            f"{_STEP}"
+            "    words.append(word)\n"
+            f"    words_kept.append({_FLAG})\n"
+            f"{_DONE}"
+            "words_count = torch.stack(words_kept).sum().item()\n"
+            "torch._check(words_count >= 1)\n"
+            f"return torch.stack(words, dim=1).narrow(1, 0, words_count).clone({_LAYOUT})\n"
+        ),
+        at=_TEST,
+        facts=_FACTS,
+    ),
+    Example(
+        title="words and their scores, as long as each other",
+        before=_source(
+            "words = []\n"
+            "scores = []\n"
+            "for i in range(6):\n"
+            f"{_STEP}"
+            "    words.append(word.unsqueeze(1))\n"
+            "    scores.append(score)\n"
+            f"{_ENDS}"
+            "scores = torch.stack(scores, 1)\n"
+            "return torch.cat(words, dim=1), scores\n"
+        ),
+        after=_after(
+            "words = []\n"
+            "scores = []\n"
+            "words_kept = []\n"
+            "done = torch.tensor(False, device=x.device)\n"
+            "for i in range(6):\n"
+            f"{_STEP}"
+            "    words.append(word.unsqueeze(1))\n"
+            f"    words_kept.append({_FLAG})\n"
+            "    scores.append(score)\n"
+            f"{_DONE}"
+            "words_count = torch.stack(words_kept).sum().item()\n"
+            "torch._check(words_count >= 1)\n"
+            f"scores = torch.stack(scores, 1).narrow(1, 0, words_count).clone({_LAYOUT})\n"
+            f"return torch.cat(words, dim=1).narrow(1, 0, words_count).clone({_LAYOUT}), scores\n"
+        ),
+        at=_TEST,
+        facts=_FACTS,
+    ),
+    Example(
+        title="a text that grows, and may end before the first word",
+        before=_source(
+            "for i in range(n):\n"
+            "    column = (ids.sum(1) + i).unsqueeze(1)\n"
+            "    if (column == 3).all():\n"
+            "        break\n"
+            "    ids = torch.cat([ids, column], dim=1)\n"
+            "return ids\n"
+        ),
+        after=_after(
+            "ids_kept = []\n"
+            "ids_start = ids.shape[1]\n"
+            "done = torch.tensor(False, device=ids.device)\n"
+            "for i in range(n):\n"
+            "    column = (ids.sum(1) + i).unsqueeze(1)\n"
+            "    done = done | (column == 3).all()\n"
+            "    ids = torch.cat([ids, column], dim=1)\n"
+            f"    ids_kept.append({_FLAG})\n"
+            "if ids_kept:\n"
+            "    ids_count = torch.stack(ids_kept).sum().item()\n"
+            "    torch._check(ids_count >= 0)\n"
+            f"    ids = ids.narrow(1, 0, ids_start + ids_count).clone({_LAYOUT})\n"
+            "return ids\n"
+        ),
+        at="(column == 3).all()",
+        facts=_FACTS,
+    ),
+)
+
+
+def _near_miss(body: str, why: str, at: str = _TEST) -> NearMiss:
+    return NearMiss(_source(body), at=at, why=why, facts=_FACTS)
+
+
+def _of_list(append: str, end: str, *, first: str = "", last: str = _ENDS) -> str:
+    return (
+        "words = []\nscores = []\nfor i in range(6):\n"
+        f"{_STEP}{first}    {append}\n{last}return {end}\n"
+    )
+
+
+def _of_text(joined: str, why: str, more: str = "") -> NearMiss:
+    return _near_miss(
+        "for i in range(n):\n"
+        "    score, word = (x + i).max(1)\n"
+        "    column = word[:, None]\n"
+        "    both = torch.cat([column, column], 1)\n"
+        f"    ids = {joined}\n"
+        f"{more}"
+        f"{_ENDS}"
+        "return ids\n",
+        why,
+    )
+
+
+_STACKED = "torch.stack(words, 1)"
+
+GROWN_NEAR_MISSES = (
+    _near_miss(
+        _of_list("words.append(word)", _STACKED, first=_ENDS, last=""),
+        "the first round may end it: there is nothing to stack",
+    ),
+    _near_miss(
+        _of_list("words.append(word)", _STACKED, first=f"    if {_TEST}:\n        continue\n"),
+        "words are left out, and not at the end",
+    ),
+    _near_miss(_of_list("words.append(word)", "words"), "the list itself is a result"),
+    _near_miss(
+        _of_list("words.append(word)", f"{_STACKED}, len(words)"),
+        "its length is asked, and would be a tensor's number",
+    ),
+    _near_miss(
+        _of_list("words.append(word)\n    words.append(word + 1)", _STACKED), "two words a round"
+    ),
+    _near_miss(
+        _of_list("words.append(both)", "torch.cat(words, 1)"), "a round adds more than one column"
+    ),
+    _near_miss(
+        _of_list("words.append(word)", _STACKED, first="    x = x + len(words)\n"),
+        "the round asks how many there are",
+    ),
+    _near_miss(
+        _of_list("words.append(word)", "torch.stack(words, dim=n)"), "which dimension is not known"
+    ),
+    _of_text("torch.cat([column, ids], dim=1)", "what counts does not come first"),
+    _of_text("torch.cat([ids, both], dim=1)", "a round adds two columns"),
+    _of_text(
+        "torch.cat([ids, column], dim=1)", "the text is changed, too", "    ids = ids.clone()\n"
+    ),
+    _of_text("torch.cat([ids, ids], dim=1)", "it is not known by how much it grows"),
+)
