@@ -9,7 +9,7 @@ import torch
 
 from gbfix.evidence import Kind
 from gbfix.worker.afterlife import _tells_zeros
-from gbfix.worker.compare import Comparison, chaotic, sensitivity
+from gbfix.worker.compare import Comparison, moves, sensitivity
 from gbfix.worker.effects import Effects
 from gbfix.worker.shots import Shot
 from gbfix.worker.values import Imager
@@ -81,17 +81,37 @@ def test_numbers_of_chaos_say_nothing_and_all_else_does(mode: str) -> None:
         "scaled": _pair("scaled", [2.0], [5.0, 1.0]),
         "scaled-nudged": _pair("scaled-nudged", [2.0], [5.0, 1.000001]),
     }
-    found = chaotic(before)
-    assert {label for label, _ in found} == {"state-scaled"}  # of gradients alone
+    found = moves(before)
+    assert {label for (label, _), by in found.items() if by > 0.01} == {"state-scaled"}
     for label, values, gradient, alike in (
         ("state-scaled", [2.0], [70.0, -8.0], True),
         ("state-scaled", [2.5], [5.0, 1.0], False),
         ("state-scaled", [2.0], [float("nan"), 1.0], False),
         ("scaled", [2.0], [70.0, -8.0], False),
     ):
-        comparison = Comparison(mode, chaotic=found)
+        comparison = Comparison(mode, moves=found)
         comparison.add(before[label], _pair(label, values, gradient))
         assert bool(comparison.differences) is not alike, (label, comparison.differences)
+
+
+@pytest.mark.parametrize("mode", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("gradient", "alike"),
+    [([5.0, 1.0012], True), ([5.0, 1.02], False), ([5.0, float("inf")], False)],
+)
+def test_small_inputs_of_which_a_sum_leaves_little(
+    mode: str, gradient: list[float], alike: bool
+) -> None:
+    before = {
+        "small": _pair("small", [2.0], [5.0, 1.0]),
+        "small-nudged": _pair("small-nudged", [2.0], [5.0, 1.002]),
+    }
+    comparison = Comparison(mode, moves=moves(before))
+    comparison.add(before["small"], _pair("small", [2.0], gradient))
+    assert bool(comparison.differences) is not alike, comparison.differences
+    other = Comparison(mode, moves=moves(before))
+    other.add(_pair("negated", [2.0], [5.0, 1.0]), _pair("negated", [2.0], [5.0, 1.0012]))
+    assert other.differences  # the others are compared as sharply as before
 
 
 def test_how_far_the_last_digit_moves_it() -> None:

@@ -20,7 +20,14 @@ from gbfix.schema import Fact
 
 from ..control_flow.values import Values
 from ..data_dependent.nested import Parts
-from ..data_dependent.selections import MEAN_OF_KEPT, averaged, mean_function
+from ..data_dependent.selections import (
+    MEAN_OF_KEPT,
+    STD_OF_KEPT,
+    averaged,
+    deviated,
+    mean_function,
+    varied,
+)
 
 _SOURCE = """
 import torch
@@ -104,6 +111,19 @@ _NAMED_AFTER = f"""rows = []
         else:
             rows.append(x[i, :int(lens[i])][-1] * row.sum(0))
     return torch.stack(rows)"""
+_SPREAD = """rows = []
+    for i in range(x.shape[0]):
+        n = lens[i].item()
+        row = x[i, :n]
+        rows.append(torch.cat([row.mean(dim=0), row.std(dim=0, unbiased=False)]))
+    return torch.stack(rows)"""
+_SPREAD_AFTER = f"""rows = []
+    {_FIRST}    for i in range(x.shape[0]):
+        n = stops[i]
+        row = torch.where((steps < n)[:, None], x[i], 0)
+        rows.append(torch.cat([mean_of_kept(row, (steps < n).sum(), 0), \
+std_of_kept(row, (steps < n)[:, None], 0, 0)]))
+    return torch.stack(rows)"""
 _COUNTED = """if lens is None:
         lens = (x != 0).sum(1)
     return torch.stack([x[i, :n].mean(dim=0) for i, n in enumerate(lens.tolist())])"""
@@ -128,10 +148,10 @@ class RowsToMask(Codemod):
     ``x[i].masked_fill_(...)``.
 
     *When it applies.*  In a loop or comprehension over rows, every use of the number is the bound
-    of such a slice, of which there is a sum, mean, product, ``any`` or ``all`` over the cut
-    dimension, or into which a number is written, or another row that is cut alike
-    (``out[i, :n] = x[i, :n] * 2``).  The slice may have a name; where a branch that
-    the program did not take uses it in other ways, it is cut there, as before.
+    of such a slice, of which there is a sum, mean, product, standard deviation, variance, ``any``
+    or ``all`` over the cut dimension, or into which a number is written, or another row that is cut
+    alike (``out[i, :n] = x[i, :n] * 2``).  The slice may have a name; where a branch that the
+    program did not take uses it in other ways, it is cut there, as before.
 
     *Fix safety.*  Safe: the same elements, in the same order, and zeros between them.  Negative
     lengths count from the end, as Python counts them; that part is left out where the length
@@ -199,6 +219,15 @@ class RowsToMask(Codemod):
             title="a row with a name, and a branch that did not run",
         ),
         Example(
+            _SOURCE.format(_SPREAD),
+            _SOURCE.replace("def f", f"{MEAN_OF_KEPT}\n\n{STD_OF_KEPT}\n\ndef f").format(
+                _SPREAD_AFTER
+            ),
+            at="lens[i].item()",
+            facts=_FACTS,
+            title="mean and standard deviation",
+        ),
+        Example(
             _SOURCE.format(_COUNTED),
             _AVERAGED.format(_COUNTED_AFTER),
             at="lens.tolist()",
@@ -219,6 +248,9 @@ class RowsToMask(Codemod):
             ("x[i, :n:2].sum(0)", "a step", "lens[i].item()"),
             ("x[i, :n].sum(0) * list(range(n))[0]", "another use", "lens[i].item()"),
             ("x[i, :n].sum(0, keepdim=True)", "another argument", "lens[i].item()"),
+            ("x[i, :n].std(0, unbiased=late)", "not known how it counts", "lens[i].item()"),
+            ("x[i, :n].std(1)", "of each row alone", "lens[i].item()"),
+            ("x[i, :n].std(0, keepdim=True)", "another argument of a spread", "lens[i].item()"),
             ("x[i, :n].sum(0))\n        n = -1\n        rows.append(x[i, :n].sum(0)",
              "a number of Python's too", "lens[i].item()"),
             ("x[i, :n].sum(0) if i < 8 else x[(i := 0), :n].sum(0) / n",
@@ -292,6 +324,7 @@ class RowsToMask(Codemod):
 
 
 _NEUTRAL = {"sum": "0", "prod": "1", "any": "False", "all": "True", "mean": "0"}
+_NEUTRAL |= {"std": "0", "var": "0"}
 _COUNTS = words("count_nonzero argmax argmin bincount")
 _INTEGERS = words("torch.int64 torch.int32 torch.int16 torch.uint8 torch.int8")
 #: Calls that use up a generator before anything else happens.
@@ -389,11 +422,13 @@ class _Rows:
             edit.replace(old, new)
         added = mean_function(self.site, self.averages)
         if added:
-            above = cst.parse_statement(added)
             blank = cst.EmptyLine(indent=False)
             edit.insert_before(
                 self.site.top_level_statement(statement),
-                above.with_changes(leading_lines=[blank, blank]),
+                *(
+                    line.with_changes(leading_lines=[blank, blank])
+                    for line in cst.parse_module(added).body
+                ),
             )
         if self.values.torch_missing:
             edit.add_import("torch")
@@ -742,6 +777,8 @@ class _Rows:
                 continue
             call, method, given = found
             neutrals.add(_NEUTRAL[method])
+            if method in _SPREADS:
+                self.replaced[call] = cst.parse_expression(self._spread(method, name, given, cut))
             if method == "mean":
                 self.replaced[call] = cst.parse_expression(self._mean(name, given, cut))
         if len(neutrals) != 1:
@@ -771,7 +808,7 @@ class _Rows:
             self._check_reduction(method, args, cut, node)
         except _NotSo:
             return None
-        return call, method, [code(arg) for arg in args]
+        return call, method, _texts(args)
 
     def _cut_as_before(self, use: cst.Name, cut: _Cut, node: cst.Subscript) -> None:
         """Cuts the row where it is used, on a way that the program did not take."""
@@ -881,12 +918,14 @@ class _Rows:
         node: cst.Subscript,
     ) -> None:
         self._check_reduction(method, args, cut, node)
-        neutral, given = _NEUTRAL[method], [code(arg) for arg in args]
+        neutral, given = _NEUTRAL[method], _texts(args)
         mask, _ = self._mask(cut)
         kept = f"{self.torch}.where({mask}, {cut.row}, {neutral})"
         text = f"{kept}.{method}({', '.join(given)})"
         if method == "mean":
             text = self._mean(kept, given, cut)
+        elif method in _SPREADS:
+            text = self._spread(method, cut.row, given, cut)
         self.replaced[call] = cst.parse_expression(text)
 
     def _mean(self, kept: str, given: Sequence[str], cut: _Cut) -> str:
@@ -896,16 +935,54 @@ class _Rows:
         self.averages.append(parts)
         return "".join(map(str, parts))
 
+    def _spread(self, method: str, row: str, given: Sequence[str], cut: _Cut) -> str:
+        correction = _correction(given)
+        assert correction is not None
+        mask, _ = self._mask(cut)
+        made = deviated if method == "std" else varied
+        parts = made(self.site, row, mask, "0", correction)
+        self.averages.append(parts)
+        return "".join(map(str, parts))
+
     def _check_reduction(
         self, method: str, args: Sequence[cst.Arg], cut: _Cut, node: cst.Subscript
     ) -> None:
         """Refuse what is no sum (or the like) over the dimension that is cut."""
-        given = [code(arg) for arg in args]
+        given = _texts(args)
+        if method in _SPREADS:
+            if _correction(given) is None or not (_is_over_rows(given) or cut.dims == 1):
+                raise _NotSo
+            given = [text for text in given if not text.startswith(("unbiased", "correction"))]
         over_rows = given in (["0"], ["dim=0"])
         if method not in _NEUTRAL or not (over_rows or (not given and cut.dims == 1) or (
             not given and method in ("sum", "any", "all")
         )):  # fmt: skip
             raise _NotSo
+
+
+#: Of which the text says by how much the count of elements is corrected.
+_SPREADS = words("std var")
+
+
+def _texts(args: Sequence[cst.Arg]) -> list[str]:
+    return [code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)).strip() for arg in args]
+
+
+def _is_over_rows(given: Sequence[str]) -> bool:
+    return bool(given) and given[0] in ("0", "dim=0")
+
+
+def _correction(given: Sequence[str]) -> str | None:
+    """What is taken from the count: 1 unless the arguments say something else."""
+    more = [text for text in given if text not in ("0", "dim=0")]
+    if not more:
+        return "1"
+    name, _, value = more[0].replace(" ", "").partition("=")
+    if len(more) > 1 or (name, value) not in (
+        ("unbiased", "True"), ("unbiased", "False"), ("correction", "0"), ("correction", "1")
+    ):  # fmt: skip
+        return None
+    return {"True": "1", "False": "0"}.get(value, value)
 
 
 _SIGNS: dict[type[cst.BaseAugOp], str] = {cst.AddAssign: "+", cst.SubtractAssign: "-"}

@@ -126,12 +126,33 @@ _VAR = '''def {name}(x, mask, dim, correction):
     return (squares / (count - correction).clamp(min=0)).to(x.dtype)
 '''
 VAR_OF_KEPT = _VAR.format(name="var_of_kept", torch="torch")
+#: The root of a variance of 0 has no derivative; that of ``torch.std`` is 0 there.
+_STD = '''def {name}(x, mask, dim, correction):
+    """The standard deviation, over some dimensions, of what the mask keeps."""
+    wide = {torch}.promote_types(x.dtype, {torch}.float32)
+    count = mask.sum()
+    mean = {torch}.where(mask, x, 0).sum(dim, keepdim=True, dtype=wide) / count
+    squares = {torch}.where(mask, x - mean, 0).square().sum(dim, dtype=wide)
+    var = squares / (count - correction).clamp(min=0)
+    return {torch}.where(var > 0, {torch}.where(var > 0, var, 1).sqrt(), var).to(x.dtype)
+'''
+STD_OF_KEPT = _STD.format(name="std_of_kept", torch="torch")
 
 
-def varied(site: Site, of: cst.BaseExpression, mask: str, over: str, correction: str) -> Parts:
+def varied(site: Site, of: cst.CSTNode | str, mask: str, over: str, correction: str) -> Parts:
     """A call for the variance of what a mask keeps; that of nothing is nan, as it was."""
     name, _ = _var_of_kept(site)
     return (f"{name}(", of, f", {mask}, {over}, {correction})")
+
+
+def deviated(site: Site, of: str, mask: str, over: str, correction: str) -> Parts:
+    """A call for the standard deviation of what a mask keeps."""
+    name, _ = _std_of_kept(site)
+    return (f"{name}({of}, {mask}, {over}, {correction})",)
+
+
+def _std_of_kept(site: Site) -> tuple[str, str]:
+    return function_of_file(site, "std_of_kept", _STD, torch_name(site))
 
 
 def _var_of_kept(site: Site) -> tuple[str, str]:
@@ -139,9 +160,9 @@ def _var_of_kept(site: Site) -> tuple[str, str]:
 
 
 def mean_function(site: Site, edits: Iterable[Parts]) -> str:
-    """The functions that `averaged` and `varied` call, where the file lacks them."""
+    """The functions that `averaged`, `varied` and `deviated` call, where the file lacks them."""
     parts = [part for parts in edits for part in parts if isinstance(part, str)]
-    made = (_mean_of_kept(site), _var_of_kept(site))
+    made = (_mean_of_kept(site), _var_of_kept(site), _std_of_kept(site))
     texts = [t for name, t in made if any(part.startswith(f"{name}(") for part in parts)]
     return "\n\n".join(text for text in texts if text)
 

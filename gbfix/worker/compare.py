@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+import types
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -78,9 +79,8 @@ class Comparison:
     refused: set[str] = dataclasses.field(default_factory=set)
     #: How far a change in the last digits of the inputs moves what the original gives.
     sensitivity: float = 0.0
-    #: Labels of inputs of whose last digits the original makes other results (or gradients)
-    #: altogether, with the part that it is.
-    chaotic: frozenset[tuple[str, Part]] = frozenset()
+    #: How far the last digits of inputs with this label move the original's outputs, or gradients.
+    moves: Mapping[tuple[str, Part], float] = dataclasses.field(default_factory=dict)
 
     @property
     def compiled(self) -> bool:
@@ -114,8 +114,8 @@ class Comparison:
         self.count += 1
         if before.error is not None and before.kind == "shape":
             self.refused.add(before.label)
-        chaos = frozenset(part for label, part in self.chaotic if label == before.label)
-        found = Findings(before.label, self.sensitivity, chaos=chaos)
+        moves = {part: by for (label, part), by in self.moves.items() if label == before.label}
+        found = Findings(before.label, self.sensitivity, moves=moves)
         tight = self._tight
         self._errors(before, after, found)
         if before.error is None and after.error is None:
@@ -132,7 +132,7 @@ class Comparison:
             # How far each one came before it raised is no contract either.
             pass
         elif (before.error is None) == (after.error is None):
-            held = Findings(before.label, self.sensitivity, chaos=chaos)
+            held = Findings(before.label, self.sensitivity, moves=moves)
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
             if both and self.graphs and before.error_parts is None:
@@ -370,15 +370,19 @@ class Findings:
 
     ``mixed`` says that float32 went in beside float64: what comes out as float64 may have the
     precision of the former.  ``label`` is that of the inputs, ``sensitivity`` as in `Comparison`;
-    in the parts that are ``chaos`` (outputs, with them state; gradients), finite numbers of float32
-    say nothing.
+    ``moves`` is as there, by part (outputs, with them state; gradients): where last digits move
+    float32 that far, finite numbers say no more, or nothing at all.
     """
 
     def __init__(
-        self, label: str = "", sensitivity: float = 0.0, *, chaos: Collection[Part] = ()
+        self,
+        label: str = "",
+        sensitivity: float = 0.0,
+        *,
+        moves: Mapping[Part, float] = types.MappingProxyType({}),
     ) -> None:
         self.findings: list[Finding] = []
-        self._chaos = chaos
+        self._moves = moves
         self._sensitivity = sensitivity
         self._mixed = label.partition("+")[0] in _MIXED
         self._varied = label not in ("", "base", "again")
@@ -456,7 +460,7 @@ class Findings:
                     return
         apart = _values_apart(old, new, tight, slack, self._sensitivity, mixed=self._mixed)
         of = Part.GRADIENT if part is Part.GRADIENT else Part.OUTPUT
-        if apart is not None and of in self._chaos and _are_alike(old.data, new.data):
+        if apart is not None and _is_moved(old.data, new.data, self._moves.get(of, 0.0)):
             return
         if apart is not None:
             # Inductor takes some operations apart, and its parts give 0 for a place that is NaN.
@@ -513,18 +517,30 @@ def sensitivity(base: Shot, nudged: Shot, part: Part | None = None) -> float:
     return max(apart, default=0.0)
 
 
-def chaotic(before: Mapping[str, Shot]) -> frozenset[tuple[str, Part]]:
-    """The parts of an original's shots (and their labels) that differ as much as values can where
-    only the last digits of what went in do.
-    """
+def moves(before: Mapping[str, Shot]) -> dict[tuple[str, Part], float]:
+    """How far the last digits of what went in move the parts of an original's shots, by label."""
     pairs = [(before.get(of_nudged(it.label)), before.get(it.label)) for it in CHAOS]
-    return frozenset(
-        (plain.label, part)
+    return {
+        (plain.label, part): sensitivity(plain, nudged, part)
         for plain, nudged in pairs
         if plain is not None and nudged is not None
         for part in (Part.OUTPUT, Part.GRADIENT)
-        if sensitivity(plain, nudged, part) > _MOST_SENSITIVE
-    )
+    }
+
+
+def _is_moved(old: torch.Tensor, new: torch.Tensor, by: float) -> bool:
+    """Whether values of float32 are no further apart than last digits move them (three times as
+    far: other digits may move them further), or those move them anywhere.
+    """
+    if not by or not _are_alike(old, new):
+        return False
+    if by > _MOST_SENSITIVE:
+        return True
+    finite = torch.isfinite(old)
+    one, other = old[finite], new[finite]
+    if not one.numel():
+        return True
+    return bool((one - other).abs().max() <= 3 * by * one.abs().max())
 
 
 def _are_alike(old: torch.Tensor, new: torch.Tensor) -> bool:

@@ -45,7 +45,7 @@ from gbfix.worker import (
 )
 from gbfix.worker.afterlife import Afterlife
 from gbfix.worker.as_user import AsUser
-from gbfix.worker.compare import Comparison, chaotic, error_text, sensitivity
+from gbfix.worker.compare import Comparison, error_text, moves, sensitivity
 from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
 from gbfix.worker.protocol import (
@@ -487,7 +487,7 @@ class Worker:
         tracing.set_quiet()
         camera = Camera(call, self.effects)
         before = {shot.label: shot for shot in _load(golden)}
-        comparison = Comparison("eager", chaotic=chaotic(before))
+        comparison = Comparison("eager", moves=moves(before))
         operators: set[str] = set()
         for variation in self._with_edges(index, before):
             shot = before.get(variation.label)
@@ -546,7 +546,7 @@ class Worker:
         tracing.prepare_compiler(backend)
         before = {shot.label: shot for shot in _load(golden)}
         rung = f"fullgraph-{backend}"
-        comparison = Comparison(backend, graphs=True, chaotic=chaotic(before))
+        comparison = Comparison(backend, graphs=True, moves=moves(before))
         if perturb.NUDGED.label in before and backend != "eager":
             comparison.sensitivity = sensitivity(before["base"], before[perturb.NUDGED.label])
         done: set[str] = set()

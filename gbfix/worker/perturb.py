@@ -313,9 +313,16 @@ def _scale_and_nudge(value: torch.Tensor, generator: torch.Generator) -> None:
     _nudge(value, generator)
 
 
-#: Inputs, and weights, that are hundreds of times as large may make chaos of any rounding: the same
-#: again with other last digits, of inputs and weights, tells whether their values say anything.
+def _shrink_and_nudge(value: torch.Tensor, generator: torch.Generator) -> None:
+    _shrink(value, generator)
+    _nudge(value, generator)
+
+
+#: Inputs, and weights, that are hundreds of times as large may make chaos of any rounding, and of
+#: small ones a sum leaves little: the same again with other last digits, of inputs and weights,
+#: tells how much their values say.
 CHAOS = (
+    Variation("small-nudged", _shrink_and_nudge, "nudged"),
     Variation("scaled-nudged", _scale_and_nudge, "nudged"),
     Variation("state-scaled-nudged", _nudge, "nudged"),
 )
