@@ -265,6 +265,21 @@ def of_one_dtype(piece: Piece, fake: Fake) -> str:
     return named[0] if named else ""
 
 
+def of_given_dtypes(piece: Piece, fake: Fake) -> tuple[str, ...]:
+    """The parameters of float32 of which a result may have the dtype, where the fake says float32.
+
+    ``if not losses: return torch.tensor(0.0)`` gives it whatever comes in, and all else follows.
+    """
+    if not re.search(r"dtype=\w+\.float32\b", fake.text):
+        return ()
+    given = [
+        p
+        for p in piece.inputs.parameters
+        if p.annotation == "torch.Tensor" and p.fact.dtype == "torch.float32"
+    ]
+    return tuple(p.name for p in given) if all(is_place(p.given) for p in given) else ()
+
+
 def is_place(text: str) -> bool:
     """Whether what is given stands in a name or an attribute, and is not computed where it is."""
     return re.fullmatch(r"[A-Za-z_][\w.]*", text) is not None

@@ -41,8 +41,8 @@ class Operator:
     draws: Draws | None = None
     #: Whether autocast, which an operator does not see, would change what it computes.
     minds_autocast: bool = False
-    #: The parameter that must have the dtype that it had, as a new tensor in the piece has it.
-    minds_dtype: str = ""
+    #: The parameters that must have the dtypes that they had, as a result has them.
+    minds_dtype: tuple[str, ...] = ()
     #: The class of the user's own whose ``apply`` is all that the piece calls.
     applied: Applied | None = None
 
@@ -401,10 +401,10 @@ def _call(operator: Operator) -> str:
             asked.append(f"{asks}({_in(places[0], operator.torch)}.device.type)")
         else:  # what is computed is not computed twice
             asked += [f'{asks}("cuda")', f'{asks}("cpu")']
-    if operator.minds_dtype:
-        kept = next(p for p in operator.piece.inputs.parameters if p.name == operator.minds_dtype)
-        dtype = _in(str(kept.fact.dtype), operator.torch)
-        asked.append(f"{_in(kept.given, operator.torch)}.dtype != {dtype}")
+    for kept in operator.piece.inputs.parameters:
+        if kept.name in operator.minds_dtype:
+            dtype = _in(str(kept.fact.dtype), operator.torch)
+            asked.append(f"{_in(kept.given, operator.torch)}.dtype != {dtype}")
     if not asked:
         return call
     return f"({operator.plain}({', '.join(given)}) if {' or '.join(asked)} else {call})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +28,7 @@ from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
 from .fakes import Fake, called, fake_of, read_by_python, written
-from .gradients import Draws, casts_up, differentiable, has_products, of_one_dtype
+from .gradients import Draws, casts_up, differentiable, has_products, of_given_dtypes, of_one_dtype
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import may_be_fraction, mixes_numbers
 from .pieces import Piece, levels, pieces, switches_gradients_off
@@ -127,6 +128,8 @@ class WrapPiece(Codemod):
                         count += 1
                     seen.add(key)
                     if rewrite.safety is Safety.SAFE:
+                        with contextlib.suppress(Refused):
+                            yield _rewrite(piece, count, guesses=guesses, minds=True)
                         break  # nothing was guessed
         if not count and asks_clock(site.text(site.node).strip()):
             yield Advice(_CLOCK)
@@ -160,6 +163,7 @@ def _by_level(site: Site) -> list[Piece | Refused]:
     return [*refused, *sorted(found, key=rank)]
 
 
+_MINDS = "for inputs of other dtypes than in the run, the code runs as before, outside of it"
 _CLOCK = (
     "What a clock tells between parts of one graph means little: the compiler joins and moves them."
     " Take the times around the call of the compiled function, or let `torch.profiler` tell what"
@@ -245,7 +249,8 @@ def _leaves_nothing(piece: Piece) -> bool:
     return True
 
 
-def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
+def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = False) -> Rewrite:
+    """``minds``: the plain code runs for other dtypes than those that it was seen with."""
     site = piece.level.site
     parameters = piece.inputs.parameters
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
@@ -309,13 +314,16 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
         gradients,
         _draws_of(piece) if gradients and draws else None,
         has_products(piece) or (bool(gradients) and its_own is None and casts_up(piece)),
-        of_one_dtype(piece, fake) if its_own is None else "",
+        _minded(piece, fake, every=minds) if its_own is None else (),
         its_own,
     )
+    if minds and not operator.minds_dtype:
+        raise Refused("its results have a dtype of their own")
     write(operator, edit)
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
     if gradients:
         notes.append("its backward runs the same code again; gradients of gradients are an error")
+    notes += [_MINDS] if minds else []
     notes += _held_notes(piece, operator)
     if ordered:
         notes += operator_notes(site)[1:]
@@ -333,13 +341,19 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True) -> Rewrite:
     return edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         # Tensor code that a graph can hold by an option is better there, and so is a check.
-        rank=(81 if plain or raises else rank) + number,
+        rank=(81 if plain or raises else rank) + number + minds,
         safety=safety,
         notes=notes,
         also=also[:1],
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
+
+
+def _minded(piece: Piece, fake: Fake, *, every: bool) -> tuple[str, ...]:
+    """The parameters whose dtypes have to be as they were; ``every``: of all that results have."""
+    one = of_one_dtype(piece, fake)
+    return of_given_dtypes(piece, fake) if every else (one,) if one else ()
 
 
 def _gradients(piece: Piece, *, plain: bool, draws: bool) -> tuple[tuple[str, ...], Applied | None]:
