@@ -114,7 +114,8 @@ class Comparison:
         self.count += 1
         if before.error is not None and before.kind == "shape":
             self.refused.add(before.label)
-        moves = {part: by for (label, part), by in self.moves.items() if label == before.label}
+        values = before.label.rpartition("+")[2].removeprefix("grad-")
+        moves = {part: by for (label, part), by in self.moves.items() if label == values}
         found = Findings(before.label, self.sensitivity, moves=moves)
         tight = self._tight
         self._errors(before, after, found)

@@ -318,11 +318,13 @@ def _shrink_and_nudge(value: torch.Tensor, generator: torch.Generator) -> None:
     _nudge(value, generator)
 
 
-#: Inputs, and weights, that are hundreds of times as large may make chaos of any rounding, and of
-#: small ones a sum leaves little: the same again with other last digits, of inputs and weights,
-#: tells how much their values say.
+#: Inputs, and weights, that are hundreds of times as large may make chaos of any rounding, of small
+#: ones a sum leaves little, and rows that are all alike have no spread to be divided by: the same
+#: again with other last digits, of inputs and weights, tells how much their values say.
 CHAOS = (
     Variation("small-nudged", _shrink_and_nudge, "nudged"),
+    Variation("zeros-nudged", _zero, "nudged"),
+    Variation("ones-nudged", _one, "nudged"),
     Variation("scaled-nudged", _scale_and_nudge, "nudged"),
     Variation("state-scaled-nudged", _nudge, "nudged"),
 )

@@ -462,8 +462,9 @@ class Camera:
         }
         if not floats and variation.kind == "state":
             return None
-        own = {"state-negated": -1.0, "scaled-nudged": 1.0, "small-nudged": 1.0}
-        factor = own.get(variation.label, 300.0)
+        factor = {"state-negated": -1.0, "state-scaled": 300.0, "state-scaled-nudged": 300.0}.get(
+            variation.label, 1.0
+        )
         last = torch.Generator().manual_seed(_SEED) if variation.kind == "nudged" else None
         with torch.no_grad():
             for value in floats.values():
