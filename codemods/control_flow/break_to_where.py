@@ -21,7 +21,7 @@ from .break_to_cond import carried_tensors, check_loop
 from .layout import statement_line
 from .masked import Line
 from .refusal import Refusal
-from .sites import depth_of, if_at, rest_of
+from .sites import depth_of, if_at, rest_of, surely_without_gradients
 from .steady import cannot_fail
 from .surroundings import check_later_changes
 from .vain import zero_stays_zero
@@ -306,7 +306,8 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     safety = Safety.SAFE
     facts = [values.outside(name) for name in carries]
     floats = any(fact is None or fact.dtype in FLOAT_DTYPES for fact in facts)
-    if floats and not zero_stays_zero(vain, values):
+    graded = floats and not surely_without_gradients(site, loop)
+    if graded and not zero_stays_zero(vain, values):
         safety = Safety.UNSAFE
         notes.append("With gradients, a derivative that is not finite there makes them NaN.")
     title = "let the loop run on, and keep what it had with torch.where"

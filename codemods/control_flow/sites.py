@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import walk
 from gbfix.codemod import Site
 
 
@@ -62,20 +63,56 @@ def without_gradients(site: Site, node: cst.CSTNode) -> bool:
 
 
 def surely_without_gradients(site: Site, node: cst.CSTNode) -> bool:
-    """Whether no gradient can come to what the node computes, whoever calls the function."""
+    """Whether no gradient can come to what the node computes.
+
+    The function turns them off, or all of the project that calls it does.
+    """
     if re.search(r"enable_grad|grad_enabled|inference_mode", site.text(node)):
         return False  # it may turn them on again
+    return _is_off(site, node, _CALLS)
+
+
+#: How many calls are followed outward to a place where gradients are turned off.
+_CALLS = 3
+
+
+def _is_off(site: Site, node: cst.CSTNode, calls: int) -> bool:
     for parent in site.ancestors(node):
         if isinstance(parent, cst.With):
             found = [_turns_off(site, item.item) for item in parent.items]
             if any(off is not None for off in found):
                 return all(off for off in found if off is not None)
-        if parent is site.function:
+        if isinstance(parent, cst.FunctionDef):
             decorators = [_turns_off(site, d.decorator) for d in parent.decorators]
-            return any(decorators) and all(off is not False for off in decorators)
-        if isinstance(parent, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+            if any(decorators):
+                return all(off is not False for off in decorators)
+            return not parent.decorators and calls > 0 and _is_called_so(site, parent, calls - 1)
+        if isinstance(parent, cst.Lambda | cst.ClassDef):
             return False
     return False
+
+
+def _is_called_so(site: Site, function: cst.FunctionDef, calls: int) -> bool:
+    """Whether gradients are off wherever the project calls a function, which it only calls."""
+    name = function.name.value
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    if any(word.search(text) for path, text in site.sources.items() if path != site.path):
+        return False
+    places: list[cst.CSTNode] = []
+    for node in walk(site.module):
+        if isinstance(node, cst.SimpleString) and word.search(node.value):
+            return False  # somebody may look it up
+        if isinstance(node, cst.Name) and node.value == name and node is not function.name:
+            places.append(node)
+    for place in places:
+        around = site.parent(place)
+        named = around if isinstance(around, cst.Attribute) and around.attr is place else place
+        call = site.parent(named)
+        if not isinstance(call, cst.Call) or call.func is not named:
+            return False
+        if not _is_off(site, call, calls):
+            return False
+    return bool(places)
 
 
 def _turns_off(site: Site, node: cst.BaseExpression) -> bool | None:
