@@ -263,6 +263,16 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     return result
 
 
+def _tests_of_jumps(source: str) -> set[Span]:
+    """The tests of an ``if`` that leaves a loop, or a round of it."""
+    return {
+        ast_span(source, node.test)
+        for node in ast.walk(tree_of(source))
+        if isinstance(node, ast.If)
+        and any(isinstance(line, ast.Break | ast.Continue) for line in node.body)
+    }
+
+
 def as_they_stand(old: str, new: str, tests: Sequence[Span]) -> list[Forced]:
     """Both sides of the tests of an ``if`` that the patch asks in other statements, word for word.
 
@@ -393,6 +403,9 @@ def plan_branches(
         places = _named_tests(new, calls)
     seen = 0
     plan: list[Forced] = []
+    # The test of a jump is asked where the flag of the loop is set, and not where it is used.
+    jumps = [span for span in tests if span in _tests_of_jumps(old)]
+    stands = {(it.test, it.value): it for it in as_they_stand(old, new, jumps)}
     for index, (span, part) in enumerate(zip(tests, parts, strict=True)):
         counts = outcomes.get((span.line, span.column), (0, 0))
         if not moved and (decides := known.get(span)) is not None:
@@ -401,6 +414,8 @@ def plan_branches(
         for value in (False, True):
             if counts[1 if value else 0]:
                 seen += 1
+            elif (span, value) in stands:
+                plan.append(stands[span, value])
             elif len(places) == len(tests):
                 place, named = places[index]
                 plan.append(_upright(old, new, Forced(part, place, value, named)))

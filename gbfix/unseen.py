@@ -20,7 +20,10 @@ from gbfix.analysis.overriding import bound_on_objects, overriding
 from gbfix.analysis.trees import alternatives, tree_of
 from gbfix.schema import Span
 
-_HOOKS = re.compile(r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_pre)?_hook\(")
+_HOOKS = re.compile(
+    r"\bregister_(?:module_)?(?:full_)?(?:forward|backward)(?:_pre)?_hook\("
+    r"|\b(?:spectral_norm|weight_norm|register_parametrization)\("
+)
 #: How a program loads a file by its path.
 _BY_PATH = re.compile(r"\b(?:spec_from_file_location|run_path|SourceFileLoader)\(")
 _OPERATORS = frozenset({"custom_op", "triton_op"})
@@ -87,12 +90,17 @@ def caveats(
     """Why arms that a patch evaluates in every call may do more than they were seen to do."""
     # A loop that runs to its bound, and of which the first rounds are taken.
     runs_on = new.count(_CUTS) > old.count(_CUTS)
+    rounds = runs_on or _jumps_in(new) < _jumps_in(old)
     same_tests = _tests_in(new) >= _tests_in(old) and not runs_on
     if not branches.new_conditionals(old, new) and same_tests:
         return ()
     selects = new.count(_SELECTS) > old.count(_SELECTS) or runs_on
     found: dict[str, None] = {}
-    for owner, name, is_method in _called_in_arms(old, spans, rounds=runs_on):
+    hooked = any(_HOOKS.search(text) for text in project.values())
+    arms = set(_called_in_arms(old, spans, rounds=runs_on))
+    for owner, name, is_method in _called_in_arms(old, spans, rounds=rounds):
+        if (owner, name, is_method) not in arms and not hooked:
+            continue
         if is_method:
             for path, subclass in overriding(owner, name, project):
                 found.setdefault(
@@ -109,11 +117,16 @@ def caveats(
                 f"`self.{name}`, which {where}, is given to the object: another one may draw"
                 f" random numbers or keep statistics, and the patch {runs}"
             )
-        elif any(_HOOKS.search(text) for text in project.values()):
+        elif hooked:
             found.setdefault(
-                f"the project registers hooks, and an arm of the condition calls `self.{name}`: "
-                "the patch evaluates both arms"
+                f"the project registers hooks (or wraps weights), and `self.{name}` is called where"
+                " the condition decides: the patch calls it in any case"
             )
+    if rounds and hooked and not found:
+        found[
+            "the project registers hooks (or wraps weights), and rounds of a loop that did not run"
+            " now call what is in it"
+        ] = None
     return tuple(found)
 
 
@@ -131,6 +144,12 @@ def limits(old: str, new: str, spans: Sequence[Span]) -> tuple[str, ...]:
         " raises an error in a branch of `torch.cond`"
         for name in given
     )
+
+
+def _jumps_in(text: str) -> int:
+    """How often a loop is left, or a round of it."""
+    kinds = ast.Break | ast.Continue
+    return sum(isinstance(node, kinds) for node in ast.walk(tree_of(text)))
 
 
 def _tests_in(text: str) -> int:

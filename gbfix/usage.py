@@ -55,13 +55,24 @@ def usage(golden: Outcome, texts: Iterable[str], callers: str) -> Usage:
     asks = any(_ASKS_FOR_NONE.search(text) for text in texts)
     return Usage(
         changes=frozenset(key for event in after for key in event.changed),
-        steps=any(event.steps for event in after) or (asks and any(e.plain_steps for e in after)),
+        steps=any(event.steps for event in after)
+        or (asks and any(e.plain_steps for e in after))
+        or any(_steps_by_hand(text) for text in texts),
         identity=any(_asks_identity(text) for text in texts),
         leaves_autograd=any(_LEAVES_AUTOGRAD.search(text) for text in texts),
         reads_messages=any(_READS_MESSAGES.search(text) for text in texts),
         own_messages=frozenset(part for text in texts for part in _own_messages(text)),
         any_callers=callers == "any",
     )
+
+
+#: A step that somebody takes without an optimizer: what has no gradient stays as it is.
+_ASKS_GRADIENT = re.compile(r"\.grad is (?:not )?None")
+_UPDATES = re.compile(r"-=|\+=|\.(?:sub|add|addcdiv|addcmul|lerp|copy)_\(")
+
+
+def _steps_by_hand(text: str) -> bool:
+    return bool(_ASKS_GRADIENT.search(text) and _UPDATES.search(text))
 
 
 def _own_messages(text: str) -> set[str]:

@@ -195,6 +195,10 @@ def _counts_from_zero(loop: cst.For | cst.While) -> frozenset[str]:
     return frozenset()
 
 
+#: Large for large numbers, and so is their derivative: a parameter is not 1 where inputs are.
+_GROWS = frozenset({"exp", "exp2", "expm1", "sinh", "cosh"})
+
+
 class _Engine:
     def __init__(
         self,
@@ -371,7 +375,10 @@ class _Engine:
             raise Refusal("no script is known that could be told to keep numbers in the graph")
         if values.torch_missing:
             edit.add_import("torch")
-        notes = ["The loop runs all its iterations; what those after the end compute is not used."]
+        notes = [
+            "The loop runs all its iterations; what those after the end compute is not used. Where"
+            " one of them would raise an error (an index out of range), the patch raises it."
+        ]
         if self.numbers:
             notes.append(describe(list(self.numbers.values())))
         notes += [
@@ -448,12 +455,12 @@ class _Engine:
         ]
         if kept.follows:
             lines = []
-        if kept.grows is None:
+        if kept.grows is not None:
+            length = f"{kept.start} + {kept.rounds}"
+            lines.append(f"{kept.name} = {kept.cut(kept.name, kept.dim, length)}")
+        if not kept.idle or not lines:
             return [line_of(text) for text in lines]
-        length = f"{kept.start} + {kept.rounds}"
-        lines.append(f"{kept.name} = {kept.cut(kept.name, kept.dim, length)}")
-        if not kept.idle:
-            return [line_of(text) for text in lines]
+        # Without rounds there is no number, and nothing to stack: that raises the same error.
         below = "".join(f"    {text}\n" for text in lines)
         return [cst.ensure_type(cst.parse_statement(f"if {kept.flags}:\n{below}"), cst.If)]
 
@@ -735,6 +742,7 @@ class _Engine:
                     raise Refusal(f"`{name}` may not be bound before it")
                 self.unbound.add(name)
                 self.frozen.append(name)
+                self._check_steady(name)
                 if is_number(fact):
                     self._only_alone(name)
             elif fact is not None and fact.is_tensor:
@@ -754,6 +762,27 @@ class _Engine:
             if comments_in(self.loop) or self._else_statements():
                 raise Refusal("no name that it binds is used afterwards")
             self.idle = True
+
+    def _check_steady(self, name: str) -> None:
+        """Refuse what has another shape in each round, and of which the last is taken."""
+        values = self._bound_to(name)
+        facts = [self.values.fact(value) for value in values if value is not None]
+        varies = any(fact is not None and None in (fact.shape or ()) for fact in facts)
+        grown = {kept.name for kept in self.lists.values() if kept.grows is not None}
+        # What is made of what grows is not followed: a round or two show no growth.
+        if varies or (grown and grown & self._reads_behind(name)):
+            raise Refusal(f"`{name}` may change its shape in it")
+
+    def _reads_behind(self, name: str) -> set[str]:
+        """The names that the loop makes a name of, directly and by others."""
+        found: set[str] = set()
+        queue = [name]
+        while queue:
+            for value in self._bound_to(queue.pop()):
+                reads = activity(value).reads if value is not None else set(self.lists)
+                queue += sorted(reads - found)
+                found |= reads
+        return found
 
     def _only_alone(self, name: str) -> None:
         self.remember(name)
@@ -1185,6 +1214,14 @@ class _Engine:
         """
         ones = guarded.visit(FromOutside(self.values, self.masked, safe))
         assert isinstance(ones, cst.BaseExpression)
+        self.vain.unsure += [
+            code(node)
+            for node in walk(value)
+            if isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in _GROWS
+            and "self." in code(node)
+        ]
         return ones
 
     def _guarded(

@@ -30,9 +30,11 @@ _MAY_FAIL = words(
     logdet slogdet pinv matrix_rank bincount item tolist"""
 )
 #: Have no finite derivative where their argument is 0 (or less), and a plain one at 1.
-_AT_ZERO = words("sqrt rsqrt reciprocal log log2 log10")
+_AT_ZERO = words("sqrt rsqrt reciprocal log log2 log10 log1p lgamma digamma entr")
 #: Have none at 1 or beyond it.
 _AT_ONE = words("acos asin arccos arcsin atanh arctanh acosh arccosh logit erfinv")
+#: Have none at some values of all that they are given.
+_OF_SEVERAL = words("pow std atan2 div true_divide hypot xlogy")
 _DRAWING = words("RReLU Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout")
 #: May hold such layers.
 _MAY_DRAW = words(
@@ -452,7 +454,7 @@ class _Guard(cst.CSTTransformer):
                 args=[self._index(*pair) for pair in zip(original_node.args, updated_node.args,
                                                          strict=True)]
             )  # fmt: skip
-        risky = last in _AT_ONE or last in ("pow", "std", "atan2", "div", "true_divide")
+        risky = last in _AT_ONE or last in _OF_SEVERAL
         if last == "pow" and original_node.args and _is_whole(original_node.args[-1].value):
             risky = False
         if risky and self.vain.gradients:

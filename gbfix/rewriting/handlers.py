@@ -182,26 +182,35 @@ def goes_on_after(site: Site, kinds: Sequence[str]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _goes_on_after(text: str, names: frozenset[str]) -> bool:
+    if _GOES_ON.search(text):
+        return True
     try:
         tree = ast.parse(text)
     except SyntaxError:
         return True
     for node in ast.walk(tree):
-        if isinstance(node, ast.Try | ast.TryStar):
-            if node.finalbody:
-                return True
-            for handler in node.handlers:
-                types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-                taken = {"" if kind is None else _last_name(kind) for kind in types}
-                if "" in names or "" in taken or taken & names:
-                    return True
-        elif isinstance(node, ast.Call) and _last_name(node.func) in _EXPECTS:
+        if not isinstance(node, ast.Try | ast.TryStar):
+            continue
+        if node.finalbody:
             return True
+        for handler in node.handlers:
+            types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            taken = {"" if kind is None else _last_name(kind) for kind in types}
+            if "" in names or "" in taken or taken & names:
+                return True
+            # A name for several classes, or another name for one.
+            if any(not isinstance(getattr(builtins, name, None), type) for name in taken):
+                return True
     return False
 
 
-#: ``contextlib.suppress``, ``pytest.raises``, and their kind.
-_EXPECTS = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex"})
+#: Code that runs after an error, or goes on with something else: test runners, context managers of
+#: the project's own, threads, and what is called at the end.
+_GOES_ON = re.compile(
+    r"\b(?:suppress|raises|assertRaises\w*|assert_raises\w*|unittest|pytest|ExitStack|__a?exit__"
+    r"|contextmanager|atexit|excepthook|finalize|threading|_thread|concurrent|multiprocessing"
+    r"|asyncio)\b"
+)
 
 
 def _last_name(node: ast.expr) -> str:

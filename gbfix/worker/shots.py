@@ -162,8 +162,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 class Camera:
     """Runs the variations of one call, one after the other, in the calling process.
 
-    Tensors of state are put back between variations; Python state is not, but goes through the
-    same sequence in every process; variations of first calls start where the sequence does.
+    Tensors of state are put back between variations; Python state is not (but after a call that
+    raised an error of the program's own), and goes through the same sequence in every process;
+    variations of first calls start where the sequence does.
     """
 
     def __init__(self, call: Call, effects: EffectRecorder) -> None:
@@ -223,7 +224,7 @@ class Camera:
             undo = self._vary_state(variation)
             if undo is None:
                 continue
-            held = self._held()
+            held, before = self._held(), Beginning(self._roots)
             # A program that runs under no_grad is not the last word: others may call the function.
             asked = variation.kind == "grad" and not torch.is_grad_enabled()
             mode = torch.enable_grad() if asked else contextlib.nullcontext()
@@ -233,6 +234,9 @@ class Camera:
             finally:
                 undo()
                 self._restore()
+            if shot.error_parts is not None:
+                # A graph that raises sets nothing, and later calls are to start alike.
+                before.restore()
             shot.moved = not _is_same_list(self._held(), held)
             yield shot
 
