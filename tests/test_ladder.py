@@ -664,6 +664,35 @@ def test_a_test_that_stays_as_it_is_is_forced_where_it_stands() -> None:
     assert plan == [branches.Forced(test, Span(5, 7, 5, 36), True, moved=True)]
 
 
+_ENDING = """\
+def f(x):
+    for i in range(3):
+        x = x * 2
+        if (x > 9).all().item():
+            break
+    return x
+"""
+_ENDLESS = """\
+def f(x):
+    done = torch.tensor(False)
+    for i in range(3):
+        x = torch.where(done, x, x * 2)
+        done = done | (x > 9).all()
+    return x
+"""
+
+
+def test_the_test_of_a_jump_is_forced_where_the_flag_is_set() -> None:
+    test = Span(4, 11, 4, 31)
+    seen, total, plan = branches.plan_branches(
+        _ENDING, _ENDLESS, [Span(1, 0, 6, 12)], {(4, 11): (4, 0)}, [test], None
+    )
+    assert (seen, total) == (1, 2)
+    assert plan == [branches.Forced(test, Span(5, 22, 5, 35), True, moved=True)]
+    twice = _ENDLESS.replace("return x", "return x, (x > 9).all()")
+    assert not branches.as_they_stand(_ENDING, twice, [test])
+
+
 def test_the_part_that_a_tensor_decides_is_forced() -> None:
     old = "def f(x):\n    if x is not None and x.any():\n        raise ValueError\n"
     new = """

@@ -195,5 +195,19 @@ GROWN_NEAR_MISSES = (
     _of_text(
         "torch.cat([ids, column], dim=1)", "the text is changed, too", "    ids = ids.clone()\n"
     ),
+    NearMiss(
+        _source(
+            "for i in range(n):\n"
+            "    hidden = torch.tanh(ids)\n"
+            "    column = hidden[:, 0].long()[:, None]\n"
+            "    ids = torch.cat([ids, column], dim=1)\n"
+            "    if (column == 3).all():\n"
+            "        break\n"
+            "return ids, hidden\n"
+        ),
+        at="(column == 3).all()",
+        why="what is made of the text grows with it",
+        facts={**_FACTS, "hidden": tensor(2, 4), "torch.tanh(ids)": tensor(2, 4)},
+    ),
     _of_text("torch.cat([ids, ids], dim=1)", "it is not known by how much it grows"),
 )

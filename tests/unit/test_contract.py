@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from gbfix import ladder, usage, wording
@@ -314,6 +316,41 @@ def test_what_the_text_asks_for_itself(
 def test_a_text_may_tell_a_zero_gradient_from_none(text: str, steps: bool) -> None:
     golden = Outcome([Afterwards((), steps=False, plain_steps=True)])
     assert usage.usage(golden, [text], "program").steps is steps
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("if w.grad is not None:\n    w.data -= rate * w.grad\n", True),
+        ("if w.grad is None:\n    return\nw.sub_(w.grad, alpha=rate)\n", True),
+        ("if w.grad is not None:\n    print(w.grad)\n", False),
+        ("w.data -= rate * w.grad\n", False),
+    ],
+)
+def test_a_step_may_be_taken_by_hand(text: str, steps: bool) -> None:
+    golden = Outcome([Afterwards((), steps=False, plain_steps=False)])
+    assert usage.usage(golden, [text], "program").steps is steps
+
+
+def test_what_cannot_be_differentiated_in_the_original_is_no_loss_that_a_graph_says_so() -> None:
+    loses = Finding(Kind.NOT_COMPILED, Part.RUN, label="grad", variation="grad", detail="no")
+    raises = dataclasses.replace(loses, before="RuntimeError(modified by an inplace operation)")
+    kinds = Kinds(gradients=True)
+    for finding, weight in ((loses, Weight.CAVEAT), (raises, Weight.LIMIT)):
+        assert weigh(finding, KEY, kinds, Usage(), eager=False) is weight
+    assert "the original's backward pass raises there" in wording.limit(raises)
+
+
+@pytest.mark.parametrize("assumes", [(), ("unset-at-errors",)])
+def test_what_a_failed_check_leaves_behind(assumes: tuple[str, ...]) -> None:
+    found = [
+        Finding(Kind.TYPE, Part.STATE, "self.n", before="1", after="0", unset=True),
+        Finding(Kind.DIFFERS, Part.SETTING, "grad mode", unset=True),
+        Finding(Kind.TYPE, Part.STATE, "self.m", before="1", after="0"),
+    ]
+    kinds = [one.kind for one in forgive(found, assumes, compiled=True).left]
+    left = [Kind.UNDONE, Kind.LEFT] if assumes else [Kind.TYPE, Kind.DIFFERS]
+    assert kinds == [*left, Kind.TYPE]
 
 
 def test_limits_of_many_places_are_one_sentence() -> None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from gbfix.rewriting.handlers import ancestry, handlers_of, is_around, project_texts
-from gbfix.schema import Frame
+import pytest
+
+from gbfix.codemod import Site
+from gbfix.rewriting.handlers import (
+    ancestry,
+    goes_on_after,
+    handlers_of,
+    is_around,
+    project_texts,
+)
+from gbfix.schema import Frame, FrameFacts, GraphBreak
 
 CHECK = """
 import torch
@@ -228,3 +237,39 @@ def made():
     numbered = wrapper.replace("layer in self.layers", "n in range(2)")
     numbered = numbered.replace("layer(x)", "self.layers[n](x)")
     assert around("Each([made()])", numbered.format("layers")) == ["forward"]
+
+
+_CHECK = """
+import torch
+
+
+def check(x):
+    if x.any():
+        raise ValueError("no")
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "goes_on"),
+    [
+        ("", False),
+        ("try:\n    f()\nexcept KeyError:\n    pass\n", False),
+        ("try:\n    f()\nexcept ValueError:\n    pass\n", True),
+        ("try:\n    f()\nexcept Exception:\n    pass\n", True),
+        ("try:\n    f()\nexcept:\n    pass\n", True),
+        ("RARE = (ValueError, KeyError)\ntry:\n    f()\nexcept RARE:\n    pass\n", True),
+        ("Bad = ValueError\ntry:\n    f()\nexcept Bad:\n    pass\n", True),
+        ("try:\n    f()\nfinally:\n    print(n)\n", True),
+        ("from contextlib import suppress as ignoring\n", True),
+        ("class Quiet:\n    def __exit__(self, *error):\n        return True\n", True),
+        ("import atexit\n", True),
+        ("from concurrent.futures import ThreadPoolExecutor\n", True),
+        ("import unittest\n", True),
+    ],
+)
+def test_whether_anything_goes_on_after_an_error(more: str, goes_on: bool) -> None:
+    frame = Frame("net.py", 7, "check")
+    found = GraphBreak("GB0170", "", "", "", (), (frame,), "net.py::check", frame)
+    source = _CHECK + more
+    site = Site("net.py", source, found, FrameFacts(), sources={"net.py": source})
+    assert goes_on_after(site, ["ValueError"]) is goes_on

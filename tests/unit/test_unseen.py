@@ -131,3 +131,36 @@ def test_a_mask_in_place_of_a_condition_runs_the_arm_in_every_call() -> None:
     project = {"net.py": old, "mine.py": _SUBCLASS}
     (found,) = unseen.caveats(old, new, [Span(6, 0, 7, 44)], project)
     assert "`Mine` in mine.py overrides `change`" in found
+
+
+_LOOP = """\
+class Net(nn.Module):
+    def __init__(self):
+        self.act = {made}
+
+    def forward(self, x):
+        for i in range(3):
+            x = self.act(x)
+            if x.sum() > 9:
+                break
+        return x
+"""
+
+
+@pytest.mark.parametrize("more", ["", "net.register_forward_hook(count)\n", "spectral_norm(net)\n"])
+def test_rounds_that_did_not_run_call_hooks(more: str) -> None:
+    old = _LOOP.format(made="nn.ReLU()")
+    new = old.replace("            if x.sum() > 9:\n                break\n", "")
+    new = new.replace("x = self.act(x)", "x = torch.where(done, x, self.act(x))")
+    found = unseen.caveats(old, new, [Span(5, 0, 10, 16)], {"net.py": old, "main.py": more})
+    assert any("registers hooks" in text for text in found) is bool(more)
+
+
+def test_what_a_loop_calls_before_its_end_may_be_another_model() -> None:
+    old = _LOOP.format(made="act")
+    new = old.replace("            if x.sum() > 9:\n                break\n", "")
+    new = new.replace("return x", "return x.narrow(0, 0, count)")
+    (found,) = unseen.caveats(old, new, [Span(5, 0, 10, 16)], {"net.py": old})
+    assert "the loop calls" in found and "runs all rounds of it" in found
+    other = {"net.py": old.replace("= act", "= nn.ReLU()"), "other.py": old}
+    assert not unseen.caveats(other["net.py"], new, [Span(5, 0, 10, 16)], other)
