@@ -76,8 +76,7 @@ GROWN_EXAMPLES = (
     Example(
         title="words and their scores, as long as each other",
         before=_source(
-            "words = []\n"
-            "scores = []\n"
+            "words, scores = [], []\n"
             "for i in range(6):\n"
             f"{_STEP}"
             "    words.append(word.unsqueeze(1))\n"
@@ -87,8 +86,7 @@ GROWN_EXAMPLES = (
             "return torch.cat(words, dim=1), scores\n"
         ),
         after=_after(
-            "words = []\n"
-            "scores = []\n"
+            "words, scores = [], []\n"
             "words_kept = []\n"
             "done = torch.tensor(False, device=x.device)\n"
             "for i in range(6):\n"

@@ -248,18 +248,29 @@ def _find_uses(
             value = last.value if statement is site.statement_of(last) else None
             if value is None or place not in walk(value):
                 continue
-        match statement:
-            case cst.SimpleStatementLine(
-                body=[
-                    cst.Assign(
-                        targets=[cst.AssignTarget(target=target)], value=cst.List(elements=[])
-                    )
-                ]
-            ) if target is place and statement in block and starts == 0:
-                starts += 1
-                continue
+        if statement in block and starts == 0 and _is_made(statement, place):
+            starts += 1
+            continue
         kept.uses.append(place)
     return starts == 1 and all(site.span(use).line > site.span(loop).end_line for use in kept.uses)
+
+
+def _is_made(statement: cst.CSTNode, place: cst.Name) -> bool:
+    """Whether the statement binds the name to a new list: ``words, scores = [], []``."""
+    match statement:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
+        ):
+            pass
+        case _:
+            return False
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, value)]
+    match target, value:
+        case cst.Tuple(elements=names), cst.Tuple(elements=values) if len(names) == len(values):
+            pairs = [(one.value, other.value) for one, other in zip(names, values, strict=True)]
+    return any(
+        one is place and isinstance(other, cst.List) and not other.elements for one, other in pairs
+    )
 
 
 def _bound_anew(site: Site, loop: cst.For | cst.While, name: str) -> cst.Assign | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.binding import target_names
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
@@ -15,6 +16,7 @@ from ..control_flow.branches import names_bound
 from ..control_flow.values import Values
 
 #: Methods whose result has the sizes of their tensor.
+_TWO = words("max min topk median mode kthvalue")
 _ALIKE = words("to long int float double half bool clone detach contiguous type_as")
 
 
@@ -37,7 +39,12 @@ def is_one_wide(
         return is_one_wide(site, loop, inner, dim, dims, values, seen)
 
     fact = values.fact(node)
-    if fact is not None and (fact.shape is None or len(fact.shape) != dims or fact.shape[dim] != 1):
+    several = fact is not None and fact.kind == "tuple"
+    if (
+        fact is not None
+        and not several
+        and (fact.shape is None or len(fact.shape) != dims or fact.shape[dim] != 1)
+    ):
         return False
     match node:
         case cst.Name(name) if name not in seen:
@@ -45,7 +52,8 @@ def is_one_wide(
                 part.value
                 for part in walk(loop.body)
                 if isinstance(part, cst.Assign)
-                and [code(target.target) for target in part.targets] == [name]
+                and len(part.targets) == 1
+                and name in target_names(part.targets[0].target)
             ]
             seen |= {name}
             begins = any(name not in names_in(value) for value in bound)
@@ -61,12 +69,20 @@ def is_one_wide(
             name = resolve(site.module, node.func) or ""
             if name.startswith("torch."):
                 return _is_one_by_function(name, args, dim, dims, told)
+            if method == "topk":
+                return _is_first(args, dim, dims)
             if method == "unsqueeze" and len(args) == 1:
                 return _is_dim(args[0].value, dim, dims)
             if method in _ALIKE or (method == "masked_fill" and len(args) == 2):
                 return told(inner)
             return _keeps(args, dim, dims)
     return False
+
+
+def _gives_two(node: cst.BaseExpression) -> bool:
+    """Whether it is a call that gives values and indices of one shape."""
+    called = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+    return called and code(node.func).rpartition(".")[2] in _TWO  # type: ignore[attr-defined]
 
 
 def _is_one_by_function(
@@ -77,6 +93,8 @@ def _is_one_by_function(
     told: Callable[[cst.BaseExpression], bool],
 ) -> bool:
     match name, args:
+        case "torch.topk", [_, *rest]:
+            return _is_first(rest, dim, dims)
         case "torch.unsqueeze", [_, cst.Arg(value=place)]:
             return _is_dim(place, dim, dims)
         case "torch.where", [_, cst.Arg(value=one), cst.Arg(value=other)]:
@@ -93,6 +111,17 @@ def _keeps(args: Sequence[cst.Arg], dim: int, dims: int) -> bool:
     if keeps is None or code(keeps) != "True" or place is None:
         return False
     return _is_dim(place, dim, dims)
+
+
+def _is_first(args: Sequence[cst.Arg], dim: int, dims: int) -> bool:
+    """``topk(1, dim=-1)``; its last dimension is the one that it takes by itself."""
+    texts = {code(arg.keyword): arg.value for arg in args if arg.keyword is not None}
+    plain = [arg.value for arg in args if arg.keyword is None]
+    count = texts.get("k", plain[0] if plain else None)
+    place = texts.get("dim", plain[1] if len(plain) > 1 else None)
+    if count is None or code(count) != "1":
+        return False
+    return dim == dims - 1 if place is None else _is_dim(place, dim, dims)
 
 
 def _is_dim(node: cst.BaseExpression, dim: int, dims: int) -> bool:
