@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.binding import target_names
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
@@ -235,7 +235,8 @@ class _Engine:
         #: Lists to which some rounds append; names that are bound where not all rounds count.
         self.masked: set[str] = set()
         self.lists: dict[str, Kept] = kept_lists(site, loop, function, values, self.taken)
-        self.lists |= grown_tensors(site, loop, function, values, self.taken)
+        tested = bound is not None and bool(bound.ends)
+        self.lists |= grown_tensors(site, loop, function, values, self.taken, tested=tested)
         share_rounds(self.lists)
         #: Whether nobody can tell that the loop was there.
         self.idle = False
@@ -385,8 +386,9 @@ class _Engine:
             f"How much of `{name}` is used comes out of a tensor, by a setting of Dynamo."
             for name in cut
         ]
+        # Why it is unsafe comes first.
         doubts = self._doubts()
-        notes += doubts
+        notes = [*doubts, *notes]
         safety = Safety.UNSAFE if doubts else Safety.SAFE
         title = "let the loop run to its bound, and keep what it had with torch.where"
         # A list of which nothing is kept is left to those who know tests of tensors.
@@ -403,7 +405,13 @@ class _Engine:
 
     def _doubts(self) -> list[str]:
         """Why the loop may come to something else."""
-        found = []
+        given = {param.name.value for param in params_of(self.function.params)}
+        found = [
+            f"Where the data end the loop before its first slice, `{kept.name}` is a copy, and no"
+            " longer what was given."
+            for kept in self.lists.values()
+            if kept.grows is not None and kept.jumps and kept.name in given
+        ]
         facts = [self.values.outside(name) for name in self.frozen]
         if not self.gradients and any(fact is not None and fact.requires_grad for fact in facts):
             found.append("A tensor that it does not change would lose its gradient.")

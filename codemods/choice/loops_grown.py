@@ -33,8 +33,13 @@ def grown_tensors(
     function: cst.FunctionDef,
     values: Values,
     taken: set[str],
+    *,
+    tested: bool,
 ) -> dict[str, Kept]:
-    """The tensors that each round of the loop makes longer by one, at their end."""
+    """The tensors that each round of the loop makes longer by one, at their end.
+
+    ``tested``: the test of a ``while`` asks data, and may end the loop before its first round.
+    """
     if not isinstance(loop.body, cst.IndentedBlock):
         return {}
     used = live_after(function, loop)
@@ -55,8 +60,6 @@ def grown_tensors(
         if name in used:  # else it may be as long as it gets
             kept.rounds, kept.start = fresh(f"{name}_count", taken), fresh(f"{name}_start", taken)
             taken.update((kept.flags, kept.rounds, kept.start))
-        # The test of a ``while`` may end the loop before its first round.
-        tested = isinstance(loop, cst.While)
         kept.jumps = tested + sum(exits([other]).jumps > 0 for other in loop.body.body[:number])
         kept.torch = values.torch
         kept.idle = may_be_idle(loop, values)

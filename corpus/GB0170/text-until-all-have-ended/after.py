@@ -34,7 +34,7 @@ class Writer(nn.Module):
             done = done | (open_rows.max() == 0)
         if ids_kept:
             ids_count = torch.stack(ids_kept).sum().item()
-            torch._check(ids_count >= 0)
+            torch._check(ids_count >= 1)
             ids = ids.narrow(-1, 0, ids_start + ids_count).clone(memory_format=torch.contiguous_format)
         return ids
 
