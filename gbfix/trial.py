@@ -358,11 +358,15 @@ class Trials:
             if rung.caveats and rewrite.safety is Safety.SAFE and not judgement.verdict.caveats:
                 with self._clock.phase("sizes"):
                     forced: list[Outcome] = []
+                    open_cases = len(rung.caveats)
                     rung = self._forced_sizes(rung, outcome, accepted, overlay, texts, forced)
-                    if rung.caveats and ladder.unshown_sources(outcome):
-                        rung = self._forced_sides(
-                            rung, outcome, accepted, overlay, texts, forced, *sides()
-                        )
+                    # More caveats than before: something differs, and that is what is said.
+                    if 0 < len(rung.caveats) <= open_cases and ladder.unshown_sources(outcome):
+                        path, plan = sides()
+                        if plan:
+                            rung = self._forced_sides(
+                                rung, outcome, accepted, overlay, texts, forced, path, plan
+                            )
             judgement.verdict = judgement.verdict.with_rung(rung)
             self._also |= also
         labels = _labels(rewrite)

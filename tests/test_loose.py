@@ -85,6 +85,7 @@ class Net(nn.Module):
 """
 _LENGTHS = "def f(lp, targets, sizes{note}, lengths{note}):\n    return {call}\n"
 _PLAIN = "torch.nn.functional.ctc_loss(lp, targets, sizes, lengths)"
+_GOES_ON = "\n\ndef main(net):\n    try:\n        net(1)\n    finally:\n        print(net.seen)\n"
 _CASES = [
     (FollowNumber(), "def f(x):\n    return x / x.sum().item()\n", "x.sum().item()", True),
     (FollowNumber(), "def f(x, t):\n    return x * (1 / t.item())\n", "t.item()", False),
@@ -139,8 +140,11 @@ _CASES = [
     (CtcLossToOp(), _LENGTHS.format(note=": torch.Tensor", call=_PLAIN), _PLAIN, True),
     (CtcLossToOp(), _LENGTHS.format(note="", call=_PLAIN), _PLAIN, False),
     (RaiseToOp(), _CHECK.format(before="y = x * 2"), "x.max() > 3", True),
-    (RaiseToOp(), _CHECK.format(before="self.calls = 1"), "x.max() > 3", False),
-    (RaiseToOp(), _CHECK.format(before="self.seen.append(1)"), "x.max() > 3", False),
+    # What is set before is lost where it raises, which somebody has to be there to see.
+    (RaiseToOp(), _CHECK.format(before="self.calls = 1"), "x.max() > 3", True),
+    (RaiseToOp(), _CHECK.format(before="self.calls = 1") + _GOES_ON, "x.max() > 3", False),
+    (RaiseToOp(), _CHECK.format(before="self.seen.append(1)"), "x.max() > 3", True),
+    (RaiseToOp(), _CHECK.format(before="self.seen.append(1)") + _GOES_ON, "x.max() > 3", False),
     (
         RaiseToOp(),
         _CHECK.format(before="y = x * 2")

@@ -220,10 +220,19 @@ def _check_globals(piece: Piece) -> None:
 
 def _leaves_nothing(piece: Piece) -> bool:
     """Whether layers run in the piece, and all that its region computes with tensors does."""
-    site, function = piece.level.site, piece.level.function
-    frames = [frame for frame in site.graph_break.frames if frame.in_project]
-    if frames and (frames[0].path, frames[0].line) != (site.frame.path, site.frame.line):
-        return False  # the region begins further out, and may do more there
+    site = piece.level.site
+    layers = [
+        node
+        for node in _inside(piece)
+        if isinstance(node, cst.Call)
+        and (fact := site.fact(node.func)) is not None
+        and fact.kind == "module"
+    ]
+    return bool(layers) and not _leaves_something(piece)
+
+
+def _inside(piece: Piece) -> set[cst.CSTNode]:
+    """What runs in the operator."""
     passed = set(piece.inputs.replacements)
     inside: set[cst.CSTNode] = set()
     stack: list[cst.CSTNode] = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
@@ -232,21 +241,22 @@ def _leaves_nothing(piece: Piece) -> bool:
         if node not in passed:
             inside.add(node)
             stack += node.children
-    layers = [
-        node
-        for node in inside
-        if isinstance(node, cst.Call)
-        and (fact := site.fact(node.func)) is not None
-        and fact.kind == "module"
-    ]
-    if not layers:
-        return False
-    for node in walk(function.body):
+    return inside
+
+
+def _leaves_something(piece: Piece) -> bool:
+    """Whether the region computes with tensors besides the piece, as far as its text tells."""
+    site = piece.level.site
+    frames = [frame for frame in site.graph_break.frames if frame.in_project]
+    if frames and (frames[0].path, frames[0].line) != (site.frame.path, site.frame.line):
+        return True  # the region begins further out, and may do more there
+    inside = _inside(piece)
+    for node in walk(piece.level.function.body):
         if node not in inside and isinstance(node, cst.Call | cst.BinaryOperation):
             fact = site.fact(node)
             if fact is not None and fact.is_tensor:
-                return False
-    return True
+                return True
+    return False
 
 
 def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = False) -> Rewrite:
@@ -317,7 +327,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = F
         _minded(piece, fake, every=minds) if its_own is None else (),
         its_own,
     )
-    if minds and not operator.minds_dtype:
+    if minds and not (operator.minds_dtype and _leaves_something(piece)):
         raise Refused("its results have a dtype of their own")
     write(operator, edit)
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]

@@ -501,6 +501,7 @@ class Camera:
             (path, value, -1 if id(value) in saved else version(value))
             for name, root in self._roots.items()
             for path, value in tensors_in(root, name)
+            if not is_uninitialized(value)
         ]
 
     def _restore(self) -> None:
