@@ -94,9 +94,10 @@ class RaiseToOp(Codemod):
     the same inputs.  Its traceback ends in the operator.  Both programs are compared while the test
     is forced to hold, where no input makes it hold.  Unsafe where a number comes from a parameter
     without annotation (a caller who gives a tensor instead would now get an error of torch's),
-    where an object is changed on the way to the check (compiled code changes it after the graph),
-    and where other code of the project handles such errors around a call that may lead to the check
-    and may itself be compiled (files beside the program count, too).
+    where an object is changed on the way to the check (compiled code changes it after the graph)
+    and some code of the project, or the next cell, goes on after such an error, and where other
+    code of the project handles such errors around a call that may lead to the check and may itself
+    be compiled (files beside the program count, too).
 
     *Refuses.*  An ``except``, a ``finally`` or a ``with`` around the check or around the calls that
     lead to it, inside what is compiled: compiled code would not come back to it.  (A handler of the

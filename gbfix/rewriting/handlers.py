@@ -204,10 +204,12 @@ def _goes_on_after(text: str, names: frozenset[str]) -> bool:
     return False
 
 
-#: Code that runs after an error, or goes on with something else: test runners, context managers of
-#: the project's own, threads, and what is called at the end.
+#: Code that runs after an error, or goes on with something else: cells (of a notebook, where the
+#: next one runs in the same process), test runners, context managers of the project's own, threads,
+#: and what is called at the end.
 _GOES_ON = re.compile(
-    r"\b(?:suppress|raises|assertRaises\w*|assert_raises\w*|unittest|pytest|ExitStack|__a?exit__"
+    r"(?m)^# ?%%"
+    r"|\b(?:suppress|raises|assertRaises\w*|assert_raises\w*|unittest|pytest|ExitStack|__a?exit__"
     r"|contextmanager|atexit|excepthook|finalize|threading|_thread|concurrent|multiprocessing"
     r"|asyncio)\b"
 )

@@ -263,6 +263,8 @@ def check(x):
         ("from contextlib import suppress as ignoring\n", True),
         ("class Quiet:\n    def __exit__(self, *error):\n        return True\n", True),
         ("import atexit\n", True),
+        ("# %% [gbfix: cell 2]\nprint(n)\n", True),
+        ("print('%d %%' % n)  # not a cell\n", False),
         ("from concurrent.futures import ThreadPoolExecutor\n", True),
         ("import unittest\n", True),
     ],
