@@ -112,6 +112,7 @@ class Bench:
         also: frozenset[str] = frozenset(),
         sizes: bool = False,
         widths: bool = False,
+        operators: bool = False,
         rebind: tuple[str, ...] = (),
         residents: bool = False,
     ) -> Job:
@@ -149,6 +150,7 @@ class Bench:
             also=also,
             sizes=sizes,
             widths=widths,
+            operators=operators,
             rebind=rebind,
             residents=residents,
         )

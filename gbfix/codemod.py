@@ -21,7 +21,7 @@ import dataclasses
 import functools
 import gc
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import ModuleType
 from typing import ClassVar, Protocol, cast
 
@@ -114,6 +114,24 @@ def function(qualname: str, *, in_project: bool = False) -> Fact:
 
 
 @dataclasses.dataclass(frozen=True)
+class Told:
+    """What runs of an operator's body with other sizes tell of the sizes of its results.
+
+    ``sizes`` has, by result and dimension, a text over the operator's parameters, "" for a size
+    that the data decide, and None where the runs do not tell; ``runs`` is how many there were, and
+    ``real`` that they were made with numbers, and not with symbols that stand for all of them.
+    """
+
+    sizes: tuple[tuple[str | None, ...], ...]
+    runs: int
+    real: bool
+
+
+#: By the name of an operator of the rewrite.
+Settle = Callable[[Mapping[str, Told]], "Rewrite | None"]
+
+
+@dataclasses.dataclass(frozen=True)
 class Rewrite:
     """A codemod's proposal: whole new texts by path, to be validated before anyone sees them.
 
@@ -153,6 +171,9 @@ class Rewrite:
     what the mask is used with), ``twins`` (inputs in which different tensors hold the same
     numbers), ``shortcut`` (that calls took both ways of the condition that the rewrite leaves out).
 
+    ``settle`` makes a better rewrite of this one, once its trial has told how large the results of
+    its operators are: they are run with inputs of other sizes (see `gbfix.worker.fakesizes`).
+
     ``prepares`` says that the rewrite may leave the break where it is and makes it one that others
     can remove.  It is part of the result only where one of them then does.
     """
@@ -167,6 +188,7 @@ class Rewrite:
     assumes: tuple[str, ...] = ()
     shows: tuple[str, ...] = ()
     prepares: bool = False
+    settle: Settle | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ from gbfix.worker.protocol import (
     Compared,
     Failed,
     Finished,
+    OperatorSizes,
     Outcome,
     RegionCalled,
     SizesSeen,
@@ -93,6 +94,8 @@ class Judgement:
     #: By region: operators in each graph of its first call, and frames left to Python.
     sizes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    #: What runs of the operators' bodies told of their results' sizes, by the operator's name.
+    operators: Mapping[str, OperatorSizes] = dataclasses.field(default_factory=dict)
 
 
 def check_source(
@@ -241,6 +244,7 @@ def judge(
         crowded=_crowded(user, baseline),
         sizes=sizes,
         fallbacks=fallbacks,
+        operators={event.name: event for event in candidate.of(OperatorSizes)},
     )
 
 

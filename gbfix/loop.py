@@ -33,7 +33,16 @@ from gbfix import (
 from gbfix.analysis.clocks import time_attributes
 from gbfix.bench import Bench
 from gbfix.clock import Clock
-from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
+from gbfix.codemod import (
+    Advice,
+    Codemod,
+    RecordedFacts,
+    Rewrite,
+    Site,
+    SiteError,
+    Told,
+    discover,
+)
 from gbfix.errors import Stop
 from gbfix.evidence import Finding, Part
 from gbfix.patch import unified_diff
@@ -579,6 +588,7 @@ class Loop:
                 # The first holds more often than not: the machine is for it alone.
                 following=(*rewrites[number + 1 :], None)[0] if number else None,
             )
+            rewrite, judgement = self._with_sizes(rewrite, judgement, site, observed)
             rewrite, judgement = self._with_counters(rewrite, judgement, site, observed)
             verdict = judgement.verdict
             safety = _safety(rewrite, verdict)
@@ -700,6 +710,27 @@ class Loop:
             wider, site, observed, self._overlay, provisional=self._provisional
         )
         return (wider, second) if second.verdict.passed else (rewrite, judgement)
+
+    def _with_sizes(
+        self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
+    ) -> tuple[Rewrite, ladder.Judgement]:
+        """Try a rewrite once more whose trial has told how large its operators' results are."""
+        if rewrite.settle is None or not judgement.operators or self._is_late():
+            return rewrite, judgement
+        settled = rewrite.settle(
+            {
+                name.rpartition("::")[2]: Told(it.sizes, it.runs, it.real)
+                for name, it in judgement.operators.items()
+            }
+        )
+        if settled is None or (settled.edits == rewrite.edits and not judgement.verdict.passed):
+            return rewrite, judgement
+        settled = dataclasses.replace(settled, codemod=rewrite.codemod)
+        second = self._trials.attempt(
+            settled, site, observed, self._overlay, provisional=self._provisional
+        )
+        better = second.verdict.passed or not judgement.verdict.passed
+        return (settled, second) if better else (rewrite, judgement)
 
     def _in_two_steps(
         self,

@@ -10,7 +10,7 @@ import libcst as cst
 
 from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Site
+from gbfix.codemod import Site, Told
 
 from .inputs import Parameter, Refused
 from .pieces import Piece
@@ -29,11 +29,19 @@ class Fake:
     dynamic: bool = False
 
 
-def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bool = True) -> Fake:
+def fake_of(
+    piece: Piece,
+    torch: str,
+    *,
+    follow: bool | None = None,
+    guesses: bool = True,
+    told: Told | None = None,
+) -> Fake:
     """The fake of a piece's results; raises `Refused` where it cannot be told.
 
     ``follow`` says whether results of the dtype of an argument follow it; None asks the text.
-    A size that nothing proves is the recorded one, or (not ``guesses``) one that data decide.
+    A size that nothing proves is the recorded one, or (not ``guesses``) one that data decide; where
+    it was found out by running the piece with other sizes, it is what was ``told``.
     """
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if not leaves:
@@ -46,11 +54,15 @@ def fake_of(piece: Piece, torch: str, *, follow: bool | None = None, guesses: bo
         follow,
         guesses=guesses,
         read=read_by_python(piece),
+        numbers=told is not None and told.real,
     )
     sums = _added_up(piece)
+    known = told.sizes if told is not None else ()
     texts = [
-        maker.sum_of(sums[leaf.name]) if leaf.name in sums else maker.tensor(leaf, value)
-        for leaf, value in zip(leaves, values, strict=True)
+        maker.sum_of(sums[leaf.name])
+        if leaf.name in sums
+        else maker.tensor(leaf, value, known[place] if place < len(known) else ())
+        for place, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     new = f"{torch}.library.get_ctx().new_dynamic_size()"
@@ -168,6 +180,10 @@ _TYPED = re.compile(r"\.type_as\((\w+)\)|\.type\((\w+)(?:\.data)?\.type\(\)\)|\.
 _JOINS = re.compile(r"\b(?:stack|cat|where|concat|hstack|vstack|lerp)\(|\S [-+*/] ")
 
 
+#: The module, in what runs tell.
+_MODULE = re.compile(r"\btorch\.(?=broadcast_shapes)")
+
+
 class Maker:
     """Writes empty tensors like the results; ``made`` is the text that makes these."""
 
@@ -180,13 +196,16 @@ class Maker:
         *,
         guesses: bool = True,
         read: frozenset[str] = frozenset(),
+        numbers: bool = False,
     ) -> None:
+        """``numbers``: what runs told of sizes, they told with numbers that were made up."""
         self.parameters = parameters
         self.made = made
         self.torch = torch
         self.follow = follow
         self.guesses = guesses
         self.read = read
+        self.numbers = numbers
         self.guessed: list[str] = []
         self.dynamic = 0
         #: Names of sizes that the data decide, one for each: that two were equal may be chance.
@@ -232,7 +251,8 @@ class Maker:
         self.sizes.append(f"size_{len(self.sizes)}" if self.sizes else "size")
         return self.sizes[-1]
 
-    def tensor(self, result: Result, value: Value) -> str:
+    def tensor(self, result: Result, value: Value, told: Sequence[str | None] = ()) -> str:
+        """``told`` are its sizes as runs of the piece tell them, if it was run (see `Told`)."""
         if result.kind == "list":
             return self.listed(result, value)
         if result.is_number:
@@ -245,8 +265,9 @@ class Maker:
         sizes: Sequence[Size] = value.sizes or ()
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
+        told = told if len(told) == len(shape) else (None,) * len(shape)
         texts = [
-            self.size(size, seen, place - len(shape))
+            self.size(size, seen, place - len(shape), told[place])
             for place, (size, seen) in enumerate(zip(sizes, shape, strict=True))
         ]
         if value.lists != len(shape) and not value.plain:
@@ -263,13 +284,17 @@ class Maker:
             return f"{self.torch}.empty({text})"
         return f"{like.name}.new_empty({text}, dtype={self.torch}.get_default_dtype())"
 
-    def size(self, size: Size, seen: int | None, place: int) -> str:
+    def size(self, size: Size, seen: int | None, place: int, told: str | None = None) -> str:
         """One size; ``place`` counts from the last one, -1."""
         if size.data:
             return self.data_size()
         agrees = size.value is None or seen is None or size.value == seen
         if size.known and agrees:
             return size.text
+        merges = bool(_MERGES.search(self.made))
+        # Numbers that were made up may miss what the data can do; symbols miss nothing.
+        if told is not None and not (self.numbers and (size.torn or merges)):
+            return _MODULE.sub(f"{self.torch}.", told) or self.data_size()
         found = [
             (n - len(p.fact.shape or ()) != place, f"{p.name}.shape[{n}]")
             for p in self.tensors
@@ -287,7 +312,7 @@ class Maker:
                 return self.data_size()
             self.guessed.append(str(seen))
             return str(seen)
-        torn = size.torn or not agrees or bool(_MERGES.search(self.made))
+        torn = size.torn or not agrees or merges
         if len(choices) > 1 or torn:
             if not self.guesses:
                 return self.data_size()

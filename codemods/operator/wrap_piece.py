@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -14,7 +15,7 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
-from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
+from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site, Told
 from gbfix.rewriting.handlers import who_handles
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
@@ -259,8 +260,18 @@ def _leaves_something(piece: Piece) -> bool:
     return False
 
 
-def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = False) -> Rewrite:
-    """``minds``: the plain code runs for other dtypes than those that it was seen with."""
+def _rewrite(
+    piece: Piece,
+    number: int,
+    *,
+    guesses: bool = True,
+    minds: bool = False,
+    told: Told | None = None,
+) -> Rewrite:
+    """``minds``: the plain code runs for other dtypes than those that it was seen with.
+
+    ``told`` are the sizes of the results, where runs of the operator have told them.
+    """
     site = piece.level.site
     parameters = piece.inputs.parameters
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
@@ -296,7 +307,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = F
     # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
     plainly = gradients and its_own is None and not _CASTS.search(written(piece))
     follow = True if plainly else None
-    fake = fake_of(piece, torch, follow=follow, guesses=guesses)
+    fake = fake_of(piece, torch, follow=follow, guesses=guesses, told=told)
     if plain and fake.dynamic:
         raise Refused("all that it does is tensor code, whose sizes a graph holds as well")
     made_of_numbers = bool(leaves) and not any(leaf.is_number for leaf in leaves)
@@ -330,13 +341,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = F
     if minds and not (operator.minds_dtype and _leaves_something(piece)):
         raise Refused("its results have a dtype of their own")
     write(operator, edit)
-    notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
-    if gradients:
-        notes.append("its backward runs the same code again; gradients of gradients are an error")
-    notes += [_MINDS] if minds else []
-    notes += _held_notes(piece, operator)
-    if ordered:
-        notes += operator_notes(site)[1:]
+    notes = _notes(operator, told, minds=minds)
     doubts = [*_doubts(piece, fake), *caught]
     notes += doubts
     safety = Safety.UNSAFE if doubts else Safety.SAFE
@@ -348,7 +353,7 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = F
     # A graph that holds what is smaller or larger in each call is worse than one that does not.
     sized = {p.given for p in parameters} & sized_names(site, piece.level.function)
     rank = 57 if gradients else 52 + 4 * bool(options) + 12 * bool(sized) + 3 * fake.dynamic
-    return edit.rewrite(
+    rewrite = edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         # Tensor code that a graph can hold by an option is better there, and so is a check.
         rank=(81 if plain or raises else rank) + number + minds,
@@ -358,6 +363,41 @@ def _rewrite(piece: Piece, number: int, *, guesses: bool = True, minds: bool = F
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
+    if told is None and fake.guessed and not (ordered or changed or draws):
+        return _to_be_settled(rewrite, operator, number, minds=minds)
+    return rewrite
+
+
+def _to_be_settled(rewrite: Rewrite, operator: Operator, number: int, *, minds: bool) -> Rewrite:
+    """The same, to be made anew once runs of the operator have told the sizes of its results."""
+
+    def settle(found: Mapping[str, Told]) -> Rewrite | None:
+        sizes = found.get(operator.name)
+        if sizes is None:
+            return None
+        try:
+            better = _rewrite(operator.piece, number, minds=minds, told=sizes)
+        except Refused:
+            return None
+        known = better.edits == rewrite.edits and better.safety is rewrite.safety
+        return None if known else better
+
+    return dataclasses.replace(rewrite, settle=settle)
+
+
+def _notes(operator: Operator, told: Told | None, *, minds: bool) -> list[str]:
+    """What a user should know of the operator, whether it is safe or not."""
+    notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
+    if operator.gradients:
+        notes.append("its backward runs the same code again; gradients of gradients are an error")
+    notes += [_MINDS] if minds else []
+    notes += _held_notes(operator.piece, operator)
+    if operator.ordered:
+        notes += operator_notes(operator.piece.level.site)[1:]
+    if told is not None and told.real:
+        runs = f"{told.runs} runs with inputs of other sizes"
+        notes.append(f"the sizes of its result agree in {runs}")
+    return notes
 
 
 def _minded(piece: Piece, fake: Fake, *, every: bool) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ dtypes and layouts that the program never gave.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -28,20 +29,30 @@ class BrokenPromise(RuntimeError):
     """An operator gave something else than its fake says, or changed what it does not name."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Called:
+    """One call of an operator; tensors are copies."""
+
+    operator: CustomOpDef
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 @contextlib.contextmanager
-def checked() -> Iterator[set[str]]:
+def checked() -> Iterator[dict[str, Called]]:
     """Within, calls of custom operators raise `BrokenPromise` where the fake is wrong.
 
-    Gives the names of the operators that were called.
+    Gives the first call of each operator, by its name.
     """
     kind: Any = CustomOpDef
     plain = kind.__call__
-    called: set[str] = set()
+    called: dict[str, Called] = {}
 
     def call(self: CustomOpDef, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return plain(self, *args, **kwargs)
-        called.add(self._qualname)
+        if self._qualname not in called:
+            called[self._qualname] = Called(self, _copies(args), _copies(kwargs))
         promised = _promise(self, args, kwargs)
         before = _not_to_change(self, args, kwargs)
         result = plain(self, *args, **kwargs)
@@ -99,6 +110,14 @@ def _promise(operator: CustomOpDef, args: Any, kwargs: Any) -> Any:
                 return operator._opoverload(*fakes[0], **fakes[1])
     except Exception as error:
         return error
+
+
+def _copies(values: Any) -> Any:
+    def copy(value: Any) -> Any:
+        plain = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        return value.detach().clone() if plain else value
+
+    return pytree.tree_map(copy, values)
 
 
 def _not_to_change(

@@ -30,6 +30,7 @@ from gbfix.worker import (
     edges,
     factlog,
     fakecheck,
+    fakesizes,
     fileguard,
     instrument,
     kept_inputs,
@@ -59,6 +60,7 @@ from gbfix.worker.protocol import (
     Finished,
     Job,
     Nondeterministic,
+    OperatorSizes,
     RegionCalled,
     Traced,
 )
@@ -488,7 +490,7 @@ class Worker:
         camera = Camera(call, self.effects)
         before = {shot.label: shot for shot in _load(golden)}
         comparison = Comparison("eager", moves=moves(before))
-        operators: set[str] = set()
+        operators: dict[str, fakecheck.Called] = {}
         for variation in self._with_edges(index, before):
             shot = before.get(variation.label)
             if shot is None:
@@ -504,7 +506,14 @@ class Worker:
                 comparison.note(_about_run(Kind.NOT_TRIED, variation))
             for item in after:
                 comparison.add(shot, item)
-            operators |= called
+            operators = {**called, **operators}
+        if self.job.operators and not index:
+            for name, first in operators.items():
+                found = fakesizes.told(first.operator, first.args, first.kwargs)
+                if found is not None:
+                    self.writer.write(
+                        OperatorSizes(region.key, name, found.sizes, found.runs, found.real)
+                    )
         if operators and not index:
             for text in fakecheck.expanded(camera, call.target):
                 comparison.note(_about_run(Kind.PROMISE, perturb.EXPANDED, detail=text))

@@ -106,6 +106,8 @@ class Job:
     sizes: bool = False
     #: Of these sizes, leave out that lengths are one each, where none was: a mask of one column.
     widths: bool = False
+    #: Find out how large the results of operators are (see `OperatorSizes`).
+    operators: bool = False
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
     #: Only the first call, with each of these globals and attributes as another value.
@@ -229,6 +231,22 @@ class SizesSeen:
 
 
 @dataclasses.dataclass(frozen=True)
+class OperatorSizes:
+    """How large the results of an operator are, as runs of its body with other sizes tell.
+
+    ``sizes`` has, by result and dimension, a text over the operator's parameters, "" where the data
+    decide, and None where the runs do not tell.  ``real`` says that it ran on invented numbers, and
+    not on symbols, which stand for all of them; ``runs`` is how often it came to its end.
+    """
+
+    key: str
+    name: str
+    sizes: tuple[tuple[str | None, ...], ...]
+    runs: int
+    real: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class CallKind:
     """Which kind of call a recorded call of a region is."""
 
@@ -327,6 +345,7 @@ Event = (
     | Traced
     | Compared
     | SizesSeen
+    | OperatorSizes
     | CallKind
     | CallsMade
     | Afterwards

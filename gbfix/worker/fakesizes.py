@@ -1,0 +1,515 @@
+"""How large the results of an operator are, found by running its body with inputs of other sizes.
+
+The text of a piece does not always tell its results' sizes, and one recorded call cannot: where two
+dimensions were 12, a result of 12 may follow either.  The body is therefore run again and again,
+each time with other sizes, and a size is what agrees with all runs: ``query.shape[1]``,
+``n * x.shape[0]``, a number, or a size that the data decide.  It runs on fake tensors as far as
+that goes: then nothing is computed, and what it reads of the data (``lengths.tolist()``) is a
+symbol, which stands for all values.  Where it needs numbers (numpy, a comparison), it runs on
+invented ones: several for the same sizes, as the data may decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import io
+import itertools
+import logging
+import random
+import time
+import tokenize
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch._library.custom_ops import CustomOpDef
+from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    statically_known_true,
+)
+from torch.utils import _pytree as pytree
+
+#: A size that the data decide.
+BY_DATA = ""
+
+#: Where a size stands among the arguments: the argument, the item of a list, the dimension.
+_Slot = tuple[str, int, int]
+#: One run: the sizes that were given, and those that came out, -1 where the data decide.
+_Run = tuple[Mapping[_Slot, int], tuple[tuple[int, ...], ...]]
+
+_DATA = -1
+#: What is needed has to be done by then, and what is not is left out from then on.
+_SECONDS, _SOON = 10.0, 3.0
+#: Of so many equal sizes, each choice of some of them is tried.
+_FEW = 4
+_MOST = 1 << 20
+_OF_FAKES = (
+    GuardOnDataDependentSymNode,
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+    NotImplementedError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What the runs agree on: by result and dimension, a text over the operator's parameters.
+
+    `BY_DATA` stands for a size that the data decide; None for one of which too few runs tell.
+    ``real`` says that the body ran on invented numbers, ``runs`` how often it came to its end.
+    """
+
+    sizes: tuple[tuple[str | None, ...], ...]
+    runs: int
+    real: bool
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """What cannot be run is no news: torch logs it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def told(operator: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Told | None:
+    """The sizes of an operator's results; None where its body cannot be run like this."""
+    names = [argument.name for argument in operator._opoverload._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    body = operator._init_fn
+    inputs = _Inputs(given)
+    for real in (False, True):
+        with _silent():
+            runs = _runs(body, inputs, real=real)
+        if runs:
+            return Told(_sizes(runs, inputs), len(runs), real)
+    return None
+
+
+class _NoAnswer(Exception):
+    """The body does not run like this, or its results differ in more than their sizes."""
+
+
+class _Inputs:
+    """The arguments of one call, to be made anew with other sizes."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.given = given
+        self.slots: dict[_Slot, int] = {}
+        for name, value in given.items():
+            items = value if isinstance(value, list | tuple) else (value,)
+            if isinstance(value, list | tuple):
+                self.slots[name, -1, -1] = len(value)
+            for item, each in enumerate(items):
+                if isinstance(each, torch.Tensor):
+                    self.slots |= {(name, item, d): n for d, n in enumerate(each.shape)}
+                elif isinstance(each, int) and not isinstance(each, bool):
+                    self.slots[name, item, -1] = each
+
+    def text(self, slot: _Slot) -> str:
+        """How a fake names the size."""
+        name, item, dim = slot
+        value = self.given[name]
+        listed = isinstance(value, list | tuple)
+        if item < 0:
+            return f"len({name})"
+        holder = f"{name}[{item}]" if listed else name
+        return holder if dim < 0 else f"{holder}.shape[{dim}]"
+
+    def from_last(self, slot: _Slot) -> int:
+        """Which dimension it is, counted from the last one, -1; 0 for a number."""
+        name, item, dim = slot
+        value = self.given[name]
+        each = value[item] if isinstance(value, list | tuple) and item >= 0 else value
+        return dim - each.dim() if isinstance(each, torch.Tensor) and dim >= 0 else 0
+
+    def shorter(self) -> Iterator[dict[_Slot, int]]:
+        """The recorded sizes with fewer numbers in the tensors that may be read one by one.
+
+        Lengths of parts, for one: what is done for each of them takes its time.
+        """
+        read = {
+            name: value
+            for name, value in self.given.items()
+            if isinstance(value, torch.Tensor)
+            and value.dim() == 1
+            and not value.dtype.is_floating_point
+        }
+        others = {size for (name, _, _), size in self.slots.items() if name not in read}
+        for size in (2, 3, 5):
+            if read and size not in others:
+                yield {**self.slots, **{(name, 0, 0): size for name in read}}
+
+    def made(
+        self, sizes: Mapping[_Slot, int], tensor: Callable[[torch.Tensor, list[int]], torch.Tensor]
+    ) -> dict[str, Any]:
+        """The arguments with these sizes."""
+        result: dict[str, Any] = {}
+        for name, value in self.given.items():
+            if not isinstance(value, list | tuple):
+                result[name] = self._one(name, 0, value, sizes, tensor)
+                continue
+            length = sizes[name, -1, -1]
+            # A longer list has its last item again.
+            places = [min(n, len(value) - 1) for n in range(length)] if value else []
+            result[name] = [self._one(name, n, value[n], sizes, tensor) for n in places]
+        return result
+
+    @staticmethod
+    def _one(
+        name: str,
+        item: int,
+        value: Any,
+        sizes: Mapping[_Slot, int],
+        tensor: Callable[[torch.Tensor, list[int]], torch.Tensor],
+    ) -> Any:
+        if isinstance(value, torch.Tensor):
+            return tensor(value, [sizes[name, item, dim] for dim in range(value.dim())])
+        return sizes.get((name, item, -1), value)
+
+
+def _others(
+    inputs: _Inputs, base: Mapping[_Slot, int], literals: Sequence[int]
+) -> Iterator[tuple[bool, dict[_Slot, int]]]:
+    """Other sizes: those that are equal together, and some of these without the others.
+
+    Those that come with True tell sizes apart that are equal by chance: without them, nothing is
+    known.
+    """
+    classes = _classes(base)
+
+    def of(changed: Mapping[_Slot, int]) -> dict[_Slot, int]:
+        return {**base, **changed}
+
+    for step in (lambda n: n + 1, lambda n: 1, lambda n: 0):
+        for equal in classes:
+            yield True, of({slot: step(base[slot]) for slot in equal})
+    for equal in classes:
+        for some in _subsets(equal, inputs):
+            yield True, of({slot: base[slot] + 1 for slot in some})
+            yield True, of(dict.fromkeys(some, 1))
+    # What has to be a multiple of something else is one where all grow alike.
+    for by in (2, 3):
+        yield False, of({slot: by * size for slot, size in base.items()})
+        for equal in classes:
+            yield False, of({slot: by * base[slot] for slot in equal})
+    for size in (2, 3, 5, 7, 11, *itertools.chain(*((n, n + 1) for n in literals))):
+        for equal in classes:
+            yield False, of(dict.fromkeys(equal, size))
+    chosen = random.Random(0)
+    for _ in range(12):
+        sizes = [(equal, chosen.randint(1, 9)) for equal in classes]
+        yield False, of({slot: size for equal, size in sizes for slot in equal})
+
+
+def _classes(base: Mapping[_Slot, int]) -> list[list[_Slot]]:
+    """Sizes that are equal."""
+    found: dict[int, list[_Slot]] = {}
+    for slot, size in base.items():
+        found.setdefault(size, []).append(slot)
+    return list(found.values())
+
+
+def _subsets(equal: Sequence[_Slot], inputs: _Inputs) -> Iterator[Sequence[_Slot]]:
+    """Some of several sizes, and not all; of many, one or two, or the same dimension of each."""
+    small = range(1, len(equal)) if len(equal) <= _FEW else (1, 2)
+    for count in small:
+        yield from itertools.combinations(equal, count)
+    if len(equal) <= _FEW:
+        return
+    ways: list[Callable[[_Slot], int]] = [lambda slot: slot[2], inputs.from_last]
+    for way in ways:
+        places = sorted({way(slot) for slot in equal})
+        for place in places if len(places) > 1 else ():
+            some = [slot for slot in equal if way(slot) == place]
+            yield some
+            yield [slot for slot in equal if slot not in some]
+
+
+def _literals(body: Callable[..., Any]) -> list[int]:
+    """Whole numbers that the body names: below and above one, it may do different things."""
+    try:
+        text = inspect.getsource(body)
+        tokens = list(tokenize.generate_tokens(io.StringIO(inspect.cleandoc(text)).readline))
+    except (OSError, TypeError, tokenize.TokenError, IndentationError, SyntaxError):
+        return []
+    numbers = {int(t.string) for t in tokens if t.type == tokenize.NUMBER and t.string.isdigit()}
+    return sorted(n for n in numbers if 12 <= n <= 512)[:4]
+
+
+def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run]:
+    """The recorded sizes, and all others with which the body came to its end.
+
+    Empty where it does not run like this, or the time did not do.
+    """
+    begun = time.monotonic()
+    run = _with_numbers if real else _with_fakes
+    found: list[_Run] = []
+    seen: set[tuple[int, ...]] = set()
+
+    def tried(sizes: Mapping[_Slot, int]) -> bool:
+        """Whether it came to its end."""
+        key = tuple(sizes[slot] for slot in inputs.slots)
+        if key in seen:
+            return False
+        seen.add(key)
+        came_out = run(body, inputs, sizes)
+        known = [len(each) for each in found[0][1]] if found else None
+        if came_out is None or (known and known != [len(each) for each in came_out]):
+            raise _NoAnswer  # another number of results or of dimensions
+        found.append((sizes, came_out))
+        return True
+
+    def is_tried(sizes: Mapping[_Slot, int]) -> bool:
+        try:
+            return tried(sizes)
+        except _NoAnswer:
+            raise
+        except Exception:
+            return False  # sizes that do not go together
+
+    try:
+        tried(inputs.slots)
+        base = next((it for it in inputs.shorter() if is_tried(it)), inputs.slots)
+        for needed, sizes in _others(inputs, base, _literals(body)):
+            spent = time.monotonic() - begun
+            if needed and spent > _SECONDS:
+                return []
+            if needed or spent < _SOON:
+                is_tried(sizes)
+    except Exception:
+        return []
+    return found
+
+
+def _with_fakes(
+    body: Callable[..., Any], inputs: _Inputs, sizes: Mapping[_Slot, int]
+) -> tuple[tuple[int, ...], ...] | None:
+    """The sizes of the results; raises `_NoAnswer` where fakes do not do."""
+    env = cast(Any, ShapeEnv)(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
+    mode = cast(Any, FakeTensorMode)(shape_env=env, allow_non_fake_inputs=True, static_shapes=True)
+
+    def tensor(like: torch.Tensor, shape: list[int]) -> torch.Tensor:
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+
+    try:
+        with torch.no_grad(), mode:
+            result = body(**inputs.made(sizes, tensor))
+    except _OF_FAKES as error:
+        raise _NoAnswer from error
+    leaves = _tensors(result)
+    known = sorted({*sizes.values()})
+    if leaves is None:
+        return None
+    return tuple(tuple(_known_size(size, known) for size in leaf.shape) for leaf in leaves)
+
+
+def _known_size(size: Any, known: Sequence[int]) -> int:
+    """A size as a number, if the symbols in it leave no other one."""
+    if isinstance(size, int):
+        return size
+    return next((n for n in known if statically_known_true(size == n)), _DATA)
+
+
+def _with_numbers(
+    body: Callable[..., Any], inputs: _Inputs, sizes: Mapping[_Slot, int]
+) -> tuple[tuple[int, ...], ...] | None:
+    """The same with numbers: of sizes that differ from one filling to the next, data decide."""
+    found: list[tuple[tuple[int, ...], ...]] = []
+    for filling in (_repeated, _drawn, _constant):
+
+        def tensor(
+            like: torch.Tensor,
+            shape: list[int],
+            fill: Callable[[torch.Tensor, list[int]], torch.Tensor] = filling,
+        ) -> torch.Tensor:
+            if torch.Size(shape).numel() > _MOST:
+                raise ValueError("too large")
+            return fill(like.detach(), shape)
+
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                leaves = _tensors(body(**inputs.made(sizes, tensor)))
+        except Exception:
+            continue
+        if leaves is None:
+            return None
+        found.append(tuple(tuple(leaf.shape) for leaf in leaves))
+    if not found:
+        raise ValueError("no numbers go through")
+    if len({tuple(map(len, one)) for one in found}) > 1:
+        return None
+    return tuple(
+        tuple(now[0] if len({*now}) == 1 else _DATA for now in zip(*leaf, strict=True))
+        for leaf in zip(*found, strict=True)
+    )
+
+
+def _repeated(like: torch.Tensor, shape: list[int]) -> torch.Tensor:
+    """The recorded numbers, again and again."""
+    result = like
+    for dim, size in enumerate(shape):
+        if not result.shape[dim]:
+            return torch.zeros(shape, dtype=like.dtype)
+        result = result.index_select(dim, torch.arange(size) % result.shape[dim])
+    return result.clone()
+
+
+def _drawn(like: torch.Tensor, shape: list[int]) -> torch.Tensor:
+    """Numbers from the range of the recorded ones."""
+    if like.dtype.is_floating_point or like.dtype.is_complex or not like.numel():
+        return torch.randn(shape, dtype=torch.float32).to(like.dtype)
+    if like.dtype is torch.bool:
+        return torch.rand(shape) < 0.5
+    low, high = int(like.min()), int(like.max())
+    return torch.randint(low, high + 1, shape, dtype=torch.int64).to(like.dtype)
+
+
+def _constant(like: torch.Tensor, shape: list[int]) -> torch.Tensor:
+    """One number everywhere: the first that was recorded."""
+    first = like.flatten()[0] if like.numel() else torch.zeros((), dtype=like.dtype)
+    return first.expand(shape).clone()
+
+
+def _tensors(result: Any) -> list[torch.Tensor] | None:
+    """The tensors of a result; None where there is anything else, or a list of them."""
+    parts = result if isinstance(result, tuple) else (result,)
+    leaves = pytree.tree_leaves(parts)
+    if len(leaves) != len(parts) or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return None
+    return leaves
+
+
+# -- what the runs agree on --------------------------------------------------------------------
+
+
+def _sizes(runs: Sequence[_Run], inputs: _Inputs) -> tuple[tuple[str | None, ...], ...]:
+    first = runs[0][1]
+    return tuple(
+        tuple(
+            _size([(sizes, result[leaf][dim]) for sizes, result in runs], inputs, dim - len(dims))
+            for dim in range(len(dims))
+        )
+        for leaf, dims in enumerate(first)
+    )
+
+
+def _size(
+    runs: Sequence[tuple[Mapping[_Slot, int], int]], inputs: _Inputs, place: int
+) -> str | None:
+    """The text of one size; ``place`` counts from the last dimension, -1."""
+    if any(size == _DATA for _, size in runs):
+        return BY_DATA
+    seen = {size for _, size in runs}
+    slots = sorted(inputs.slots, key=lambda slot: _rank(slot, inputs, place))
+    if len(seen) == 1:
+        # That it is always this one tells something where those that were as large have changed.
+        alike = {slot for slot in slots if inputs.slots[slot] in seen}
+        changed = {slot for sizes, _ in runs for slot in slots if sizes[slot] not in seen}
+        return str(*seen) if len(runs) >= 4 and alike <= changed else None
+    for slot in slots:
+        if all(sizes[slot] == size for sizes, size in runs):
+            return inputs.text(slot) if len(seen) >= 3 else None
+    if len(seen) < 3:
+        return None
+    for text, value in (*_broadcasts(slots, inputs), *_combinations(slots, inputs)):
+        if all(value(sizes) == size for sizes, size in runs):
+            return text
+    return BY_DATA
+
+
+def _rank(slot: _Slot, inputs: _Inputs, place: int) -> tuple[bool, bool, int]:
+    """Tensors before numbers, and of these the dimension that stands where this one does."""
+    where = inputs.from_last(slot)
+    return not where, where != place, list(inputs.given).index(slot[0])
+
+
+def _broadcasts(
+    slots: Sequence[_Slot], inputs: _Inputs
+) -> Iterator[tuple[str, Callable[[Mapping[_Slot, int]], int]]]:
+    """Sizes of which one may be 1 where the others are not."""
+
+    def joined(sizes: Mapping[_Slot, int], some: Sequence[_Slot]) -> int:
+        return next((sizes[slot] for slot in some if sizes[slot] != 1), 1)
+
+    # Those that were equal, or 1.
+    dims = [slot for slot in slots if slot[1] >= 0 and slot[2] >= 0]
+    for count in (4, 3, 2):
+        for some in itertools.combinations(dims, count):
+            if len({inputs.slots[slot] for slot in some} - {1}) <= 1:
+                shapes = (
+                    f"{inputs.text(slot).rpartition('[')[0]}[{_span(slot[2])}]" for slot in some
+                )
+                yield (
+                    f"torch.broadcast_shapes({', '.join(shapes)})[0]",
+                    functools.partial(joined, some=some),
+                )
+
+
+def _span(place: int) -> str:
+    """One dimension as a slice."""
+    return f"{place} : {place + 1}" if place else ":1"
+
+
+def _combinations(
+    slots: Sequence[_Slot], inputs: _Inputs
+) -> Iterator[tuple[str, Callable[[Mapping[_Slot, int]], int]]]:
+    """Sizes made of one or two others."""
+
+    def of_one(sizes: Mapping[_Slot, int], slot: _Slot, way: Callable[[int], int]) -> int:
+        return way(sizes[slot])
+
+    def of_two(
+        sizes: Mapping[_Slot, int], slots: tuple[_Slot, _Slot], way: Callable[[int, int], int]
+    ) -> int:
+        return way(sizes[slots[0]], sizes[slots[1]])
+
+    for slot in slots:
+        for text, one in _OF_ONE:
+            yield text.format(inputs.text(slot)), functools.partial(of_one, slot=slot, way=one)
+    for pair in itertools.permutations(slots, 2):
+        for text, two in _OF_TWO:
+            yield (
+                text.format(*map(inputs.text, pair)),
+                functools.partial(of_two, slots=pair, way=two),
+            )
+
+
+_OF_ONE: tuple[tuple[str, Callable[[int], int]], ...] = (
+    ("2 * {}", lambda n: 2 * n),
+    ("3 * {}", lambda n: 3 * n),
+    ("4 * {}", lambda n: 4 * n),
+    ("{} // 2", lambda n: n // 2),
+    ("{} // 4", lambda n: n // 4),
+    ("{} // 2 + 1", lambda n: n // 2 + 1),
+    ("({} + 1) // 2", lambda n: (n + 1) // 2),
+    ("{} + 1", lambda n: n + 1),
+    ("{} + 2", lambda n: n + 2),
+    ("{} - 1", lambda n: n - 1),
+    ("{} - 2", lambda n: n - 2),
+    ("max({} - 1, 0)", lambda n: max(n - 1, 0)),
+)
+_OF_TWO: tuple[tuple[str, Callable[[int, int], int]], ...] = (
+    ("{} + {}", lambda a, b: a + b),
+    ("{} - {}", lambda a, b: a - b),
+    ("{} * {}", lambda a, b: a * b),
+    ("{} + {} - 1", lambda a, b: a + b - 1),
+    ("{} - {} + 1", lambda a, b: a - b + 1),
+    ("min({}, {})", min),
+    ("max({}, {})", max),
+)

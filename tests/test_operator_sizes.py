@@ -1,0 +1,116 @@
+"""Sizes of an operator's results, found by running its body with other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gbfix.worker.fakesizes import Told, told
+
+
+def _asked(body: Callable[..., Any], *args: Any) -> Told:
+    name = f"operator_sizes::{body.__name__}"
+    found = told(torch.library.custom_op(name, body, mutates_args=()), args, {})
+    assert found is not None
+    return found
+
+
+def attend(
+    lengths: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> torch.Tensor:
+    parts = [torch.split(each, lengths.tolist(), dim=1) for each in (query, key, value)]
+    return torch.cat([torch.softmax(q @ k.mT, -1) @ v for q, k, v in zip(*parts, strict=True)], 1)
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_equal_sizes_are_told_apart_with_symbols(size: int) -> None:
+    row = torch.randn(2, size, size)
+    found = _asked(attend, torch.tensor([1, size - 1]), row, row.clone(), row.clone())
+    assert not found.real
+    # The batches may be broadcast; channels come from the values alone.
+    (sizes,) = found.sizes
+    assert sizes[0] == "torch.broadcast_shapes(query.shape[:1], key.shape[:1], value.shape[:1])[0]"
+    assert sizes[1:] == ("query.shape[1]", "value.shape[2]")
+
+
+def repeat(x: torch.Tensor, n: int) -> torch.Tensor:
+    return torch.tensor([float(np.sum(row.numpy())) for row in x for _ in range(n)])
+
+
+def test_numbers_are_varied_as_well() -> None:
+    found = _asked(repeat, torch.randn(4, 4), 4)
+    assert found.real
+    assert found.sizes == (("x.shape[0] * n",),)
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]
+
+
+def distinct(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.unique(x.numpy()))
+
+
+@pytest.mark.parametrize("body", [positive, distinct])
+def test_what_the_data_decide_is_no_size(body: Callable[..., Any]) -> None:
+    # Both have as many elements in this call as they are given.
+    assert _asked(body, torch.tensor([1.0, 2.0, 3.0])).sizes == (("",),)
+
+
+def first_rows(x: torch.Tensor) -> torch.Tensor:
+    if x.shape[0] > 64:
+        return torch.from_numpy(x[:64].numpy()).clone()
+    return torch.from_numpy(x.numpy()).clone()
+
+
+def test_a_limit_in_the_text_is_tried() -> None:
+    assert _asked(first_rows, torch.randn(12, 3)).sizes == (("", "x.shape[1]"),)
+
+
+def stacked(xs: list[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([torch.from_numpy(x.numpy()) for x in xs])
+
+
+def test_lists_are_made_longer_and_shorter() -> None:
+    assert _asked(stacked, [torch.randn(3) for _ in range(3)]).sizes == (
+        ("len(xs)", "xs[0].shape[0]"),
+    )
+
+
+def pairs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.convolve(x.numpy(), y.numpy()))
+
+
+def least(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    n = min(len(x.numpy()), len(y.numpy()))
+    return x[:n].clone()
+
+
+def test_sizes_of_two_others() -> None:
+    assert _asked(pairs, torch.randn(5), torch.randn(3)).sizes == (
+        ("x.shape[0] + y.shape[0] - 1",),
+    )
+    assert _asked(least, torch.randn(5), torch.randn(5)).sizes == (
+        ("min(x.shape[0], y.shape[0])",),
+    )
+
+
+def flat_or_not(x: torch.Tensor) -> torch.Tensor:
+    return x.flatten() if x.shape[0] == 1 else x.clone()
+
+
+def test_results_of_other_dimensions_are_no_answer() -> None:
+    operator = torch.library.custom_op("operator_sizes::flat_or_not", flat_or_not, mutates_args=())
+    assert told(operator, (torch.randn(3, 2),), {}) is None
+
+
+def fixed(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(3, 2) + float(x.numpy()[0])
+
+
+def test_a_size_of_its_own_is_a_number() -> None:
+    assert _asked(fixed, torch.randn(3)).sizes == (("3", "2"),)
