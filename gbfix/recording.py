@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from gbfix import endings, ladder
 from gbfix.errors import Stop
@@ -93,7 +94,7 @@ def read(golden: Outcome, user: Outcome, timeout: float) -> Recording:
     by_itself = bool(finished) and not finished[-1].stopped
     files: Mapping[str, None] = dict.fromkeys(
         [path for event in finished for path in event.files]
-        + [item.path for item in regions.values() if item.path.endswith(".py")]
+        + [item.path for item in regions.values() if _is_own(item.path)]
     )
     return Recording(
         regions,
@@ -158,6 +159,15 @@ def _program_error(event: Failed) -> ErrorReport:
     else:
         text = f"fails without torch.compile too: {event.message}"
     return ErrorReport(event.kind, text, event.path, event.line, event.traceback)
+
+
+def _is_own(path: str) -> bool:
+    """Whether a region's file may be the user's: `torch.nn.Sequential` is in an installed package.
+
+    What of packages may be patched was said in the run, by name.
+    """
+    installed = {"site-packages", "dist-packages"}
+    return path.endswith(".py") and installed.isdisjoint(Path(path).parts)
 
 
 def _region_errors(

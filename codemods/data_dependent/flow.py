@@ -22,7 +22,15 @@ from gbfix.schema import Fact
 
 from .flow_counts import mask_counted
 from .flow_numbers import Arithmetic, Number
-from .flow_signs import counts, is_counter, is_fresh, is_long, is_not_negative, is_part_of
+from .flow_signs import (
+    counts,
+    finds_places,
+    is_counter,
+    is_fresh,
+    is_long,
+    is_not_negative,
+    is_part_of,
+)
 from .nested import Atom, Parts
 
 _FLOATS = torch_names.FLOAT_DTYPES
@@ -436,11 +444,28 @@ def implicit_reads(site: Site) -> list[cst.CSTNode]:
 
 def _is_long(site: Site, node: cst.BaseExpression) -> bool:
     """Whether the text says that the tensor holds an int64."""
-    if isinstance(node, cst.Name):
-        line = only_line(site, node.value)
-        match line:
-            case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
-                return is_long(value)
+    match node:
+        case cst.Subscript(value=cst.Name() as base):
+            held = infer(base, site.fact)
+            return held is not None and held.is_tensor and _is_long(site, base)
+        case cst.Name(name):
+            line = only_line(site, name)
+            match line:
+                case cst.SimpleStatementLine(
+                    body=[
+                        cst.Assign(
+                            targets=[
+                                cst.AssignTarget(
+                                    target=cst.Tuple(elements=[_, cst.Element(cst.Name(second))])
+                                )
+                            ],
+                            value=value,
+                        )
+                    ]
+                ):
+                    return second == name and finds_places(value)
+                case cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)]):
+                    return is_long(value)
     return is_long(node)
 
 

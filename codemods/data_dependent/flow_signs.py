@@ -67,7 +67,26 @@ def is_long(value: cst.BaseExpression) -> bool:
             plain = isinstance(operator, _KEEPS_LONG)
             numbers = [isinstance(side, cst.Integer) or is_long(side) for side in (left, right)]
             return plain and all(numbers) and (is_long(left) or is_long(right))
+        case (
+            cst.Subscript(
+                value=base, slice=[cst.SubscriptElement(slice=cst.Index(cst.Integer(value="1")))]
+            )
+            | cst.Attribute(value=base, attr=cst.Name("indices"))
+        ):
+            return finds_places(base)
     return False
+
+
+def finds_places(value: cst.BaseExpression) -> bool:
+    """Whether a call gives values and where they stood: ``scores.topk(3)``, ``x.max(dim=1)``."""
+    match value:
+        case cst.Call(func=cst.Attribute(attr=attr)):
+            return attr.value in _PLACES
+    return False
+
+
+#: Give two tensors: values, and int64 places of these.
+_PLACES = words("topk sort max min median mode kthvalue cummax cummin")
 
 
 _KEEPS_LONG = cst.Add | cst.Subtract | cst.Multiply | cst.FloorDivide | cst.Modulo

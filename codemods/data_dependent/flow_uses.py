@@ -426,6 +426,8 @@ class Uses:
                 self._clamp(node, number, call, receiver, name)
             case "full" | "full_like" | "new_full":
                 self._full(node, number, call, receiver, name, arg)
+            case "roll" if position == 0 or keyword == "shifts":
+                self._rolled(node, number, call, receiver)
             case "tensor" if receiver is None and position == -1 and not keyword:
                 self._scalar_tensor(node, number, call)
             case _:
@@ -548,6 +550,37 @@ class Uses:
     ) -> None:
         self.edits.update(full_edit(self, call, receiver, name, arg, number.kind))
         self.cast(node, number, "")
+
+    def _rolled(
+        self,
+        node: cst.BaseExpression,
+        number: Number,
+        call: cst.Call,
+        receiver: cst.BaseExpression | None,
+    ) -> None:
+        """``x.roll(n, 1)`` picks the places ``(arange(x.shape[1]) - n) % x.shape[1]``."""
+        base = receiver if receiver is not None else call.args[0].value
+        rest = [arg for arg in call.args if arg.value is not node and arg.value is not base]
+        held, owner = self.fact(base), _simple(base)
+        if number.kind != "int" or held is None or not held.is_tensor or owner is None:
+            raise Stopped("rolls what has no plain name")
+        if len(rest) != 1 or (rest[0].keyword is not None and rest[0].keyword.value != "dims"):
+            raise Stopped("rolls in several dimensions, or in none")
+        dim = code(rest[0].value)
+        if not dim.lstrip("-").isdigit():
+            raise Stopped("rolls in a dimension that is not written out")
+        self.cast(node, number, "")
+        size = f"{owner}.shape[{dim}]"
+        places = f"{self.flow.torch}.arange({size}, device={owner}.device)"
+        sign, moved = "-", node
+        match node:
+            case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+                sign, moved = "+", inner
+        self.edits[call] = (
+            f"{owner}.index_select({dim}, ({places} {sign} ",
+            Atom(moved),
+            f") % {size})",
+        )
 
     def _scalar_tensor(self, node: cst.BaseExpression, number: Number, call: cst.Call) -> None:
         """``torch.tensor(s, dtype=x.dtype)`` is ``s.to(x.dtype)``."""

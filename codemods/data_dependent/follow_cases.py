@@ -95,6 +95,32 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "how far it is rolled",
+            ("s = x.argmax().item()", "return torch.roll(y, -s, dims=1) + y.roll(s + 1, 0)"),
+            (
+                "s = x.argmax()",
+                "return y.index_select(1, (torch.arange(y.shape[1], device=y.device) + s)"
+                " % y.shape[1]) + y.index_select(0, (torch.arange(y.shape[0], device=y.device)"
+                " - (s + 1)) % y.shape[0])",
+            ),
+            "x.argmax().item()",
+            {"x.argmax()": tensor(dtype="torch.int64")},
+        ),
+        (
+            "an index among the places of the largest",
+            ("best = x.topk(2)[1]", "return y[:, best[0]] + y[best[1]]"),
+            (
+                "best = x.topk(2)[1]",
+                "return y[:, best[0][None]].squeeze(1) + y[best[1][None]].squeeze(0)",
+            ),
+            "y[:, best[0]]",
+            {
+                "best": tensor(2, dtype="torch.int64"),
+                "best[0]": tensor(dtype="torch.int64"),
+                "best[1]": tensor(dtype="torch.int64"),
+            },
+        ),
+        (
             "a window of a size that is known",
             (
                 "s = x.argmax().item()",
@@ -253,6 +279,10 @@ NEAR_MISSES = tuple(
                 {"x.argmax()": tensor(dtype="torch.int64")},
             )
             for why, lines in (
+                ("rolled in two dimensions", ("return y.roll((s, 1), (0, 1))",)),
+                ("rolled as one row", ("return y.roll(s)",)),
+                ("rolled where the dimension is given", ("return y.roll(s, n)",)),
+                ("rolled without a name", ("return (y + 1).roll(s, 0)",)),
                 ("a window whose end is the data's", ("return y[2:s].sum()",)),
                 ("a window beside an index", ("return y[0, s : s + 2].sum()",)),
                 ("a window with a step", ("return y[s : s + 4 : 2].sum()",)),
