@@ -248,13 +248,14 @@ def moved_tests(old: str, new: str, tests: Sequence[Span], parts: Sequence[Span]
     }
     if not all(span in before for span in tests):
         return []
-    if not moved:
-        same = (_the_same_test(before[span], old, new) for span in tests)
-        moved = [test for test in same if test is not None]
     if len(moved) > len(tests):
         # Others moved along, which Python decides: those that read like the tests are the tests.
         asked = {_written(before[span]) for span in tests}
         moved = [test for test in moved if _written(test) in asked]
+    if not moved:
+        # The operator calls a function that holds them, and may ask something of its own.
+        same = (_the_same_test(before[span], old, new) for span in tests)
+        moved = [test for test in same if test is not None]
     if len(moved) != len(tests):
         return []
     result = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import libcst as cst
 
@@ -181,9 +181,17 @@ class Collector:
         self.found = Inputs([], {}, [])
         self.by_text: dict[str, Parameter] = {}
 
-    def collect(self) -> Inputs:
+    def collect(self, kept: Iterable[str] = ()) -> Inputs:
+        """``kept`` are names that may go out as they were, whether or not the piece reads them."""
         for node in self.nodes:
             self.visit(node, frozenset(), root=True)
+        for name in sorted({*kept} - self.by_text.keys()):
+            place = next(
+                (it for node in self.nodes for it in self.site.places_of(name, node)), None
+            )
+            if place is None or not self.pass_on(place, self.facts.get(name), name):
+                raise NeedsBefore(frozenset({name}))
+            del self.found.replacements[place]
         return self.found
 
     # -- the walk ----------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import libcst as cst
 from gbfix.analysis import torch_names
 from gbfix.analysis.activity import Activity, activity, params_of
 from gbfix.analysis.binding import states
+from gbfix.analysis.kinds import infer
 from gbfix.analysis.liveness import definitely_bound_before, live_after, live_before
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
@@ -447,6 +448,7 @@ def _run(
         raise Refused("it may return early") if not whole else NeedsAfterAll(body, end)
     facts: Mapping[str, Fact] = site.locals_before(run[0])
     live_in = _live_in(level, run, facts)
+    kept: frozenset[str] = frozenset()
     if ends:
         # The declaration stands before the run, and its names are no results of it.
         if does.bound & states(function).declared_outside:
@@ -455,13 +457,63 @@ def _run(
     else:
         out = frozenset(does.bound & live_after(function, last))
         results = written_results(site, run, out, carries)
+        # What the run may leave as it was.
+        known = definitely_bound_before(function, run[0]) | facts.keys()
+        kept = (out - _surely_bound(run)) & known
     collector = Collector(
         site, run, needed=frozenset(live_in), data=level.data, facts=facts,
         cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
             sized=level.sized,
     )  # fmt: skip
-    inputs = collector.collect()
-    return Piece(level, run, inputs, results, ends)
+    piece = Piece(level, run, collector.collect(kept), results, ends)
+    for result in piece.results:
+        if is_filled(piece, result) and not _is_only_added(level, result, last):
+            raise Refused(f"`{result.name}` is a number in other calls")
+    return piece
+
+
+def is_filled(piece: Piece, result: Result) -> bool:
+    """Whether a tensor that a piece gives may be the number that the name had before."""
+    numbers = {it.given for it in piece.inputs.parameters if it.annotation in _NUMBERS}
+    return result.kind == "tensor" and result.name in numbers
+
+
+_NUMBERS = ("int", "float", "torch.types.Number")
+
+
+def _is_only_added(level: Level, result: Result, last: cst.CSTNode) -> bool:
+    """Whether all that becomes of a result is that it is added to tensors as large as it is.
+
+    Then a number does the same as a tensor that is filled with it.
+    """
+    site = level.site
+    end = site.span(last).end_line
+    for place in site.places_of(result.name, level.function.body):
+        if site.span(place).line <= end:
+            continue
+        match site.parent(place):
+            case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):
+                other = right if left is place else left
+            case cst.AugAssign(
+                target=target, operator=cst.AddAssign() | cst.SubtractAssign(), value=value
+            ) if value is place:
+                other = target
+            case _:
+                return False
+        fact = infer(other, site.fact)
+        if fact is None or not fact.is_tensor or fact.dtype != result.fact.dtype:
+            return False
+        if fact.shape is None or fact.shape != result.fact.shape:
+            return False
+    return True
+
+
+def _surely_bound(run: Sequence[cst.CSTNode]) -> frozenset[str]:
+    """The names that a run binds whichever way it takes."""
+    end = cst.SimpleStatementLine([cst.Pass()])
+    body = cst.IndentedBlock([*run, end])  # type: ignore[list-item]
+    scope = cst.FunctionDef(cst.Name("_"), cst.Parameters(), body)
+    return frozenset(definitely_bound_before(scope, end))
 
 
 def _live_in(level: Level, run: Sequence[cst.CSTNode], facts: Mapping[str, Fact]) -> frozenset[str]:

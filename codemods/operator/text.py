@@ -18,7 +18,7 @@ from .applied import Applied, backward_of
 from .fakes import Fake
 from .gradients import Draws, backward_text, is_place
 from .inputs import Parameter, Refused, places_written
-from .pieces import Piece
+from .pieces import Piece, is_filled
 from .results import Result
 
 _WIDTH = 100
@@ -316,6 +316,11 @@ _FRESH = re.compile(
 def _leaf(operator: Operator, result: Result, text: str) -> str:
     """A leaf as a tensor that shares no memory with anything."""
     torch = operator.torch
+    if is_filled(operator.piece, result):
+        if operator.fake.lines or len(operator.leaves) > 1:
+            raise Refused(f"`{result.name}` is a number in other calls")
+        filled = f"{operator.fake.text}.fill_({text})"
+        return f"{text}.clone() if isinstance({text}, {torch}.Tensor) else {filled}"
     if result.kind == "list":
         return f"[each.clone() for each in {text}]"
     if result.is_number:
