@@ -10,6 +10,62 @@ EXAMPLES = (
         """
         import torch
 
+        class Mean(torch.nn.Module):
+            def update(self, x):
+                if self.until is not None and self.count >= self.until:
+                    return
+                size = x.shape[0]
+                batch = x.mean(0)
+                count = self.count + size
+                delta = batch - self.mean
+                step = delta * size
+                step = step / count
+                kept = self.mean * 2
+                kept = kept - self.mean
+                self.mean = kept + step
+                self.count = count
+        """,
+        """
+        import torch
+
+        class Mean(torch.nn.Module):
+            def update(self, x):
+                count_at_least_until = (self.count >= self.until if self.until is not None else torch.zeros((), dtype=torch.bool, device=self.count.device))
+                size = x.shape[0]
+                batch = x.mean(0)
+                count = self.count + size
+                delta = batch - self.mean
+                step = delta * size
+                step = step / count
+                kept = self.mean * 2
+                kept = kept - self.mean
+                self.mean = torch.where(count_at_least_until, self.mean, kept + step)
+                self.count = torch.where(count_at_least_until, self.count, count)
+        """,  # noqa: E501
+        at="self.count >= self.until",
+        facts={
+            "x": tensor(4, 3),
+            "self.count": tensor(dtype="torch.int64"),
+            "self.until": scalar(3),
+            "x.mean(0)": tensor(3),
+            "self.mean": tensor(3),
+            "x.shape[0]": scalar(4),
+            "self.count + size": tensor(dtype="torch.int64"),
+            "kept + step": tensor(3),
+            "count": tensor(dtype="torch.int64"),
+            "step": tensor(3),
+            "delta": tensor(3),
+            "batch": tensor(3),
+            "kept": tensor(3),
+            "delta * size": tensor(3),
+            "self.count >= self.until": tensor(dtype="torch.bool"),
+        },
+        title="a limit that may be there, and what follows is long",
+    ),
+    Example(
+        """
+        import torch
+
         class Block:
             def squashed(self, h):
                 return h.tanh() * self.scale

@@ -35,11 +35,19 @@ from .matching import as_ifs
 from .numbers import dtype_for
 from .pushing import Pushed, Pushing
 from .selects import Selects
-from .tests import Test, decided_by_tensor, lower, primary, split
+from .tests import Test, decided_by_tensor, guarded_test, lower, primary, split
 from .vain import Vain
 
 _DUPLICATED = 8  # statements that may stand twice rather than not be converted
 _ASKED_FIRST, _TIMES = 24, 3  # statements of a choice that stands once for each of Python's answers
+
+
+def _only_leaves(body: Block) -> bool:
+    """Whether an arm does no more than to leave: what follows runs all the same without it."""
+    match list(body):
+        case [cst.SimpleStatementLine(body=[cst.Return(value=None | cst.Name()) | cst.Continue()])]:
+            return True
+    return False
 
 
 @dataclasses.dataclass
@@ -321,6 +329,7 @@ class Converter:
         """``if P and t`` becomes an ``if P`` with the choice inside, ``if P or t`` one beside."""
         body, orelse = statements_in(node.body), statements_in(node.orelse)
         inner = beside(self.ctx, node, python, joint, tensor)
+        taken = set(self.ctx.taken)
         if joint == "and":
             yes = self._tail([inner], rest, node)
             no = self._tail(_decided(orelse, python, False), rest)
@@ -334,6 +343,10 @@ class Converter:
             and size_of(rest) > _DUPLICATED
             and not (ends_control(yes) and not ends_control(rest))
         ):
+            if joint == "and" and not orelse and _only_leaves(body):
+                self.ctx.taken = taken
+                guarded = guarded_test(python, tensor, self.ctx)
+                return self._emitted(self._known(node.with_changes(test=guarded), node), rest)
             raise Declined("what follows the branch would have to be written twice")
         new = node.with_changes(
             test=python,
@@ -536,6 +549,8 @@ class Converter:
         told: cst.CSTNode = parsed
         if isinstance(parsed, cst.Call) and code(parsed.func) == f"{self.ctx.torch}.as_tensor":
             told = parsed.args[0].value
+        if isinstance(parsed, cst.IfExp):
+            told = parsed.body
         base = telling_name(told)
         if isinstance(asked, cst.Name | cst.Attribute):
             base = f"was_{telling_name(asked)}" if done.mutates else telling_name(asked)

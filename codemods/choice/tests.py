@@ -202,6 +202,24 @@ def _negate(node: cst.BaseExpression) -> cst.BaseExpression:
     return cst.UnaryOperation(cst.Not(), inner)
 
 
+def guarded_test(python: cst.BaseExpression, tensor: cst.BaseExpression, ctx: Context) -> cst.IfExp:
+    """``P and t`` as one test: ``t if P else False``; raises `Declined` where it cannot be."""
+    test = cst.IfExp(test=python, body=tensor, orelse=cst.Name("False"))
+    _holder(test, ctx)
+    return test
+
+
+def _holder(test: cst.IfExp, ctx: Context) -> str:
+    """A tensor of the test that is there whatever Python's part says: it tells the device."""
+    asked = {code(node) for node in walk(test.test)}
+    for node in walk(test.body):
+        if not isinstance(node, cst.Name | cst.Attribute) or code(node) in asked:
+            continue
+        if ctx.is_tensor(node):
+            return code(node)
+    raise Declined("Python decides whether there is a tensor to ask")
+
+
 def lower(test: cst.BaseExpression, ctx: Context) -> Test:
     """A tensor's test as a bool tensor without dimensions."""
     match test:
@@ -212,6 +230,10 @@ def lower(test: cst.BaseExpression, ctx: Context) -> Test:
             sign = "&" if isinstance(test.operator, cst.And) else "|"
             sides = [lower(side, ctx).positive(ctx.torch) for side in (left, right)]
             return Test(f" {sign} ".join(_operand(side, sign) for side in sides))
+        case cst.IfExp(test=python, body=tensor, orelse=cst.Name("False")):
+            text = lower(tensor, ctx).positive(ctx.torch)
+            kind = f"dtype={ctx.torch}.bool, device={_holder(test, ctx)}.device"
+            return Test(f"({text} if {code(python)} else {ctx.torch}.zeros((), {kind}))")
         case cst.NamedExpr(target=target, value=value):
             return Test(truth(code(target), ctx.fact(value), ctx))
         case cst.Call() if _listed(test) is not None:

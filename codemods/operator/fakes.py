@@ -462,7 +462,7 @@ class Maker:
         return None
 
     def follows(self, like: Parameter, dtype: str) -> bool:
-        if like.fact.dtype != dtype or self.gives_sizes_only(like):
+        if like.fact.dtype != dtype or gives_sizes_only(like, self.made):
             return False
         if self.follow is not None:
             return self.follow
@@ -476,16 +476,17 @@ class Maker:
             t in self.made for t in ("torch.tensor(", "Tensor(", "tolist(", "dtype=", ".item(")
         )
 
-    def gives_sizes_only(self, parameter: Parameter) -> bool:
-        """Whether the text asks an argument for its sizes and its device, and for nothing else."""
-        names = {re.escape(parameter.name), re.escape(parameter.given)}
-        uses = rf"(?<![\w.])(?:{'|'.join(sorted(names))})\b"
-        asked = rf"{uses}(?=\.(?:shape|size|ndim|dim|numel|device)\b)|(?<=\blen\(){uses}(?=\))"
-        found = len(re.findall(uses, self.made))
-        return found > 0 and found == len(re.findall(asked, self.made))
-
     def named(self, dtype: str) -> str:
         return dtype.replace("torch", self.torch, 1)
+
+
+def gives_sizes_only(parameter: Parameter, made: str) -> bool:
+    """Whether the text asks an argument for its sizes and its device, and for nothing else."""
+    names = {re.escape(parameter.name), re.escape(parameter.given)}
+    uses = rf"(?<![\w.])(?:{'|'.join(sorted(names))})\b"
+    asked = rf"{uses}(?=\.(?:shape|size|ndim|dim|numel|device)\b)|(?<=\blen\(){uses}(?=\))"
+    found = len(re.findall(uses, made))
+    return found > 0 and found == len(re.findall(asked, made))
 
 
 def _shape(sizes: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from gbfix.analysis.tree import children, code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from .owner import Owner, owner_of
 from .sizes import methods_named
 
 
@@ -75,8 +76,12 @@ class Inputs:
     replacements: dict[cst.CSTNode, cst.BaseExpression]
     #: Methods that read nothing of their object, to be made static.
     static: list[cst.FunctionDef]
+    #: The object whose methods the piece calls, if it cannot do without.
+    owner: Owner | None = None
 
 
+#: Stands for the table in which a class notes its objects, until that has a name.
+TABLE = "OBJECTS_BY_IDENTITY"
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
 #: What autocast runs in a lower precision.
 PRODUCTS = words(
@@ -245,7 +250,7 @@ class Collector:
             raise Refused(f"it calls `{func.value}`")
         if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
             root = func.value.value
-            if root in self.needed and self.static_method(func):
+            if root in self.needed and (self.static_method(func) or self.found_again(func)):
                 for argument in node.args:
                     self.visit(argument, bound)
                 return
@@ -276,6 +281,31 @@ class Collector:
                 return False
             self.found.static.append(method)
         self.found.replacements[func.value] = cst.Name(owner)
+        return True
+
+    def found_again(self, func: cst.Attribute) -> bool:
+        """``self.noise(t)`` where ``noise`` only reads ``self``: the operator finds the object."""
+        assert isinstance(func.value, cst.Name)
+        text = f"id({func.value.value})"
+        fact = self.fact(func.value)
+        if fact is None or fact.kind not in ("module", "object") or not fact.in_project:
+            return False
+        if self.found.owner is not None and text not in self.by_text:
+            return False  # one object is enough
+        owner = owner_of(self.site, func, fact)
+        if owner is None:
+            return False
+        before = self.found.owner.reads if self.found.owner is not None else frozenset()
+        self.found.owner = Owner(owner.kind, owner.reads | before)
+        if text not in self.by_text:
+            inside = fresh("owner", self.taken)
+            name = fresh("owner_id", {*self.taken, inside})
+            self.taken |= {inside, name}
+            first = f"{inside} = {TABLE}[{name}]"
+            parameter = Parameter(name, "int", text, inside, Fact("int"), first)
+            self.by_text[text] = parameter
+            self.found.parameters.append(parameter)
+        self.found.replacements[func.value] = cst.Name(self.by_text[text].inside)
         return True
 
     def name(self, node: cst.Name, bound: frozenset[str]) -> None:

@@ -13,11 +13,12 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
+from ..side_effects.owners import find_owners
 from ..wrap.operator_text import define, namespace, operator_name, place, torch_alias
 from .applied import Applied, backward_of
 from .fakes import Fake
 from .gradients import Draws, backward_text, is_place
-from .inputs import Parameter, Refused, places_written
+from .inputs import TABLE, Parameter, Refused, places_written
 from .pieces import Piece, is_filled
 from .results import Result
 
@@ -45,6 +46,10 @@ class Operator:
     minds_dtype: tuple[str, ...] = ()
     #: The class of the user's own whose ``apply`` is all that the piece calls.
     applied: Applied | None = None
+    #: The parameters that must not require a gradient, as what it changes would not get it.
+    minds_gradients: tuple[str, ...] = ()
+    #: Where the operator finds the object whose methods it calls.
+    table: str = ""
 
     @property
     def leaves(self) -> list[Result]:
@@ -55,7 +60,7 @@ class Operator:
         """The name of the piece's code as a function, where more than the operator calls it."""
         if self.applied is not None:
             return ""
-        minds = self.minds_autocast or self.minds_dtype
+        minds = self.minds_autocast or self.minds_dtype or self.minds_gradients
         return f"{self.name}_plain" if self.gradients or minds else ""
 
 
@@ -88,6 +93,11 @@ def write(operator: Operator, edit: Edit) -> None:
     """Put the operator above its function, and the call in the place of the piece."""
     piece = operator.piece
     site = piece.level.site
+    if piece.inputs.owner is not None:
+        table = find_owners(site, edit, piece.inputs.owner.kind)
+        if not table:
+            raise Refused("`self` cannot be passed to an operator")
+        operator = dataclasses.replace(operator, table=table)
     place(site, edit, _definition(operator))
     for method in piece.inputs.static:
         _make_static(site, edit, method)
@@ -224,7 +234,9 @@ class _Replace(cst.CSTTransformer):
 
 
 def _body(operator: Operator) -> list[cst.BaseStatement]:
-    made = [p.first for p in operator.piece.inputs.parameters if p.first]
+    made = [
+        p.first.replace(TABLE, operator.table) for p in operator.piece.inputs.parameters if p.first
+    ]
     return [*map(cst.parse_statement, made), *_moved(operator)]
 
 
@@ -306,6 +318,7 @@ def _sources(result: Result, text: str) -> list[tuple[Result, str]]:
     return [(result, text)]
 
 
+#: Makes a tensor in new memory; what is made of others may follow their layout.
 _FRESH = re.compile(
     r"^[\w.]*\b(tensor|stack|cat|zeros|ones|full|arange|zeros_like|ones_like|full_like|empty_like"
     r"|eye)\(.*\)$",
@@ -313,32 +326,40 @@ _FRESH = re.compile(
 )
 
 
+#: The same, laid out row by row whatever it is given.
+_IN_ROWS = re.compile(r"^[\w.]*\b(tensor|zeros|ones|full|arange|eye)\(.*\)$", re.DOTALL)
+
+
 def _leaf(operator: Operator, result: Result, text: str) -> str:
     """A leaf as a tensor that shares no memory with anything."""
     torch = operator.torch
+    laid_out = f"memory_format={torch}.contiguous_format"
     if is_filled(operator.piece, result):
         if operator.fake.lines or len(operator.leaves) > 1:
             raise Refused(f"`{result.name}` is a number in other calls")
         filled = f"{operator.fake.text}.fill_({text})"
-        return f"{text}.clone() if isinstance({text}, {torch}.Tensor) else {filled}"
+        return f"{text}.clone({laid_out}) if isinstance({text}, {torch}.Tensor) else {filled}"
     if result.kind == "list":
-        return f"[each.clone() for each in {text}]"
+        return f"[each.clone({laid_out}) for each in {text}]"
     if result.is_number:
         return f"{torch}.tensor({text}, dtype={_in(result.dtype, torch)})"
     if result.kind == "ndarray":
         return f"{torch}.tensor({text})"
-    if _is_fresh(operator, result, text) and result.row_by_row:
+    if result.row_by_row and _is_fresh(operator, text, _IN_ROWS):
         return text
     if not re.fullmatch(r"[\w.\[\]\"]+|[\w.]+\(.*\)", text, re.DOTALL):
         text = f"({text})"
-    layout = "" if result.row_by_row else f"memory_format={torch}.contiguous_format"
-    return f"{text}.clone({layout})"
+    # Its fake says that it is laid out row by row; other inputs may be laid out in another way.
+    if _is_fresh(operator, text, _FRESH):
+        return f"{text}.contiguous()"
+    return f"{text}.clone({laid_out})"
 
 
-def _is_fresh(operator: Operator, result: Result, text: str) -> bool:
-    if _FRESH.match(text) and _balanced(text):
+def _is_fresh(operator: Operator, text: str, makes: re.Pattern[str]) -> bool:
+    """Whether a text makes a tensor, or names one that the piece makes and nothing else."""
+    if makes.match(text) and _balanced(text):
         return True
-    if text.endswith(".clone()"):
+    if makes is _FRESH and text.endswith(".clone()"):
         return True
     if not text.isidentifier():
         return False
@@ -352,7 +373,8 @@ def _is_fresh(operator: Operator, result: Result, text: str) -> bool:
             if isinstance(inner, cst.For) and text in names_in(inner.target):
                 return False
     return bool(bound) and all(
-        (_FRESH.match(each) and _balanced(each)) or each == f"{text}.clone()" for each in bound
+        (makes.match(each) and _balanced(each)) or (makes is _FRESH and each == f"{text}.clone()")
+        for each in bound
     )
 
 
@@ -410,6 +432,8 @@ def _call(operator: Operator) -> str:
         if kept.name in operator.minds_dtype:
             dtype = _in(str(kept.fact.dtype), operator.torch)
             asked.append(f"{_in(kept.given, operator.torch)}.dtype != {dtype}")
+        if kept.name in operator.minds_gradients:
+            asked.append(f"{_in(kept.given, operator.torch)}.requires_grad")
     if not asked:
         return call
     return f"({operator.plain}({', '.join(given)}) if {' or '.join(asked)} else {call})"

@@ -28,8 +28,16 @@ from .applied import Applied, applied
 from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
-from .fakes import Fake, called, fake_of, read_by_python, written
-from .gradients import Draws, casts_up, differentiable, has_products, of_given_dtypes, of_one_dtype
+from .fakes import Fake, called, fake_of, gives_sizes_only, read_by_python, written
+from .gradients import (
+    Draws,
+    casts_up,
+    differentiable,
+    has_products,
+    is_place,
+    of_given_dtypes,
+    of_one_dtype,
+)
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import may_be_fraction, mixes_numbers
 from .pieces import Piece, levels, pieces, switches_gradients_off
@@ -65,7 +73,8 @@ class WrapPiece(Codemod):
     The piece is the smallest one, from the break outward through the functions that led to it, that
     takes tensors, numbers, strings and attributes, and gives tensors or lists of them.  Arrays and
     numbers are carried as tensors and read back.  What the fake says of sizes is told from the
-    piece's text.
+    piece's text, or else found by running the operator with inputs of other sizes.  An object whose
+    methods the piece calls, and which these only read, is found by its identity.
 
     *When it applies.*  The break lies in Python that reads tensors' values or calls what the
     compiler cannot follow.  Where a gradient goes through it, the code must compute and nothing
@@ -73,10 +82,11 @@ class WrapPiece(Codemod):
     ``apply`` of the file's own ``torch.autograd.Function`` keeps its class's backward: the second
     operator runs the forward of the class for what that keeps, and then its ``backward``.
 
-    *Fix safety.*  Safe where the text tells every size of the results; unsafe where a size or a
-    dtype is known from the recorded run only, and where compiled code elsewhere in the project
-    handles an error that the piece says that it raises.  What it changes in a tensor that is given
-    autograd does not see, which is said.
+    *Fix safety.*  Safe where the text tells every size of the results, or runs with other sizes
+    agree on it; unsafe where a size or a dtype is known from the recorded run only, and where
+    compiled code elsewhere in the project handles an error that the piece says that it raises.
+    Where a tensor that is given is changed, and an input requires a gradient, the code runs as
+    before: autograd does not see what an operator writes.
 
     *Refuses.*  Pieces inside a ``try`` of compiled code, which would miss what they raise; pieces
     through which a gradient goes and that draw numbers, look at autograd or read tensors that are
@@ -164,6 +174,7 @@ def _by_level(site: Site) -> list[Piece | Refused]:
     return [*refused, *sorted(found, key=rank)]
 
 
+_FOUND = "it finds its object by its identity, and is compiled anew for each object"
 _MINDS = "for inputs of other dtypes than in the run, the code runs as before, outside of it"
 _CLOCK = (
     "What a clock tells between parts of one graph means little: the compiler joins and moves them."
@@ -217,6 +228,20 @@ def _check_globals(piece: Piece) -> None:
         changed = ((does.mutates - own) | does.global_writes) & read
         if changed:
             raise Refused(f"it reads `{min(changed)}`, which the compiled function changes")
+
+
+def _check_owner(piece: Piece) -> None:
+    """Refuse to read of an object inside what the region sets on it: that comes later."""
+    owner = piece.inputs.owner
+    if owner is None:
+        return
+    site = piece.level.site
+    around = [level.function for level in levels(site) if level.site.path == site.path]
+    for function in (*around, *called(site, [it.body for it in around])):
+        does = activity(function.body)
+        written = {text.rpartition(".")[2] for text in does.attribute_writes}
+        for name in sorted(owner.reads & written):
+            raise Refused(f"it reads `self.{name}`, which the compiled function sets")
 
 
 def _leaves_nothing(piece: Piece) -> bool:
@@ -283,6 +308,7 @@ def _rewrite(
     if any(leaf.kind == "ndarray" for leaf in leaves) and _without_numpy(site):
         raise Refused("it gives an array, and the program lets Dynamo trace no numpy")
     _check_globals(piece)
+    _check_owner(piece)
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
     edit = site.edit()
@@ -337,6 +363,7 @@ def _rewrite(
         has_products(piece) or (bool(gradients) and its_own is None and casts_up(piece)),
         _minded(piece, fake, every=minds) if its_own is None else (),
         its_own,
+        _without(piece, changed, detached),
     )
     if minds and not (operator.minds_dtype and _leaves_something(piece)):
         raise Refused("its results have a dtype of their own")
@@ -363,7 +390,7 @@ def _rewrite(
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
-    if told is None and fake.guessed and not (ordered or changed or draws):
+    if told is None and fake.guessed and not changed and does in (Activity.NOTHING, Activity.DRAWS):
         return _to_be_settled(rewrite, operator, number, minds=minds)
     return rewrite
 
@@ -392,6 +419,7 @@ def _notes(operator: Operator, told: Told | None, *, minds: bool) -> list[str]:
         notes.append("its backward runs the same code again; gradients of gradients are an error")
     notes += [_MINDS] if minds else []
     notes += _held_notes(operator.piece, operator)
+    notes += [_FOUND] if operator.piece.inputs.owner is not None else []
     if operator.ordered:
         notes += operator_notes(operator.piece.level.site)[1:]
     if told is not None and told.real:
@@ -404,6 +432,26 @@ def _minded(piece: Piece, fake: Fake, *, every: bool) -> tuple[str, ...]:
     """The parameters whose dtypes have to be as they were; ``every``: of all that results have."""
     one = of_one_dtype(piece, fake)
     return of_given_dtypes(piece, fake) if every else (one,) if one else ()
+
+
+def _without(piece: Piece, changed: Sequence[str], detached: frozenset[str]) -> tuple[str, ...]:
+    """The tensors that go in without a gradient, where the piece changes one that is given:
+    autograd does not see what an operator writes.
+    """
+    tensors = [
+        p
+        for p in piece.inputs.parameters
+        if p.annotation == "torch.Tensor" and p.fact.dtype in _FLOATS
+    ]
+    own = any(p.name in changed and not p.given.startswith("self.") for p in tensors)
+    if not own or _without_gradients(piece):
+        return ()
+    text = written(piece)
+    return tuple(
+        p.name
+        for p in tensors
+        if p.name not in detached and is_place(p.given) and not gives_sizes_only(p, text)
+    )
 
 
 def _gradients(piece: Piece, *, plain: bool, draws: bool) -> tuple[tuple[str, ...], Applied | None]:
@@ -437,7 +485,9 @@ def _one_day(piece: Piece, *, draws: bool) -> tuple[str, ...]:
     if not asks or _without_gradients(piece):
         return ()
     tensors = [p for p in piece.inputs.parameters if p.annotation == "torch.Tensor"]
-    if not any(p.fact.dtype in _FLOATS and _may_differentiate(piece, p) for p in tensors):
+    text = written(piece)
+    computed = [p for p in tensors if not gives_sizes_only(p, text)]
+    if not any(p.fact.dtype in _FLOATS and _may_differentiate(piece, p) for p in computed):
         return ()
     if any(_is_detached(piece, p) for p in tensors):
         return ()  # said by its call, as before
@@ -563,11 +613,10 @@ def _held_notes(piece: Piece, operator: Operator) -> list[str]:
     original changes it in some calls only or behind autograd's back, and of one that is given.
     """
     parameters = [p for p in piece.inputs.parameters if p.name in operator.changed]
-    given = [p.given for p in parameters if not p.given.startswith("self.")]
-    if given:
+    if operator.minds_gradients:
         return [
-            f"autograd does not see what `{operator.name}` changes in `{given[0]}`: where that"
-            " requires a gradient, the gradient is wrong"
+            "for inputs that require gradients, the code runs as before, outside of"
+            f" `{operator.name}`: autograd does not see what an operator changes"
         ]
     held = [p.given for p in parameters if p.given.startswith("self.")]
     parts = [part for node in piece.nodes for part in walk(node)]
@@ -711,6 +760,8 @@ def _is_detached(piece: Piece, parameter: Parameter) -> bool:
         return False
     if parameter.given.endswith(".detach()") or parameter.given.startswith("torch.from_numpy("):
         return False
+    if gives_sizes_only(parameter, written(piece)):
+        return not _without_gradients(piece)  # no gradient would go back to it
     if parameter.fact.requires_grad is False and _may_differentiate(piece, parameter):
         return False  # with a gradient one day, an operator without one says so by an error
     if parameter.name in _changed(piece) or _raises_with_gradients(piece, parameter):

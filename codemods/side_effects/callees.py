@@ -101,6 +101,10 @@ def module_values(text: str) -> Mapping[str, tuple[ast.AST, ...]]:
     return {name: tuple(values) for name, values in found.items()}
 
 
+#: Change the filters of warnings, for as long as nobody puts them back.
+_FILTERS = ("warnings.filterwarnings", "warnings.simplefilter")
+
+
 class Judge:
     """Judges code of a project; ``types`` are recorded types of names in the code that moves."""
 
@@ -452,6 +456,8 @@ class _Function:
 
     def library(self, name: str, node: ast.Call) -> bool:
         """Whether a function of a library is called, of which it is known what it does."""
+        if name in _FILTERS and any("catch_warnings" in it for it in self.judge.sources.values()):
+            raise Unfit(f"`{name}` would run after `catch_warnings` has put the filters back")
         if name.startswith(EFFECTS) and name != "logging.getLogger":
             self.judge.doings.effect = True
             self.show_all(node)

@@ -35,9 +35,10 @@ PURE = tuple(
 EFFECTS = tuple(
     sorted(
         words(
-            """print pprint.pprint logging. warnings.warn json.dump pickle.dump os.makedirs
-            os.mkdir os.replace os.rename os.remove os.unlink shutil. sys.stdout.
-            sys.stderr. time.sleep torch.save numpy.save torch.cuda.nvtx. nvtx.
+            """print pprint.pprint logging. warnings.warn warnings.filterwarnings
+            warnings.simplefilter json.dump pickle.dump os.makedirs os.mkdir os.replace
+            os.rename os.remove os.unlink shutil. sys.stdout. sys.stderr.
+            time.sleep torch.save numpy.save torch.cuda.nvtx. nvtx.
             torch.cuda.synchronize wandb.log mlflow.log_metric tqdm.tqdm.write
             ctypes. gc.collect safetensors.torch.save_file"""
         )

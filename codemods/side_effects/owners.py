@@ -35,6 +35,12 @@ def find_owners(site: Site, edit: Edit, kind: str) -> str:
     root = _root(site, holder)
     if root is None:
         return ""
+    # The objects of all subclasses of the class around come here, and not this one's alone.
+    around = site.class_of(site.node)
+    if around is not None and around in line_of(site, holder):
+        root = _root(site, around)
+        if root is None:
+            return ""
     table = noted_in(root)
     if table:
         return table
@@ -132,6 +138,22 @@ def _root(site: Site, holder: cst.ClassDef) -> cst.ClassDef | None:
         if noted_in(found[0]):
             return found[0]
     return holder
+
+
+def line_of(site: Site, holder: cst.ClassDef) -> list[cst.ClassDef]:
+    """A class, and those of the file that it descends from."""
+    found = [holder]
+    for known in found:
+        names = {
+            (resolve(site.module, base.value) or code(base.value)).rpartition(".")[2]
+            for base in known.bases
+        }
+        found += [
+            item
+            for item in site.module.body
+            if isinstance(item, cst.ClassDef) and item.name.value in names and item not in found
+        ]
+    return found
 
 
 def _is_plain(node: cst.BaseExpression) -> bool:

@@ -48,8 +48,10 @@ _Slot = tuple[str, int, int]
 _Run = tuple[Mapping[_Slot, int], tuple[tuple[int, ...], ...]]
 
 _DATA = -1
-#: What is needed has to be done by then, and what is not is left out from then on.
-_SECONDS, _SOON = 10.0, 3.0
+#: A body that is slower than that is not asked.
+_SECONDS = 60.0
+#: How many runs more than what is needed, of numbers and of fake tensors, which are slower.
+_MORE, _MORE_FAKES = 100, 8
 #: Of so many equal sizes, each choice of some of them is tried.
 _FEW = 4
 _MOST = 1 << 20
@@ -117,7 +119,7 @@ class _Inputs:
             for item, each in enumerate(items):
                 if isinstance(each, torch.Tensor):
                     self.slots |= {(name, item, d): n for d, n in enumerate(each.shape)}
-                elif isinstance(each, int) and not isinstance(each, bool):
+                elif type(each) is int and abs(each) < _MOST:
                     self.slots[name, item, -1] = each
 
     def text(self, slot: _Slot) -> str:
@@ -259,6 +261,7 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
     begun = time.monotonic()
     run = _with_numbers if real else _with_fakes
     found: list[_Run] = []
+    more = 0
     seen: set[tuple[int, ...]] = set()
 
     def tried(sizes: Mapping[_Slot, int]) -> bool:
@@ -286,10 +289,10 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
         tried(inputs.slots)
         base = next((it for it in inputs.shorter() if is_tried(it)), inputs.slots)
         for needed, sizes in _others(inputs, base, _literals(body)):
-            spent = time.monotonic() - begun
-            if needed and spent > _SECONDS:
+            if time.monotonic() - begun > _SECONDS:
                 return []
-            if needed or spent < _SOON:
+            more += not needed
+            if needed or more <= (_MORE if real else _MORE_FAKES):
                 is_tried(sizes)
     except Exception:
         return []

@@ -11,7 +11,7 @@ unit = Celsius()
 @torch.library.custom_op("before::f_op", mutates_args=())
 def f_op(x: torch.Tensor) -> torch.Tensor:
     name = str(unit)
-    return (x * len(name)).clone()
+    return (x * len(name)).clone(memory_format=torch.contiguous_format)
 
 
 f_op.register_fake(lambda x: x.new_empty(x.shape))

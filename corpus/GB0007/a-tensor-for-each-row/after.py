@@ -11,7 +11,7 @@ def bucketed_op(ids: torch.Tensor, count: int) -> list[torch.Tensor]:
     found = []
     for row in ids.tolist():
         found.append(torch.tensor([zlib.crc32(str(i).encode()) % count for i in row]))
-    return [each.clone() for each in found]
+    return [each.clone(memory_format=torch.contiguous_format) for each in found]
 
 
 @bucketed_op.register_fake

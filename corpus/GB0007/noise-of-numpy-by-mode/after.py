@@ -12,7 +12,7 @@ def compute_noise(
     else:
         noise = (1 + strength) ** np.random.normal(size=shape)
     noise = Variable(torch.from_numpy(noise).type(x.data.type()))
-    return noise.clone()
+    return noise.clone(memory_format=torch.contiguous_format)
 
 
 @compute_noise.register_fake

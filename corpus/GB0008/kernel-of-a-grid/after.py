@@ -10,7 +10,7 @@ def gaussian_kernel_op(width: int, sigma: torch.types.Number, channels: int) -> 
     bell = lambda x: np.exp(-((x - width // 2) ** 2) / (2 * sigma**2))
     kernel = np.prod(bell(places), axis=0)
     kernel = np.tile(kernel / kernel.sum(), (channels, 1, 1))
-    return torch.FloatTensor(kernel[:, None, :, :]).clone()
+    return torch.FloatTensor(kernel[:, None, :, :]).clone(memory_format=torch.contiguous_format)
 
 
 @gaussian_kernel_op.register_fake

@@ -6,7 +6,7 @@ from tqdm import tqdm
 def f_op(steps: int, x: torch.Tensor) -> torch.Tensor:
     for _ in tqdm(range(steps), disable=True):
         x = x.sin()
-    return x.clone()
+    return x.clone(memory_format=torch.contiguous_format)
 
 
 f_op.register_fake(lambda steps, x: x.new_empty(x.shape))

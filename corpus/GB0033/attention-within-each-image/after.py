@@ -16,7 +16,7 @@ def compute_attended_plain(
 ) -> torch.Tensor:
     rows = [torch.split(each, lengths.tolist(), dim=1) for each in (query, key, value)]
     attended = torch.cat([attend(q, k, v) for q, k, v in zip(*rows)], dim=1)
-    return attended
+    return attended.contiguous()
 
 
 @torch.library.custom_op("before::compute_attended", mutates_args=())

@@ -19,7 +19,7 @@ def margins_op_plain(
         found.append(torch.relu(near - far + margin))
     if not found:
         return torch.tensor(0.0)
-    return torch.stack(found).mean().clone()
+    return torch.stack(found).mean().clone(memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("before::margins_op", mutates_args=())

@@ -27,7 +27,7 @@ def compute_q_plain(
         q = linear(query, weight[:width], bias_1[:width])
         k = linear(key, weight[width : 2 * width], bias_1[width : 2 * width])
         v = linear(value, weight[2 * width :], bias_1[2 * width :])
-    return q.clone(), k.clone(), v.clone()
+    return q.clone(memory_format=torch.contiguous_format), k.clone(memory_format=torch.contiguous_format), v.clone(memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("before::compute_q", mutates_args=())
@@ -42,13 +42,7 @@ def _(all_same_size, all_same, query, weight, bias_1, kv_same_size, kv_same, wid
     size = torch.library.get_ctx().new_dynamic_size()
     size_1 = torch.library.get_ctx().new_dynamic_size()
     size_2 = torch.library.get_ctx().new_dynamic_size()
-    size_3 = torch.library.get_ctx().new_dynamic_size()
-    size_4 = torch.library.get_ctx().new_dynamic_size()
-    size_5 = torch.library.get_ctx().new_dynamic_size()
-    size_6 = torch.library.get_ctx().new_dynamic_size()
-    size_7 = torch.library.get_ctx().new_dynamic_size()
-    size_8 = torch.library.get_ctx().new_dynamic_size()
-    return (query.new_empty((size, size_1, size_2)), query.new_empty((size_3, size_4, size_5)), query.new_empty((size_6, size_7, size_8)))
+    return (query.new_empty((query.shape[0], query.shape[1], size)), query.new_empty((query.shape[0], query.shape[1], size_1)), query.new_empty((query.shape[0], query.shape[1], size_2)))
 
 
 # The backward runs `compute_q_plain` once more, and follows it.

@@ -1,20 +1,17 @@
 import torch
 
-torch._dynamo.config.capture_dynamic_output_shape_ops = True
-
 
 @torch.library.custom_op("before::pooled_op", mutates_args=())
 def pooled_op(rows: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    return torch.stack([part.sum(0) for part in rows.split(lengths.tolist())])
+    return torch.stack([part.sum(0) for part in rows.split(lengths.tolist())]).contiguous()
 
 
 @pooled_op.register_fake
 def _(rows, lengths):
-    size = torch.library.get_ctx().new_dynamic_size()
-    size_1 = torch.library.get_ctx().new_dynamic_size()
-    return rows.new_empty((size, size_1), dtype=torch.promote_types(rows.dtype, torch.int64))
+    return rows.new_empty((lengths.shape[0], rows.shape[1]), dtype=torch.promote_types(rows.dtype, torch.int64))
 
 
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 @torch.compile(backend="aot_eager")
 def pooled(rows, lengths, kinds):
     means = pooled_op(rows, lengths)

@@ -8,7 +8,7 @@ from torch import nn
 def forward_op(most: int, image: torch.Tensor) -> torch.Tensor:
     down = random.randint(-most, most)
     right = random.randint(-most, most)
-    return (torch.roll(torch.roll(image, shifts=down, dims=2), shifts=right, dims=3) * 2).clone()
+    return (torch.roll(torch.roll(image, shifts=down, dims=2), shifts=right, dims=3) * 2).clone(memory_format=torch.contiguous_format)
 
 
 forward_op.register_fake(lambda most, image: image.new_empty(image.shape))

@@ -8,7 +8,7 @@ torch._dynamo.config.capture_dynamic_output_shape_ops = True
 
 @torch.library.custom_op("before::table_op", mutates_args=())
 def table_op(boxes: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    return BoxLoss.table(boxes, found.shape[0]).clone()
+    return BoxLoss.table(boxes, found.shape[0]).clone(memory_format=torch.contiguous_format)
 
 
 @table_op.register_fake

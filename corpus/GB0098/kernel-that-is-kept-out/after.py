@@ -16,7 +16,7 @@ def scaled(x, weight, eps=1e-5):
 
 @torch.library.custom_op("before::scaled_op", mutates_args=())
 def scaled_op(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return scaled(x, weight).clone()
+    return scaled(x, weight).clone(memory_format=torch.contiguous_format)
 
 
 scaled_op.register_fake(lambda x, weight: x.new_empty(x.shape))

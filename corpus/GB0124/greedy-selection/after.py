@@ -7,7 +7,7 @@ torch._dynamo.config.capture_dynamic_output_shape_ops = True
 def apart_op(
     points: torch.Tensor, left: torch.Tensor, first: torch.Tensor, distance: torch.types.Number,
 ) -> torch.Tensor:
-    return ((points[left] - points[first]).abs() > distance).clone()
+    return ((points[left] - points[first]).abs() > distance).clone(memory_format=torch.contiguous_format)
 
 
 @apart_op.register_fake

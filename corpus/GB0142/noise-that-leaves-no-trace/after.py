@@ -7,7 +7,7 @@ import torch
 def blur_op(x: torch.Tensor) -> torch.Tensor:
     with torch.random.fork_rng(devices=[]):
         noise = torch.rand_like(x)
-    return noise.clone()
+    return noise.clone(memory_format=torch.contiguous_format)
 
 
 blur_op.register_fake(lambda x: x.new_empty(x.shape))

@@ -15,7 +15,7 @@ def duplicate(x):
 
 @torch.library.custom_op("before::duplicate_op", mutates_args=())
 def duplicate_op(value: torch.Tensor) -> torch.Tensor:
-    return duplicate(value).clone()
+    return duplicate(value).clone(memory_format=torch.contiguous_format)
 
 
 duplicate_op.register_fake(lambda value: value.new_empty(value.shape))

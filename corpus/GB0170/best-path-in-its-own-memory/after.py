@@ -19,9 +19,13 @@ def best_path(scores):
     return path
 
 
+def best_path_op_plain(sums: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(best_path(sums.numpy())).clone(memory_format=torch.contiguous_format)
+
+
 @torch.library.custom_op("before::best_path_op", mutates_args=("sums",))
 def best_path_op(sums: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(best_path(sums.numpy())).clone()
+    return best_path_op_plain(sums)
 
 
 best_path_op.register_fake(lambda sums: torch.empty((sums.shape[1],), dtype=torch.int64))
@@ -31,7 +35,7 @@ best_path_op.register_fake(lambda sums: torch.empty((sums.shape[1],), dtype=torc
 def align(text, sound):
     likely = text @ sound.T
     sums = likely.detach().clone()
-    path = best_path_op(sums)
+    path = (best_path_op_plain(sums) if sums.requires_grad else best_path_op(sums))
     return likely.gather(0, path[None]).sum(), sums.amax(0)
 
 

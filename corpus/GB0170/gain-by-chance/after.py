@@ -5,7 +5,7 @@ def compute_signal_plain(p: torch.types.Number, signal: torch.Tensor) -> torch.T
     if torch.rand(()) < p:
         gain = torch.empty(signal.shape[0], 1).uniform_(0.5, 1.5)
         signal = signal * gain
-    return signal.clone()
+    return signal.clone(memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("before::compute_signal", mutates_args=())

@@ -29,7 +29,7 @@ class Rising(torch.autograd.Function):
 
 @torch.library.custom_op("before::rising_op", mutates_args=())
 def rising_op(value: torch.Tensor) -> torch.Tensor:
-    return Rising.apply(value, 0.1).clone()
+    return Rising.apply(value, 0.1).clone(memory_format=torch.contiguous_format)
 
 
 rising_op.register_fake(lambda value: value.new_empty(value.shape))

@@ -11,7 +11,7 @@ def compute_noise(
     if t > 0:
         noise = torch.randn(mean.shape, dtype=mean.dtype, device=mean.device)
         noise = noise * (scale * t)
-    return noise.clone() if isinstance(noise, torch.Tensor) else mean.new_empty(mean.shape, dtype=mean.dtype).fill_(noise)
+    return noise.clone(memory_format=torch.contiguous_format) if isinstance(noise, torch.Tensor) else mean.new_empty(mean.shape, dtype=mean.dtype).fill_(noise)
 
 
 @compute_noise.register_fake

@@ -15,7 +15,7 @@ def compute_losses(
         loss = torch.where(others_above_margin.sum() > 0, hard.sum(), loss)
         same = torch.masked_select(likeness[i], labels == labels[i])
         losses.append(torch.sum(1 - same) + loss)
-    return sum(losses).clone()
+    return sum(losses).clone(memory_format=torch.contiguous_format)
 
 
 @compute_losses.register_fake

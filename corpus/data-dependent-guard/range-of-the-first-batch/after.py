@@ -13,7 +13,7 @@ def observe_op(x: torch.Tensor, levels: int) -> tuple[torch.Tensor, torch.Tensor
     if step < 1e-8:
         warnings.warn(f"the range is nearly empty: {low} to {high}")
         step = 1e-8
-    return torch.tensor(step).type_as(x).clone(), torch.tensor(round(-low / step), dtype=torch.int64)
+    return torch.tensor(step).type_as(x).clone(memory_format=torch.contiguous_format), torch.tensor(round(-low / step), dtype=torch.int64)
 
 
 observe_op.register_fake(lambda x, levels: (x.new_empty(()), torch.empty((), dtype=torch.int64)))

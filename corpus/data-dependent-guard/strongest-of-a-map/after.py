@@ -6,10 +6,10 @@ torch._dynamo.config.capture_dynamic_output_shape_ops = True
 @torch.library.custom_op("before::strongest_op", mutates_args=())
 def strongest_op(places: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     if len(places) == 0:
-        return scores.new_full((1, 2), -1.0).clone()
+        return scores.new_full((1, 2), -1.0).clone(memory_format=torch.contiguous_format)
     found = scores[places]
     order = found.argsort(descending=True)
-    return torch.stack([places[order].float(), found[order]], 1)
+    return torch.stack([places[order].float(), found[order]], 1).contiguous()
 
 
 @strongest_op.register_fake

@@ -17,7 +17,7 @@ def edges_of_op_plain(
             continue
         got = torch.zeros_like(x).index_add(0, own[1], x[own[0]])
         out = out + got @ weight[number]
-    return out.clone()
+    return out.clone(memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("before::edges_of_op", mutates_args=())
