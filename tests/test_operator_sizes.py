@@ -108,6 +108,18 @@ def test_results_of_other_dimensions_are_no_answer() -> None:
     assert told(operator, (torch.randn(3, 2),), {}) is None
 
 
+def endless(x: torch.Tensor) -> torch.Tensor:
+    while x.numpy().sum() < len(x):
+        x = x * 1.0
+    return x.clone()
+
+
+def test_a_body_that_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gbfix.worker.fakesizes._ONE", 0.3)
+    operator = torch.library.custom_op("operator_sizes::endless", endless, mutates_args=())
+    assert told(operator, (torch.ones(3),), {}) is None
+
+
 def fixed(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(3, 2) + float(x.numpy()[0])
 

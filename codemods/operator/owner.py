@@ -11,7 +11,7 @@ import re
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import MUTATING_METHODS, activity
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -43,7 +43,8 @@ def owner_of(site: Site, func: cst.Attribute, fact: Fact) -> Owner | None:
     if len(holders) != 1:
         return None
     line = line_of(site, holders[0])
-    reads = _read_by(site, line, func.attr.value)
+    further = set[str]()
+    reads = _read_by(site, line, func.attr.value, further)
     if reads is None:
         return None
     for attribute in reads:
@@ -53,12 +54,14 @@ def owner_of(site: Site, func: cst.Attribute, fact: Fact) -> Owner | None:
         # What a module holds and does not get by its name may be a layer, or a buffer.
         if fact.kind == "module" and not made:
             return None
-    return Owner(name, frozenset(reads))
+    return Owner(name, frozenset(reads | further))
 
 
-def _read_by(site: Site, line: list[cst.ClassDef], name: str) -> set[str] | None:
+def _read_by(site: Site, line: list[cst.ClassDef], name: str, further: set[str]) -> set[str] | None:
     """The attributes that a method reads of its object, and those that it calls do; None where one
     does anything else with the object, or its text is not known.
+
+    ``further`` gets what is read of other objects: ``step`` of ``self.state.step``.
     """
     own = {
         item.name.value
@@ -78,6 +81,7 @@ def _read_by(site: Site, line: list[cst.ClassDef], name: str) -> set[str] | None
             return None
         if not method.params.params:
             return None
+        further |= {it.attr.value for it in walk(method.body) if isinstance(it, cst.Attribute)}
         itself = method.params.params[0].name.value
         does = activity(method.body)
         if itself in does.mutates | does.writes | does.augments or does.attribute_writes:
@@ -95,6 +99,33 @@ def _read_by(site: Site, line: list[cst.ClassDef], name: str) -> set[str] | None
                 return None  # a layer, or a function that somebody gave
             reads.add(read)
     return reads
+
+
+def changed_attributes(body: cst.CSTNode) -> set[str]:
+    """The attributes, of whatever objects, that code sets, or whose contents it changes."""
+    found: set[str] = set()
+    for node in walk(body):
+        match node:
+            case cst.AssignTarget(target=target) | cst.AugAssign(target=target):
+                places: list[cst.CSTNode] = [target]
+            case cst.AnnAssign(target=target) | cst.For(target=target) | cst.Del(target=target):
+                places = [target]
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(name))) if (
+                name in MUTATING_METHODS or (name.endswith("_") and not name.endswith("__"))
+            ):
+                places = [receiver]
+            case cst.Call(func=cst.Name("setattr" | "delattr"), args=[_, name_given, *_]):
+                found.add(code(name_given.value).strip("\"'"))
+                continue
+            case _:
+                continue
+        found |= {
+            part.attr.value
+            for place in places
+            for part in walk(place)
+            if isinstance(part, cst.Attribute)
+        }
+    return found
 
 
 def _given(holder: cst.ClassDef, attribute: str) -> list[str]:

@@ -40,6 +40,7 @@ from .gradients import (
 )
 from .inputs import Parameter, Refused, local_names, places_written
 from .mixed_numbers import may_be_fraction, mixes_numbers
+from .owner import changed_attributes
 from .pieces import Piece, levels, pieces, switches_gradients_off
 from .results import Carries, Result
 from .text import Operator, name_for, torch_alias, write
@@ -238,10 +239,8 @@ def _check_owner(piece: Piece) -> None:
     site = piece.level.site
     around = [level.function for level in levels(site) if level.site.path == site.path]
     for function in (*around, *called(site, [it.body for it in around])):
-        does = activity(function.body)
-        written = {text.rpartition(".")[2] for text in does.attribute_writes}
-        for name in sorted(owner.reads & written):
-            raise Refused(f"it reads `self.{name}`, which the compiled function sets")
+        for name in sorted(owner.reads & changed_attributes(function.body)):
+            raise Refused(f"it reads `self.{name}`, which the compiled function changes")
 
 
 def _leaves_nothing(piece: Piece) -> bool:

@@ -39,6 +39,8 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
+from gbfix.worker.shots import TookTooLong, time_limit
+
 #: A size that the data decide.
 BY_DATA = ""
 
@@ -49,7 +51,7 @@ _Run = tuple[Mapping[_Slot, int], tuple[tuple[int, ...], ...]]
 
 _DATA = -1
 #: A body that is slower than that is not asked.
-_SECONDS = 60.0
+_SECONDS, _ONE = 60.0, 10.0
 #: How many runs more than what is needed, of numbers and of fake tensors, which are slower.
 _MORE, _MORE_FAKES = 100, 8
 #: Of so many equal sizes, each choice of some of them is tried.
@@ -270,7 +272,8 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
         if key in seen:
             return False
         seen.add(key)
-        came_out = run(body, inputs, sizes)
+        with time_limit(_ONE):
+            came_out = run(body, inputs, sizes)
         known = [len(each) for each in found[0][1]] if found else None
         if came_out is None or (known and known != [len(each) for each in came_out]):
             raise _NoAnswer  # another number of results or of dimensions
@@ -294,8 +297,8 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
             more += not needed
             if needed or more <= (_MORE if real else _MORE_FAKES):
                 is_tried(sizes)
-    except Exception:
-        return []
+    except (Exception, TookTooLong):
+        return []  # a loop may not end on invented numbers
     return found
 
 
