@@ -120,6 +120,25 @@ def test_a_body_that_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) 
     assert told(operator, (torch.ones(3),), {}) is None
 
 
+def hashed(ids: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(len(str(ids.tolist()[0])))
+
+
+def smoothed(ids: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.convolve(np.ones(len(ids)), np.hanning(9), mode="same"))
+
+
+def test_texts_of_symbols_tell_nothing() -> None:
+    # As many digits as a number has: "u0" has two, whatever the number is.
+    found = _asked(hashed, torch.tensor([5, 100, 7]))
+    assert found.real
+    assert found.sizes == (("",),)
+
+
+def test_more_than_a_few_is_tried() -> None:
+    assert _asked(smoothed, torch.tensor([5, 100, 7])).sizes == (("",),)
+
+
 def fixed(x: torch.Tensor) -> torch.Tensor:
     return torch.zeros(3, 2) + float(x.numpy()[0])
 

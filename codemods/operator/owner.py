@@ -12,15 +12,21 @@ import re
 import libcst as cst
 
 from gbfix.analysis.activity import MUTATING_METHODS, activity
+from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from ..side_effects.libraries import BUILTINS, PLAIN
 from ..side_effects.owners import line_of
 from .sizes import methods_named
 
 #: What holds parameters, through which a gradient may go that the operator would lose.
 _LEARNS = re.compile(r"\bnn\.|Parameter\(|requires_grad|\bModule")
+#: What changes when it is asked.
+_COUNTS = re.compile(
+    r"\b(?:defaultdict|iter|count|cycle|chain|zip|map|filter|open|Random|Generator)\("
+)
 _MAKERS = words("register_buffer register_parameter add_module register_module")
 
 
@@ -47,10 +53,13 @@ def owner_of(site: Site, func: cst.Attribute, fact: Fact) -> Owner | None:
     reads = _read_by(site, line, func.attr.value, further)
     if reads is None:
         return None
+    classes = _classes_of(site)
     for attribute in reads:
         made = [text for item in line for text in _given(item, attribute)]
-        if any(_LEARNS.search(text) for text in made):
+        if any(_LEARNS.search(text) or _COUNTS.search(text) for text in made):
             return None
+        if any(classes.intersection(re.findall(r"\w+(?=\()", text)) for text in made):
+            return None  # a class of the project may do anything when it is asked
         # What a module holds and does not get by its name may be a layer, or a buffer.
         if fact.kind == "module" and not made:
             return None
@@ -70,6 +79,7 @@ def _read_by(site: Site, line: list[cst.ClassDef], name: str, further: set[str])
         if isinstance(item, cst.FunctionDef)
     }
     names, reads = [name], set[str]()
+    asked: list[_Method] = []
     for each in names:
         methods = methods_named(site, each)
         if len(methods) != 1 or site.class_of(methods[0]) not in line:
@@ -98,7 +108,118 @@ def _read_by(site: Site, line: list[cst.ClassDef], name: str, further: set[str])
             if isinstance(outer, cst.Call) and outer.func is holder:
                 return None  # a layer, or a function that somebody gave
             reads.add(read)
-    return reads
+        asked.append(_Method(site, method, itself, own))
+    giving: set[str] = set()
+    while more := {it.name for it in asked if it.gives_held(giving)} - giving:
+        giving |= more
+    return reads if all(it.only_asks(giving) for it in asked) else None
+
+
+def _classes_of(site: Site) -> set[str]:
+    texts = {site.source, *site.sources.values()}
+    return {name for text in texts for name in re.findall(r"^\s*class (\w+)", text, re.MULTILINE)}
+
+
+class _Method:
+    """Whether a method changes what its object holds, also by another name for it."""
+
+    def __init__(self, site: Site, function: cst.FunctionDef, itself: str, own: set[str]) -> None:
+        self.site = site
+        self.function = function
+        self.name = function.name.value
+        self.itself = itself
+        self.own = own
+        self.held: set[str] = set()
+
+    def gives_held(self, giving: set[str]) -> bool:
+        """Whether it returns what the object holds, and not something new; ``giving`` are other
+        methods that do.
+        """
+        pairs = [pair for node in walk(self.function.body) for pair in _bound_in(node)]
+        while more := {name for name, value in pairs if self.is_held(value, giving)} - self.held:
+            self.held |= more
+        return any(
+            isinstance(node, cst.Return)
+            and node.value is not None
+            and self.is_held(node.value, giving)
+            for node in walk(self.function.body)
+        )
+
+    def is_held(self, node: cst.BaseExpression, giving: set[str]) -> bool:
+        """Whether an expression may be (a part of) what the object holds."""
+        match node:
+            case cst.Name(name):
+                return name == self.itself or name in self.held
+            case cst.Call(func=cst.Attribute(value=cst.Name(self.itself), attr=cst.Name(name))):
+                return name in giving or name not in self.own
+            case cst.Call(func=cst.Attribute(value=receiver)):
+                return self.is_held(receiver, giving)
+            case cst.Attribute(value=value) | cst.Subscript(value=value):
+                return self.is_held(value, giving)
+            case cst.IfExp(body=body, orelse=orelse):
+                return self.is_held(body, giving) or self.is_held(orelse, giving)
+            case cst.BooleanOperation(left=left, right=right):
+                return self.is_held(left, giving) or self.is_held(right, giving)
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+                return any(self.is_held(it.value, giving) for it in elements)
+        return False
+
+    def only_asks(self, giving: set[str]) -> bool:
+        if self.held & activity(self.function.body).mutates:
+            return False
+        calls = [node for node in walk(self.function.body) if isinstance(node, cst.Call)]
+        return all(self._asks(call, giving) for call in calls)
+
+    def _asks(self, call: cst.Call, giving: set[str]) -> bool:
+        hands = any(self.is_held(arg.value, giving) for arg in call.args)
+        name = resolve(self.site.module, call.func) or ""
+        last = code(call.func).rpartition(".")[2]
+        if isinstance(call.func, cst.Name):
+            return (name.startswith("builtins.") and last in _SAFE) or not (
+                hands or last in BUILTINS
+            )
+        if name.startswith(_LIBRARIES):
+            return not hands or not (last in _CHANGING or last.endswith("_"))
+        match call.func:
+            case cst.Attribute(value=cst.Name(self.itself)):
+                return last in self.own and not hands
+            case cst.Attribute(value=receiver) if self.is_held(receiver, giving):
+                made = any(f"def {last}(" in text for text in self.site.sources.values())
+                return last in PLAIN - _WRITES and not made
+        return not hands
+
+
+#: Of the builtins, those that change nothing and call nothing that is given.
+_SAFE = BUILTINS - words("next iter getattr hasattr super map filter")
+#: Methods of files.
+_WRITES = words(
+    """write writelines flush close writerow writerows writeheader readline read open mkdir
+    write_text write_bytes unlink touch"""
+)
+_LIBRARIES = (
+    "torch.", "numpy.", "math.", "bisect.bisect", "zlib.", "hashlib.", "binascii.", "base64.",
+    "struct.", "re.", "json.dumps", "json.loads", "itertools.", "operator.", "statistics.",
+    "textwrap.", "string.", "collections.", "random.", "time.", "datetime.",
+)  # fmt: skip
+#: Change what they are given.
+_CHANGING = words("shuffle put place copyto putmask fill_diagonal itemset sort resize")
+
+
+def _bound_in(node: cst.CSTNode) -> list[tuple[str, cst.BaseExpression]]:
+    """Names that a statement binds, each with what it is bound to (or taken out of)."""
+    match node:
+        case cst.Assign(targets=targets, value=value):
+            places: list[cst.CSTNode] = [it.target for it in targets]
+        case cst.For(target=target, iter=value) | cst.CompFor(target=target, iter=value):
+            places = [target]
+        case cst.NamedExpr(target=target, value=value):
+            places = [target]
+        case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
+            places = [target]
+        case _:
+            return []
+    names = (part.value for it in places for part in walk(it) if isinstance(part, cst.Name))
+    return [(name, value) for name in names]
 
 
 def changed_attributes(body: cst.CSTNode) -> set[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import dis
 import functools
 import inspect
 import io
@@ -21,6 +22,7 @@ import logging
 import random
 import time
 import tokenize
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -53,7 +55,7 @@ _DATA = -1
 #: A body that is slower than that is not asked.
 _SECONDS, _ONE = 60.0, 10.0
 #: How many runs more than what is needed, of numbers and of fake tensors, which are slower.
-_MORE, _MORE_FAKES = 100, 8
+_MORE, _MORE_FAKES = 200, 24
 #: Of so many equal sizes, each choice of some of them is tried.
 _FEW = 4
 _MOST = 1 << 20
@@ -96,7 +98,7 @@ def told(operator: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     body = operator._init_fn
     inputs = _Inputs(given)
-    for real in (False, True):
+    for real in (True,) if _writes_texts(body) else (False, True):
         with _silent():
             runs = _runs(body, inputs, real=real)
         if runs:
@@ -211,7 +213,8 @@ def _others(
         yield False, of({slot: by * size for slot, size in base.items()})
         for equal in classes:
             yield False, of({slot: by * base[slot] for slot in equal})
-    for size in (2, 3, 5, 7, 11, *itertools.chain(*((n, n + 1) for n in literals))):
+    # Large ones first: what is done for a few may be something else.
+    for size in (33, 16, *itertools.chain(*((n + 1, n) for n in literals)), 65, 11, 7, 5, 3, 2):
         for equal in classes:
             yield False, of(dict.fromkeys(equal, size))
     chosen = random.Random(0)
@@ -242,6 +245,36 @@ def _subsets(equal: Sequence[_Slot], inputs: _Inputs) -> Iterator[Sequence[_Slot
             some = [slot for slot in equal if way(slot) == place]
             yield some
             yield [slot for slot in equal if slot not in some]
+
+
+def _writes_texts(body: Callable[..., Any]) -> bool:
+    """Whether the body, or what it calls of its file, makes texts or hashes of values.
+
+    Of a symbol that would be "u0", which is as good as any number to nobody.
+    """
+    known = getattr(body, "__globals__", {})
+    classes = [value for value in known.values() if isinstance(value, type)]
+    waiting: list[Any] = [getattr(body, "__code__", None)]
+    seen: set[Any] = set()
+    while waiting:
+        code = waiting.pop()
+        if not isinstance(code, types.CodeType) or code in seen:
+            continue
+        seen.add(code)
+        if any(it.opname.startswith("FORMAT_") for it in dis.get_instructions(code)):
+            return True
+        names = {*code.co_names}
+        if names & _TEXTS:
+            return True
+        waiting += [it for it in code.co_consts if isinstance(it, types.CodeType)]
+        found = [known.get(name) for name in names]
+        found += [vars(kind).get(name) for kind in classes for name in names]
+        waiting += [getattr(value, "__code__", None) for value in found]
+    return False
+
+
+#: Make a text, a hash or bytes.
+_TEXTS = frozenset({"str", "repr", "format", "ascii", "hash", "encode", "join", "dumps", "pack"})
 
 
 def _literals(body: Callable[..., Any]) -> list[int]:
@@ -294,9 +327,10 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
         for needed, sizes in _others(inputs, base, _literals(body)):
             if time.monotonic() - begun > _SECONDS:
                 return []
-            more += not needed
-            if needed or more <= (_MORE if real else _MORE_FAKES):
+            if needed or more < (_MORE if real else _MORE_FAKES):
+                before = len(seen)
                 is_tried(sizes)
+                more += not needed and len(seen) > before
     except (Exception, TookTooLong):
         return []  # a loop may not end on invented numbers
     return found
