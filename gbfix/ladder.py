@@ -853,13 +853,13 @@ def _is_assert_of_dynamo(finding: Finding) -> bool:
     return finding.after == f"RuntimeError({said[1] or 'assertion error'})"
 
 
-#: Numbers that nobody gave: what a program leaves undefined there (a loop of no rounds, memory that
-#: is not written) says nothing of the calls that it makes.
-_NOBODYS = frozenset({"nought", "minus"})
+#: Inputs that nobody gave: what a program leaves undefined there (a loop of no rounds, memory that is
+#: not written, or that was given back before it is read) says nothing of the calls that it makes.
+_NOBODYS = frozenset({"nought", "minus", "strided"})
 
 
 def is_nobodys(finding: Finding) -> bool:
-    """Whether only numbers that nobody gave show it."""
+    """Whether only numbers, or a layout, that nobody gave show it."""
     return finding.label in _NOBODYS
 
 

@@ -121,6 +121,12 @@ class FlagToTensor(Codemod):
             callee=_CALLEE.replace("-x", "x * wide"),
         ),
         _near_miss(
+            "another layer, which calls it otherwise, computes with it",
+            "return self.layer(x, wide)",
+            callee=f"{_CALLEE}\n\nclass Other(torch.nn.Module):\n"
+            "    def forward(self, x, strong):\n        return x * strong\n",
+        ),
+        _near_miss(
             "a layer binds it anew",
             "return self.layer(x, wide)",
             callee=_CALLEE.replace("if wide:", "wide = wide or x is None\n        if wide:"),
@@ -251,7 +257,7 @@ class _Flags:
             if id(use) not in handed:
                 return False
             call, place = handed[id(use)]
-            callees = list(self._callees(call, path, place, name))
+            callees = list(self._callees(call, path, place, function))
             if not callees:
                 return False
             for where, callee, parameter in callees:
@@ -261,7 +267,7 @@ class _Flags:
         return True
 
     def _callees(
-        self, call: ast.Call, path: str, place: int | str, name: str
+        self, call: ast.Call, path: str, place: int | str, around: ast.FunctionDef
     ) -> Iterator[tuple[str, ast.FunctionDef, str]]:
         """The functions that a call may run, each with the parameter that gets the value."""
         called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -276,17 +282,51 @@ class _Flags:
         named = list(self._functions(called))
         if not named and (called == first and hasattr(builtins, called)):
             return
+        kinds = None if named else self._kinds_of(_last(call.func))
         for where, function, is_method in named or self._functions("forward"):
+            if not named and kinds is not None and function not in kinds:
+                continue
             parameters = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
             known = {*parameters, *(arg.arg for arg in function.args.kwonlyargs)}
+            number = place + is_method if isinstance(place, int) else 0
             if isinstance(place, str):
-                if place in known:
-                    yield where, function, place
-                continue
-            number = place + is_method
-            # Which module it is, is not known: it has a parameter of this name there.
-            if number < len(parameters) and (named or parameters[number] == name):
-                yield where, function, parameters[number]
+                found = place if place in known else ""
+            else:
+                found = parameters[number] if number < len(parameters) else ""
+            if found and function is not around:
+                yield where, function, found
+
+    def _kinds_of(self, name: str) -> set[ast.FunctionDef] | None:
+        """The ``forward`` of each class whose objects a name or an attribute holds; None where
+        something else may be there.
+        """
+        nodes = [node for tree in self._trees.values() for node in ast.walk(tree)]
+        classes = {it.name: it for it in nodes if isinstance(it, ast.ClassDef)}
+        held = {name}
+        for node in nodes:
+            match node:
+                case (
+                    ast.For(target=target, iter=value)
+                    | ast.comprehension(target=target, iter=value)
+                ) if name in _words(target):
+                    held |= {it.attr for it in ast.walk(value) if isinstance(it, ast.Attribute)}
+        found: set[ast.FunctionDef] = set()
+        told = False
+        for node in nodes:
+            match node:
+                case ast.Assign(targets=[target], value=value) if _last(target) in held:
+                    kinds = [classes[word] for word in _words(value) if word in classes]
+                    forwards = [
+                        line
+                        for kind in kinds
+                        for line in kind.body
+                        if isinstance(line, ast.FunctionDef) and line.name == "forward"
+                    ]
+                    if not kinds or len(forwards) != len(kinds):
+                        return None
+                    told = True
+                    found |= {*forwards}
+        return found if told else None
 
     def bools(self) -> list[str]:
         """What says that functions, to which the value is handed, are given others elsewhere."""
