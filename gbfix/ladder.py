@@ -853,8 +853,8 @@ def _is_assert_of_dynamo(finding: Finding) -> bool:
     return finding.after == f"RuntimeError({said[1] or 'assertion error'})"
 
 
-#: Inputs that nobody gave: what a program leaves undefined there (a loop of no rounds, memory that is
-#: not written, or that was given back before it is read) says nothing of the calls that it makes.
+#: Inputs that nobody gave: what a program leaves undefined there (a loop of no rounds, memory that
+#: is not written, or is given back before it is read) says nothing of the calls that it makes.
 _NOBODYS = frozenset({"nought", "minus", "strided"})
 
 
