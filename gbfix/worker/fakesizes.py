@@ -54,6 +54,8 @@ _Run = tuple[Mapping[_Slot, int], tuple[tuple[int, ...], ...]]
 _DATA = -1
 #: A body that is slower than that is not asked.
 _SECONDS, _ONE = 60.0, 10.0
+#: What is not needed is not waited for where it is slow.
+_BRIEF, _SOON = 0.5, 8.0
 #: How many runs more than what is needed, of numbers and of fake tensors, which are slower.
 _MORE, _MORE_FAKES = 200, 24
 #: Of so many equal sizes, each choice of some of them is tried.
@@ -299,13 +301,13 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
     more = 0
     seen: set[tuple[int, ...]] = set()
 
-    def tried(sizes: Mapping[_Slot, int]) -> bool:
+    def tried(sizes: Mapping[_Slot, int], limit: float = _ONE) -> bool:
         """Whether it came to its end."""
         key = tuple(sizes[slot] for slot in inputs.slots)
         if key in seen:
             return False
         seen.add(key)
-        with time_limit(_ONE):
+        with time_limit(limit):
             came_out = run(body, inputs, sizes)
         known = [len(each) for each in found[0][1]] if found else None
         if came_out is None or (known and known != [len(each) for each in came_out]):
@@ -313,23 +315,28 @@ def _runs(body: Callable[..., Any], inputs: _Inputs, *, real: bool) -> list[_Run
         found.append((sizes, came_out))
         return True
 
-    def is_tried(sizes: Mapping[_Slot, int]) -> bool:
+    def is_tried(sizes: Mapping[_Slot, int], *, needed: bool = True) -> bool:
         try:
-            return tried(sizes)
+            return tried(sizes, _ONE if needed or real else _BRIEF)
         except _NoAnswer:
             raise
         except Exception:
             return False  # sizes that do not go together
+        except TookTooLong:
+            if needed or real:
+                raise
+            return False  # much is done for each of many
 
     try:
         tried(inputs.slots)
         base = next((it for it in inputs.shorter() if is_tried(it)), inputs.slots)
         for needed, sizes in _others(inputs, base, _literals(body)):
-            if time.monotonic() - begun > _SECONDS:
+            spent = time.monotonic() - begun
+            if spent > _SECONDS:
                 return []
-            if needed or more < (_MORE if real else _MORE_FAKES):
+            if needed or (more < (_MORE if real else _MORE_FAKES) and spent < _SOON):
                 before = len(seen)
-                is_tried(sizes)
+                is_tried(sizes, needed=needed)
                 more += not needed and len(seen) > before
     except (Exception, TookTooLong):
         return []  # a loop may not end on invented numbers
