@@ -91,7 +91,7 @@ def _read_by(site: Site, line: list[cst.ClassDef], name: str, further: set[str])
             return None
         if not method.params.params:
             return None
-        further |= {it.attr.value for it in walk(method.body) if isinstance(it, cst.Attribute)}
+        further |= _attributes(method.body)
         itself = method.params.params[0].name.value
         does = activity(method.body)
         if itself in does.mutates | does.writes | does.augments or does.attribute_writes:
@@ -222,6 +222,16 @@ def _bound_in(node: cst.CSTNode) -> list[tuple[str, cst.BaseExpression]]:
     return [(name, value) for name in names]
 
 
+def _attributes(node: cst.CSTNode) -> set[str]:
+    """The names of attributes in code, but for methods that it calls."""
+    called = [part.func for part in walk(node) if isinstance(part, cst.Call)]
+    return {
+        part.attr.value
+        for part in walk(node)
+        if isinstance(part, cst.Attribute) and not any(part is func for func in called)
+    }
+
+
 def changed_attributes(body: cst.CSTNode) -> set[str]:
     """The attributes, of whatever objects, that code sets, or whose contents it changes."""
     found: set[str] = set()
@@ -240,12 +250,8 @@ def changed_attributes(body: cst.CSTNode) -> set[str]:
                 continue
             case _:
                 continue
-        found |= {
-            part.attr.value
-            for place in places
-            for part in walk(place)
-            if isinstance(part, cst.Attribute)
-        }
+        for place in places:
+            found |= _attributes(place)
     return found
 
 
