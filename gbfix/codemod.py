@@ -31,7 +31,7 @@ from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from gbfix.analysis.tree import parents_in, walk
-from gbfix.schema import Fact, Frame, FrameFacts, GraphBreak, Region, Safety, Span
+from gbfix.schema import Fact, Frame, FrameFacts, GraphBreak, Region, Safety, Span, Told
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
@@ -111,20 +111,6 @@ def scalar(value: bool | int | float | str | None, *, constant: bool = True) -> 
 def function(qualname: str, *, in_project: bool = False) -> Fact:
     """A fact for a name that is a function: ``function("torch.serialization.save")``."""
     return Fact("function", "function", qualname=qualname, in_project=in_project)
-
-
-@dataclasses.dataclass(frozen=True)
-class Told:
-    """What runs of an operator's body with other sizes tell of the sizes of its results.
-
-    ``sizes`` has, by result and dimension, a text over the operator's parameters, "" for a size
-    that the data decide, and None where the runs do not tell; ``runs`` is how many there were, and
-    ``real`` that they were made with numbers, and not with symbols that stand for all of them.
-    """
-
-    sizes: tuple[tuple[str | None, ...], ...]
-    runs: int
-    real: bool
 
 
 #: By the name of an operator of the rewrite.

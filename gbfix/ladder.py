@@ -19,7 +19,7 @@ from gbfix import wording
 from gbfix.evidence import Finding, Kind, Kinds, Part, Usage, Weight, forgive, weigh
 from gbfix.evidence.contract import holds_no_numbers
 from gbfix.evidence.forgive import Assumption
-from gbfix.schema import GraphBreak, Rung, Span, Verdict
+from gbfix.schema import GraphBreak, Rung, Span, Told, Verdict
 from gbfix.worker.protocol import (
     Compared,
     Failed,
@@ -95,7 +95,7 @@ class Judgement:
     sizes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: What runs of the operators' bodies told of their results' sizes, by the operator's name.
-    operators: Mapping[str, OperatorSizes] = dataclasses.field(default_factory=dict)
+    operators: Mapping[str, Told] = dataclasses.field(default_factory=dict)
 
 
 def check_source(
@@ -244,7 +244,9 @@ def judge(
         crowded=_crowded(user, baseline),
         sizes=sizes,
         fallbacks=fallbacks,
-        operators={event.name: event for event in candidate.of(OperatorSizes)},
+        operators={
+            event.name.rpartition("::")[2]: event.told for event in candidate.of(OperatorSizes)
+        },
     )
 
 

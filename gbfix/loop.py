@@ -33,16 +33,7 @@ from gbfix import (
 from gbfix.analysis.clocks import time_attributes
 from gbfix.bench import Bench
 from gbfix.clock import Clock
-from gbfix.codemod import (
-    Advice,
-    Codemod,
-    RecordedFacts,
-    Rewrite,
-    Site,
-    SiteError,
-    Told,
-    discover,
-)
+from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
 from gbfix.errors import Stop
 from gbfix.evidence import Finding, Part
 from gbfix.patch import unified_diff
@@ -717,12 +708,7 @@ class Loop:
         """Try a rewrite once more whose trial has told how large its operators' results are."""
         if rewrite.settle is None or not judgement.operators or self._is_late():
             return rewrite, judgement
-        settled = rewrite.settle(
-            {
-                name.rpartition("::")[2]: Told(it.sizes, it.runs, it.real)
-                for name, it in judgement.operators.items()
-            }
-        )
+        settled = rewrite.settle(judgement.operators)
         if settled is None or (settled.edits == rewrite.edits and not judgement.verdict.passed):
             return rewrite, judgement
         settled = dataclasses.replace(settled, codemod=rewrite.codemod)

@@ -195,6 +195,20 @@ class Fact:
 
 
 @dataclasses.dataclass(frozen=True)
+class Told:
+    """What runs of an operator's body with other sizes tell of the sizes of its results.
+
+    ``sizes`` has, by result and dimension, a text over the operator's parameters, "" for a size
+    that the data decide, and None where the runs do not tell; ``runs`` is how many there were, and
+    ``real`` that they were made with numbers, and not with symbols that stand for all of them.
+    """
+
+    sizes: tuple[tuple[str | None, ...], ...]
+    runs: int
+    real: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class FrameFacts:
     """Facts of one function, observed while it ran eagerly on the recorded calls.
 

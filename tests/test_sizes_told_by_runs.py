@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from gbfix.worker.fakesizes import Told, told
+from gbfix.schema import Told
+from gbfix.worker.fakesizes import told
 
 
 def _asked(body: Callable[..., Any], *args: Any) -> Told:
@@ -149,3 +151,49 @@ def fixed(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_size_of_its_own_is_a_number() -> None:
     assert _asked(fixed, torch.randn(3)).sizes == (("3", "2"),)
+
+
+def part(x: torch.Tensor, ratio: float) -> torch.Tensor:
+    return torch.from_numpy(x.numpy()[: int(len(x) * ratio)].copy())
+
+
+def test_a_fraction_that_is_given_is_varied() -> None:
+    # Half of the rows, in this call.
+    operator = torch.library.custom_op(
+        "operator_sizes::part", part, mutates_args=(), schema="(Tensor x, float ratio) -> Tensor"
+    )
+    found = told(operator, (torch.randn(8, 3), 0.5), {})
+    assert found is not None
+    assert found.sizes == (("", "x.shape[1]"),)
+
+
+class Window:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def rows(self, x: np.ndarray) -> np.ndarray:
+        return np.stack([x.sum(0)] * self.size)
+
+
+OBJECTS: weakref.WeakValueDictionary[int, Window] = weakref.WeakValueDictionary()
+
+
+def windowed(owner_id: int, x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(OBJECTS[owner_id].rows(x.numpy()))
+
+
+def test_what_an_object_holds_is_varied() -> None:
+    window = Window(3)
+    OBJECTS[id(window)] = window
+    # Three rows, of this object alone.
+    assert _asked(windowed, id(window), torch.randn(5, 2)).sizes == (("", "x.shape[1]"),)
+    assert window.size == 3
+
+
+def moded(x: torch.Tensor, mode: str) -> torch.Tensor:
+    return torch.from_numpy(np.convolve(x.numpy(), np.ones(3), mode=mode))  # type: ignore[call-overload]
+
+
+def test_a_text_may_decide_on_anything() -> None:
+    operator = torch.library.custom_op("operator_sizes::moded", moded, mutates_args=())
+    assert told(operator, (torch.randn(8), "same"), {}) is None

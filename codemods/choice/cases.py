@@ -584,6 +584,43 @@ EXAMPLES = (
 _NEAR_MISSES = (
     NearMiss(
         """
+        import torch
+
+        class Mean(torch.nn.Module):
+            def update(self, x):
+                if self.fitted and self.mean.abs().max() > 3:
+                    return
+                size = x.shape[0]
+                batch = x.mean(0)
+                count = self.count + size
+                delta = batch - self.total
+                step = delta * size
+                step = step / count
+                kept = self.total * 2
+                kept = kept - self.total
+                self.total = kept + step
+                self.count = count
+        """,
+        at="self.mean.abs().max() > 3",
+        facts={
+            "x": tensor(4, 3),
+            "self.count": tensor(dtype="torch.int64"),
+            "self.mean": tensor(3),
+            "self.mean.abs().max()": tensor(),
+            "x.mean(0)": tensor(3),
+            "self.total": tensor(3),
+            "self.mean.abs().max() > 3": tensor(dtype="torch.bool"),
+            "x.shape[0]": scalar(4),
+            "self.count + size": tensor(dtype="torch.int64"),
+            "kept + step": tensor(3),
+            "count": tensor(dtype="torch.int64"),
+            "step": tensor(3),
+            "delta": tensor(3),
+        },
+        why="without `fitted`, there may be no tensor to ask for its device",
+    ),
+    NearMiss(
+        """
         def weigh(weights, inside, rows, decay: bool):
             if rows.sum() > 0:
                 if decay:

@@ -345,7 +345,7 @@ class Converter:
         ):
             if joint == "and" and not orelse and _only_leaves(body):
                 self.ctx.taken = taken
-                guarded = guarded_test(python, tensor, self.ctx)
+                guarded = guarded_test(python, tensor, rest, self.ctx)
                 return self._emitted(self._known(node.with_changes(test=guarded), node), rest)
             raise Declined("what follows the branch would have to be written twice")
         new = node.with_changes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -202,22 +203,39 @@ def _negate(node: cst.BaseExpression) -> cst.BaseExpression:
     return cst.UnaryOperation(cst.Not(), inner)
 
 
-def guarded_test(python: cst.BaseExpression, tensor: cst.BaseExpression, ctx: Context) -> cst.IfExp:
-    """``P and t`` as one test: ``t if P else False``; raises `Declined` where it cannot be."""
-    test = cst.IfExp(test=python, body=tensor, orelse=cst.Name("False"))
-    _holder(test, ctx)
-    return test
+def guarded_test(
+    python: cst.BaseExpression,
+    tensor: cst.BaseExpression,
+    rest: Sequence[cst.BaseStatement],
+    ctx: Context,
+) -> cst.IfExp:
+    """``P and t`` as one test: ``t`` if Python says so, else a tensor that is false.
 
-
-def _holder(test: cst.IfExp, ctx: Context) -> str:
-    """A tensor of the test that is there whatever Python's part says: it tells the device."""
-    asked = {code(node) for node in walk(test.test)}
-    for node in walk(test.body):
-        if not isinstance(node, cst.Name | cst.Attribute) or code(node) in asked:
-            continue
-        if ctx.is_tensor(node):
-            return code(node)
+    That one needs a device.  What tells it is a tensor of the test that is there whatever Python
+    says, as what follows (``rest``) computes with it in any case; raises `Declined` without one.
+    """
+    used = {text for line in rest for text in _computed_with(line)}
+    for node in walk(tensor):
+        named = isinstance(node, cst.Name | cst.Attribute) and ctx.is_tensor(node)
+        if named and code(node) in used:
+            no = f"{_no(ctx)}{code(node)}.device)"
+            return cst.IfExp(test=python, body=tensor, orelse=cst.parse_expression(no))
     raise Declined("Python decides whether there is a tensor to ask")
+
+
+def _no(ctx: Context) -> str:
+    return f"{ctx.torch}.zeros((), dtype={ctx.torch}.bool, device="
+
+
+def _computed_with(line: cst.BaseStatement) -> Iterator[str]:
+    """The operands of a line's arithmetic, whichever way Python goes: None would be none."""
+    if not isinstance(line, cst.SimpleStatementLine):
+        return
+    if any(isinstance(node, cst.IfExp | cst.BooleanOperation | cst.Lambda) for node in walk(line)):
+        return
+    for node in walk(line):
+        if isinstance(node, cst.BinaryOperation):
+            yield from (code(node.left), code(node.right))
 
 
 def lower(test: cst.BaseExpression, ctx: Context) -> Test:
@@ -230,10 +248,9 @@ def lower(test: cst.BaseExpression, ctx: Context) -> Test:
             sign = "&" if isinstance(test.operator, cst.And) else "|"
             sides = [lower(side, ctx).positive(ctx.torch) for side in (left, right)]
             return Test(f" {sign} ".join(_operand(side, sign) for side in sides))
-        case cst.IfExp(test=python, body=tensor, orelse=cst.Name("False")):
+        case cst.IfExp(test=python, body=tensor, orelse=no) if code(no).startswith(_no(ctx)):
             text = lower(tensor, ctx).positive(ctx.torch)
-            kind = f"dtype={ctx.torch}.bool, device={_holder(test, ctx)}.device"
-            return Test(f"({text} if {code(python)} else {ctx.torch}.zeros((), {kind}))")
+            return Test(f"({text} if {code(python)} else {code(no)})")
         case cst.NamedExpr(target=target, value=value):
             return Test(truth(code(target), ctx.fact(value), ctx))
         case cst.Call() if _listed(test) is not None:

@@ -80,13 +80,20 @@ def is_long(value: cst.BaseExpression) -> bool:
 def finds_places(value: cst.BaseExpression) -> bool:
     """Whether a call gives values and where they stood: ``scores.topk(3)``, ``x.max(dim=1)``."""
     match value:
-        case cst.Call(func=cst.Attribute(attr=attr)):
-            return attr.value in _PLACES
+        case cst.Call(func=cst.Attribute(attr=attr), args=args):
+            along = any(
+                isinstance(arg.value, cst.Integer | cst.UnaryOperation)
+                or (arg.keyword is not None and arg.keyword.value == "dim")
+                for arg in args
+            )
+            # ``x.max(y)`` compares two tensors.
+            always = attr.value not in torch_names.FULL_REDUCTIONS
+            return attr.value in _PLACES and (along or always)
     return False
 
 
 #: Give two tensors: values, and int64 places of these.
-_PLACES = words("topk sort max min median mode kthvalue cummax cummin")
+_PLACES = torch_names.PAIR_REDUCTIONS - {"aminmax"}
 
 
 _KEEPS_LONG = cst.Add | cst.Subtract | cst.Multiply | cst.FloorDivide | cst.Modulo

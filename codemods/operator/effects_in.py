@@ -18,7 +18,10 @@ from .fakes import called
 from .inputs import local_names
 
 _OTHER_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
-_EFFECTS = words("builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save")
+_EFFECTS = words(
+    """builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save
+    warnings.filterwarnings warnings.simplefilter warnings.resetwarnings"""
+)
 _TORCH_DRAWS = words(
     """torch.rand torch.randn torch.randint torch.randperm torch.normal torch.bernoulli
     torch.multinomial torch.rand_like torch.randn_like torch.randint_like torch.poisson

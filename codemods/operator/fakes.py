@@ -10,7 +10,8 @@ import libcst as cst
 
 from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Site, Told
+from gbfix.codemod import Site
+from gbfix.schema import Told
 
 from .inputs import Parameter, Refused
 from .pieces import Piece

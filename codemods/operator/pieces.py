@@ -458,8 +458,11 @@ def _run(
         out = frozenset(does.bound & live_after(function, last))
         results = written_results(site, run, out, carries)
         # What the run may leave as it was.
-        known = definitely_bound_before(function, run[0]) | facts.keys()
-        kept = (out - _surely_bound(run)) & known
+        kept = out - _surely_bound(run)
+        unsure = (kept & facts.keys()) - definitely_bound_before(function, run[0])
+        if unsure:
+            raise NeedsBefore(unsure)  # in other calls, there may be nothing to pass
+        kept &= definitely_bound_before(function, run[0])
     collector = Collector(
         site, run, needed=frozenset(live_in), data=level.data, facts=facts,
         cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
@@ -474,11 +477,8 @@ def _run(
 
 def is_filled(piece: Piece, result: Result) -> bool:
     """Whether a tensor that a piece gives may be the number that the name had before."""
-    numbers = {it.given for it in piece.inputs.parameters if it.annotation in _NUMBERS}
-    return result.kind == "tensor" and result.name in numbers
-
-
-_NUMBERS = ("int", "float", "torch.types.Number")
+    kinds = {it.given: it.fact.kind for it in piece.inputs.parameters}
+    return result.kind == "tensor" and kinds.get(result.name) in ("int", "float")
 
 
 def _is_only_added(level: Level, result: Result, last: cst.CSTNode) -> bool:
@@ -488,6 +488,8 @@ def _is_only_added(level: Level, result: Result, last: cst.CSTNode) -> bool:
     """
     site = level.site
     end = site.span(last).end_line
+    if result.fact.dtype not in torch_names.FLOAT_DTYPES:
+        return False  # another number may be a fraction
     for place in site.places_of(result.name, level.function.body):
         if site.span(place).line <= end:
             continue

@@ -15,10 +15,10 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
-from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site, Told
+from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.handlers import who_handles
 from gbfix.rewriting.settings import set_options
-from gbfix.schema import Safety
+from gbfix.schema import Safety, Told
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
@@ -176,6 +176,7 @@ def _by_level(site: Site) -> list[Piece | Refused]:
 
 
 _FOUND = "it finds its object by its identity, and is compiled anew for each object"
+_SETS_FILTERS = re.compile(r"\b(?:filterwarnings|simplefilter|resetwarnings)\(")
 _MINDS = "for inputs of other dtypes than in the run, the code runs as before, outside of it"
 _CLOCK = (
     "What a clock tells between parts of one graph means little: the compiler joins and moves them."
@@ -249,6 +250,18 @@ def _check_owner(piece: Piece) -> None:
             raise Refused(f"it reads `self.{name}`, which the compiled function changes")
 
 
+def _check_filters(piece: Piece) -> None:
+    """Refuse to set filters of warnings when the block around, which puts them back, is over."""
+    if not _SETS_FILTERS.search(written(piece)):
+        return
+    around = [*piece.level.site.ancestors(piece.nodes[0])]
+    for view in piece.level.site.callers():
+        around += view.ancestors(view.node)
+    for outer in around:
+        if isinstance(outer, cst.With) and any("catch_warnings" in code(it) for it in outer.items):
+            raise Refused("it would set filters of warnings after they have been put back")
+
+
 def _leaves_nothing(piece: Piece) -> bool:
     """Whether layers run in the piece, and all that its region computes with tensors does."""
     site = piece.level.site
@@ -314,6 +327,7 @@ def _rewrite(
         raise Refused("it gives an array, and the program lets Dynamo trace no numpy")
     _check_globals(piece)
     _check_owner(piece)
+    _check_filters(piece)
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
     edit = site.edit()

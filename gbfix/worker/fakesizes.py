@@ -12,7 +12,6 @@ invented ones: several for the same sizes, as the data may decide.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import dis
 import functools
 import inspect
@@ -23,6 +22,7 @@ import random
 import time
 import tokenize
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -41,9 +41,10 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils import _pytree as pytree
 
+from gbfix.schema import Told
 from gbfix.worker.shots import TookTooLong, time_limit
 
-#: A size that the data decide.
+#: A size that the data decide (see `gbfix.schema.Told`).
 BY_DATA = ""
 
 #: Where a size stands among the arguments: the argument, the item of a list, the dimension.
@@ -70,19 +71,6 @@ _OF_FAKES = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Told:
-    """What the runs agree on: by result and dimension, a text over the operator's parameters.
-
-    `BY_DATA` stands for a size that the data decide; None for one of which too few runs tell.
-    ``real`` says that the body ran on invented numbers, ``runs`` how often it came to its end.
-    """
-
-    sizes: tuple[tuple[str | None, ...], ...]
-    runs: int
-    real: bool
-
-
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """What cannot be run is no news: torch logs it."""
@@ -100,11 +88,16 @@ def told(operator: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     body = operator._init_fn
     inputs = _Inputs(given)
-    for real in (True,) if _writes_texts(body) else (False, True):
+    codes = _codes(body)
+    settings = _settings(body, given, {name for code in codes for name in code.co_names})
+    if settings is None:
+        return None
+    for real in (True,) if any(map(_writes_texts, codes)) else (False, True):
         with _silent():
             runs = _runs(body, inputs, real=real)
-        if runs:
-            return Told(_sizes(runs, inputs), len(runs), real)
+            varied = _varied(body, inputs, settings, runs[0][1], real=real) if runs else None
+        if varied is not None:
+            return Told(_sizes(runs, inputs, varied), len(runs), real)
     return None
 
 
@@ -249,34 +242,157 @@ def _subsets(equal: Sequence[_Slot], inputs: _Inputs) -> Iterator[Sequence[_Slot
             yield [slot for slot in equal if slot not in some]
 
 
-def _writes_texts(body: Callable[..., Any]) -> bool:
-    """Whether the body, or what it calls of its file, makes texts or hashes of values.
-
-    Of a symbol that would be "u0", which is as good as any number to nobody.
-    """
+def _codes(body: Callable[..., Any]) -> list[types.CodeType]:
+    """The code of the body, and of what it calls of its file: functions, and methods by name."""
     known = getattr(body, "__globals__", {})
     classes = [value for value in known.values() if isinstance(value, type)]
     waiting: list[Any] = [getattr(body, "__code__", None)]
-    seen: set[Any] = set()
+    found: list[types.CodeType] = []
     while waiting:
         code = waiting.pop()
-        if not isinstance(code, types.CodeType) or code in seen:
+        if not isinstance(code, types.CodeType) or code in found:
             continue
-        seen.add(code)
-        if any(it.opname.startswith("FORMAT_") for it in dis.get_instructions(code)):
-            return True
-        names = {*code.co_names}
-        if names & _TEXTS:
-            return True
+        found.append(code)
         waiting += [it for it in code.co_consts if isinstance(it, types.CodeType)]
-        found = [known.get(name) for name in names]
-        found += [vars(kind).get(name) for kind in classes for name in names]
-        waiting += [getattr(value, "__code__", None) for value in found]
-    return False
+        called = [known.get(name) for name in code.co_names]
+        called += [vars(kind).get(name) for kind in classes for name in code.co_names]
+        waiting += [getattr(getattr(value, "fget", value), "__code__", None) for value in called]
+    return found
+
+
+def _writes_texts(code: types.CodeType) -> bool:
+    """Whether code makes texts or hashes of values.
+
+    Of a symbol that would be "u0", which is as good as any number to nobody.
+    """
+    formats = any(it.opname.startswith("FORMAT_") for it in dis.get_instructions(code))
+    return formats or bool(_TEXTS.intersection(code.co_names))
 
 
 #: Make a text, a hash or bytes.
 _TEXTS = frozenset({"str", "repr", "format", "ascii", "hash", "encode", "join", "dumps", "pack"})
+
+
+# -- what may decide on sizes besides sizes --------------------------------------------------------
+
+#: Sets one thing to another value, and gives what puts it back.
+_Change = Callable[[_Inputs], Callable[[], None]]
+
+
+def _settings(
+    body: Callable[..., Any], given: Mapping[str, Any], names: set[str]
+) -> list[list[_Change]] | None:
+    """What else may decide on a size, each with other values of it; None where one has none.
+
+    A fraction, a truth value, and what an object holds that the body finds by its identity
+    (``names`` are those that its code reads): another call, or another object, may have another.
+    """
+    found: list[list[_Change]] = []
+    for name, value in given.items():
+        held = _object(body, value)
+        holder: dict[str, Any] = vars(held) if held is not None else {}
+        read = {key: value for key, value in holder.items() if key in names}
+        if held is None and not _is_sized(value):
+            read = {name: value}
+        for key, each in read.items():
+            others = _other_values(each)
+            if others is None:
+                return None
+            place = holder if held is not None else None
+            changes: list[_Change] = [
+                functools.partial(_changed, key=key, value=it, place=place) for it in others
+            ]
+            found += [changes] if changes else []
+    return found
+
+
+def _changed(
+    inputs: _Inputs, key: str, value: Any, place: dict[str, Any] | None
+) -> Callable[[], None]:
+    """Give an argument, or what an object holds, another value; what comes back undoes it."""
+    target = cast(dict[str, Any], inputs.given) if place is None else place
+    before = target[key]
+    target[key] = value
+
+    def undo() -> None:
+        target[key] = before
+
+    return undo
+
+
+def _object(body: Callable[..., Any], value: Any) -> Any:
+    """The object that an identity stands for in one of the file's tables."""
+    if type(value) is not int or abs(value) < _MOST:
+        return None
+    tables = getattr(body, "__globals__", {}).values()
+    weak = (it for it in tables if isinstance(it, weakref.WeakValueDictionary))
+    return next((it[value] for it in weak if value in it), None)
+
+
+def _is_sized(value: Any) -> bool:
+    """Whether its sizes, or its number, are among those that runs vary anyway."""
+    items = value if isinstance(value, list | tuple) else (value,)
+    kinds = torch.Tensor | torch.dtype | torch.device
+    return all(isinstance(each, kinds) or type(each) is int for each in items)
+
+
+def _other_values(value: Any) -> list[Any] | None:
+    """Others than this one; None where it is not known what there may be."""
+    match value:
+        case bool():
+            return [not value]
+        case int():
+            return [value + 1, 2 * value + 3, 1]
+        case float():
+            return [value / 2, 2 * value, value + 1.0, 0.0]
+        case torch.Tensor():
+            return [torch.cat([value, value])] if value.dim() else []
+        case list() | tuple() if all(isinstance(it, bool | int | float) for it in value):
+            kind = type(value)
+            ones = [_other_values(it) or [it] for it in value]
+            fewer = [kind(value[:-1])] if value else []
+            return [kind([*value, *value[-1:]]), *fewer, kind(it[0] for it in ones)]
+        case torch.dtype() | torch.device():
+            return []
+    return None
+
+
+def _varied(
+    body: Callable[..., Any],
+    inputs: _Inputs,
+    settings: Sequence[Sequence[_Change]],
+    first: tuple[tuple[int, ...], ...],
+    *,
+    real: bool,
+) -> set[tuple[int, int]] | None:
+    """The results' dimensions on which something else than sizes decides; None where no other
+    value of it goes through.
+    """
+    run = _with_numbers if real else _with_fakes
+    found: set[tuple[int, int]] = set()
+    for changes in settings:
+        went = False
+        for change in changes:
+            undo = change(inputs)
+            try:
+                with time_limit(_ONE):
+                    now = run(body, inputs, inputs.slots)
+            except (Exception, TookTooLong):
+                continue
+            finally:
+                undo()
+            if now is None or [len(it) for it in now] != [len(it) for it in first]:
+                return None
+            went = True
+            found |= {
+                (leaf, dim)
+                for leaf, sizes in enumerate(now)
+                for dim, size in enumerate(sizes)
+                if size != first[leaf][dim]
+            }
+        if not went:
+            return None
+    return found
 
 
 def _literals(body: Callable[..., Any]) -> list[int]:
@@ -445,14 +561,19 @@ def _tensors(result: Any) -> list[torch.Tensor] | None:
 # -- what the runs agree on --------------------------------------------------------------------
 
 
-def _sizes(runs: Sequence[_Run], inputs: _Inputs) -> tuple[tuple[str | None, ...], ...]:
-    first = runs[0][1]
+def _sizes(
+    runs: Sequence[_Run], inputs: _Inputs, varied: set[tuple[int, int]]
+) -> tuple[tuple[str | None, ...], ...]:
+    """``varied`` are the results and dimensions on which not sizes alone decide."""
+
+    def size(leaf: int, dim: int, place: int) -> str | None:
+        if (leaf, dim) in varied:
+            return BY_DATA
+        return _size([(sizes, result[leaf][dim]) for sizes, result in runs], inputs, place)
+
     return tuple(
-        tuple(
-            _size([(sizes, result[leaf][dim]) for sizes, result in runs], inputs, dim - len(dims))
-            for dim in range(len(dims))
-        )
-        for leaf, dims in enumerate(first)
+        tuple(size(leaf, dim, dim - len(dims)) for dim in range(len(dims)))
+        for leaf, dims in enumerate(runs[0][1])
     )
 
 

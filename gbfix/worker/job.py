@@ -511,9 +511,7 @@ class Worker:
             for name, first in operators.items():
                 found = fakesizes.told(first.operator, first.args, first.kwargs)
                 if found is not None:
-                    self.writer.write(
-                        OperatorSizes(region.key, name, found.sizes, found.runs, found.real)
-                    )
+                    self.writer.write(OperatorSizes(region.key, name, found))
         if operators and not index:
             for text in fakecheck.expanded(camera, call.target):
                 comparison.note(_about_run(Kind.PROMISE, perturb.EXPANDED, detail=text))

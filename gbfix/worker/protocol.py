@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from gbfix.evidence import Finding, Kinds
-from gbfix.schema import FrameFacts, GraphBreak, Rung, Target
+from gbfix.schema import FrameFacts, GraphBreak, Rung, Target, Told
 
 _DOING = {
     "eager": "running it eagerly on varied inputs",
@@ -232,18 +232,11 @@ class SizesSeen:
 
 @dataclasses.dataclass(frozen=True)
 class OperatorSizes:
-    """How large the results of an operator are, as runs of its body with other sizes tell.
-
-    ``sizes`` has, by result and dimension, a text over the operator's parameters, "" where the data
-    decide, and None where the runs do not tell.  ``real`` says that it ran on invented numbers, and
-    not on symbols, which stand for all of them; ``runs`` is how often it came to its end.
-    """
+    """How large the results of an operator are, as runs of its body with other sizes tell."""
 
     key: str
     name: str
-    sizes: tuple[tuple[str | None, ...], ...]
-    runs: int
-    real: bool
+    told: Told
 
 
 @dataclasses.dataclass(frozen=True)
