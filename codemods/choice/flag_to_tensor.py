@@ -127,6 +127,12 @@ class FlagToTensor(Codemod):
             "    def forward(self, x, strong):\n        return x * strong\n",
         ),
         _near_miss(
+            "another layer takes it among its options",
+            "return self.layer(x, wide=wide)",
+            callee=f"{_CALLEE}\n\nclass Other(torch.nn.Module):\n"
+            "    def forward(self, x, **options):\n        return self.inner(x, **options)\n",
+        ),
+        _near_miss(
             "a layer binds it anew",
             "return self.layer(x, wide)",
             callee=_CALLEE.replace("if wide:", "wide = wide or x is None\n        if wide:"),
@@ -261,6 +267,8 @@ class _Flags:
             if not callees:
                 return False
             for where, callee, parameter in callees:
+                if not parameter:
+                    return False  # among ``**options``, it may go anywhere
                 self._reached.append((callee, parameter, call))
                 if not self._only_asks(callee, where, parameter, 0, depth + 1):
                     return False
@@ -269,7 +277,9 @@ class _Flags:
     def _callees(
         self, call: ast.Call, path: str, place: int | str, around: ast.FunctionDef
     ) -> Iterator[tuple[str, ast.FunctionDef, str]]:
-        """The functions that a call may run, each with the parameter that gets the value."""
+        """The functions that a call may run, each with the parameter that gets the value: "" where
+        it is one of several that have no names.
+        """
         called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         root: ast.AST = call.func
         while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
@@ -293,7 +303,8 @@ class _Flags:
                 found = place if place in known else ""
             else:
                 found = parameters[number] if number < len(parameters) else ""
-            if found and function is not around:
+            more = function.args.kwarg if isinstance(place, str) else function.args.vararg
+            if (found or more is not None) and function is not around:
                 yield where, function, found
 
     def _kinds_of(self, name: str) -> set[ast.FunctionDef] | None:
