@@ -38,7 +38,14 @@ from .loops_cases import EXAMPLES, NEAR_MISSES
 from .loops_grown import grown_tensors, joins_itself
 from .loops_grown_cases import GROWN_EXAMPLES, GROWN_NEAR_MISSES
 from .loops_lines import Mask, comment_of, ifs_in, like, line_of, rows_written
-from .loops_lists import FromOutside, Kept, kept_lists, refuse_growing, share_rounds
+from .loops_lists import (
+    FromOutside,
+    Kept,
+    kept_lists,
+    refuse_growing,
+    share_rounds,
+    value_of,
+)
 from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_plainly
 from .loops_range import Rounds, rounds_of
 from .loops_returns import Behind, return_behind, values_of
@@ -135,6 +142,13 @@ def _appends(node: cst.CSTNode) -> bool:
         and it.func.attr.value == "append"
         for it in walk(node)
     )
+
+
+def _is_break(statement: cst.CSTNode) -> bool:
+    match statement:
+        case cst.SimpleStatementLine(body=[cst.Break()]):
+            return True
+    return False
 
 
 def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
@@ -380,6 +394,11 @@ class _Engine:
             "The loop runs all its iterations; what those after the end compute is not used. Where"
             " one of them would raise an error (an index out of range), the patch raises it."
         ]
+        if self.bound is not None and self.bound.meets:
+            notes.append(
+                "Where its limit is below what it counts from, only the data end the original, and"
+                " the patch does not end."
+            )
         if self.numbers:
             notes.append(describe(list(self.numbers.values())))
         notes += [
@@ -459,7 +478,7 @@ class _Engine:
         # The first round counts, unless a jump comes before it: torch need not ask what of none is.
         lines = [
             f"{kept.rounds} = {self.torch}.stack({kept.flags}).sum().item()",
-            f"{self.torch}._check({kept.rounds} >= {0 if kept.jumps else 1})",
+            f"{self.torch}._check({kept.rounds} >= {0 if kept.jumps or kept.unsure else 1})",
         ]
         if kept.follows:
             lines = []
@@ -469,8 +488,10 @@ class _Engine:
         if not kept.idle or not lines:
             return [line_of(text) for text in lines]
         # Without rounds there is no number, and nothing to stack: that raises the same error.
-        below = "".join(f"    {text}\n" for text in lines)
-        return [cst.ensure_type(cst.parse_statement(f"if {kept.flags}:\n{below}"), cst.If)]
+        text = f"if {kept.flags}:\n" + "".join(f"    {text}\n" for text in lines)
+        if kept.begins:
+            text += f"else:\n    {kept.rounds} = 0\n"
+        return [cst.ensure_type(cst.parse_statement(text), cst.If)]
 
     def _collects(self, node: cst.If) -> bool:
         """Whether data decide whether the statement appends to a list."""
@@ -524,6 +545,8 @@ class _Engine:
                 match node:
                     case cst.SimpleStatementLine(body=[cst.Expr(value=value)]) if value is call:
                         break
+                    case cst.SimpleStatementLine(body=[value]) if value is call:
+                        break
             else:
                 continue
             kept.always += mask is None
@@ -535,7 +558,7 @@ class _Engine:
                 raise refuse_growing(kept.name)  # what counts need not come first
             if mask is None:
                 return [node]
-            counts, value = mask.counts(self.torch), self._safe(call.args[0].value, mask)
+            counts, value = mask.counts(self.torch), self._safe(value_of(call), mask)
             appended = like(node, f"{kept.name}.append({code(value)})")
             flag = line_of(f"{kept.flags}.append({counts})")
             return [appended] if kept.follows else [appended, flag]
@@ -886,10 +909,13 @@ class _Engine:
             case cst.Else() as orelse:
                 rest = list(branch_of(orelse.body).statements)
             case cst.If() as chained:
-                rest = [chained.with_changes(leading_lines=())]
-                raise Refusal("a `break`, `continue` or `return` is in an `if` with an `elif`")
+                # Where the first test held, the loop is over: the next one is a test of its own.
+                rest = [chained]
         *before, ending = body.statements
-        if _own_jumps(before) or _own_jumps(rest):
+        ends = isinstance(node.orelse, cst.If) and _is_break(ending)
+        if isinstance(node.orelse, cst.If) and not ends:
+            raise Refusal("a `break`, `continue` or `return` is in an `if` with an `elif`")
+        if _own_jumps(before) or (_own_jumps(rest) and not ends):
             raise Refusal("a `break`, `continue` or `return` is nested too deeply in it")
         breaks, kept = self._ending(ending)
         before = [*before, *kept]

@@ -20,6 +20,11 @@ _FACTS = {
     "ids.sum(1) + i": tensor(2, dtype=_WORD),
     "(ids.sum(1) + i).unsqueeze(1)": tensor(2, 1, dtype=_WORD),
     "n": scalar(6),
+    "x + 1": tensor(2, 4),
+    "words[-1]": tensor(2, dtype=_WORD),
+    "words[-1][:, None]": tensor(2, 1, dtype=_WORD),
+    "x + words[-1][:, None]": tensor(2, 4),
+    "torch.stack(words[1:])": tensor(None, 2, dtype=_WORD),
     "words": Fact("list", "list", items=()),
     "scores": Fact("list", "list", items=()),
     "torch.stack(words, 1)": tensor(2, None, dtype=_WORD),
@@ -46,7 +51,114 @@ _DONE = f"    done = done | {_TEST}\n"
 _LAYOUT = "memory_format=torch.contiguous_format"
 _FLAG = "torch.logical_not(done)"
 
+
+def _whiled(begins: str, test: str, adds: str = "    words.append(word)\n", made: str = "") -> str:
+    """A ``while`` that Python ends where its list is long enough."""
+    return _source(
+        f"{begins}\n{made.strip()}\nwhile {test}:\n{_SCORE}{adds}{_ENDS}"
+        "return torch.stack(words, dim=1)\n"
+    )
+
+
+_SCORE = "    score, word = (x + 1).max(1)\n"
+_COUNTED = "torch.stack(words_kept).sum().item()\n    torch._check(words_count >= 1)\n"
+
 GROWN_EXAMPLES = (
+    Example(
+        title="a list with a first word, until it is long enough",
+        before=_source(
+            "words = [word]\n"
+            "while len(words) < n:\n"
+            f"{_STEP.replace('i', 'words[-1][:, None]')}"
+            "    words.append(word)\n"
+            f"{_ENDS}"
+            "return torch.stack(words, dim=1), torch.stack(words[1:])\n"
+        ),
+        after=_after(
+            "words = [word]\n"
+            "words_kept = []\n"
+            "done = torch.tensor(False, device=x.device)\n"
+            "while len(words) < n:\n"
+            "    score, word = (x + words[-1][:, None]).max(1)\n"
+            "    words.append(word)\n"
+            f"    words_kept.append({_FLAG})\n"
+            "    done = done | (word == 3).all()\n"
+            "if words_kept:\n"
+            "    words_count = torch.stack(words_kept).sum().item()\n"
+            "    torch._check(words_count >= 1)\n"
+            "else:\n"
+            "    words_count = 0\n"
+            f"return torch.stack(words, dim=1).narrow(1, 0, words_count + 1).clone({_LAYOUT}),"
+            f" torch.stack(words[1:]).narrow(0, 0, words_count).clone({_LAYOUT})\n"
+        ),
+        at=_TEST,
+        facts=_FACTS,
+    ),
+    Example(
+        title="two lists, of which Python asks the length",
+        before=_source(
+            "words, scores = [], []\n"
+            "while True:\n"
+            f"{_SCORE}"
+            "    words += [word]\n"
+            "    scores += [score]\n"
+            f"{_ENDS}"
+            "    elif len(words) >= n:\n        break\n"
+            "return torch.stack(words, dim=1), torch.stack(scores)\n"
+        ),
+        after=_after(
+            "words, scores = [], []\n"
+            "words_kept = []\n"
+            "done = torch.tensor(False, device=x.device)\n"
+            "while True:\n"
+            "    score, word = (x + 1).max(1)\n"
+            "    words.append(word)\n"
+            f"    words_kept.append({_FLAG})\n"
+            "    scores.append(score)\n"
+            "    done = done | (word == 3).all()\n"
+            "    if len(words) >= n:\n"
+            "        break\n"
+            "words_count = torch.stack(words_kept).sum().item()\n"
+            "torch._check(words_count >= 1)\n"
+            f"return torch.stack(words, dim=1).narrow(1, 0, words_count).clone({_LAYOUT}),"
+            f" torch.stack(scores).narrow(0, 0, words_count).clone({_LAYOUT})\n"
+        ),
+        at=_TEST,
+        facts=_FACTS,
+    ),
+    Example(
+        title="data and Python in one test",
+        before=_source(
+            "words = []\n"
+            "while not (x > 3).all() and len(words) < n:\n"
+            f"{_SCORE}"
+            "    x = x + score[:, None]\n"
+            "    words.append(word)\n"
+            "return torch.stack(words, dim=1)\n"
+        ),
+        after=_after(
+            "words = []\n"
+            "words_kept = []\n"
+            "done = torch.tensor(False, device=x.device)\n"
+            "while len(words) < n:\n"
+            "    done = done | (x > 3).all()\n"
+            "    score, word = (x + 1).max(1)\n"
+            "    x = torch.where(done, x, x + score[:, None])\n"
+            "    words.append(word)\n"
+            f"    words_kept.append({_FLAG})\n"
+            "if words_kept:\n"
+            "    words_count = torch.stack(words_kept).sum().item()\n"
+            "    torch._check(words_count >= 1)\n"
+            f"return torch.stack(words, dim=1).narrow(1, 0, words_count).clone({_LAYOUT})\n"
+        ),
+        at="not (x > 3).all() and len(words) < n",
+        facts={
+            **_FACTS,
+            "(x > 3).all()": tensor(dtype="torch.bool"),
+            "score[:, None]": tensor(2, 1),
+            "x + score[:, None]": tensor(2, 4),
+        },
+    ),
     Example(
         title="words until the end",
         before=_source(
@@ -182,8 +294,55 @@ GROWN_NEAR_MISSES = (
         _of_list("words.append(both)", "torch.cat(words, 1)"), "a round adds more than one column"
     ),
     _near_miss(
-        _of_list("words.append(word)", _STACKED, first="    x = x + len(words)\n"),
-        "the round asks how many there are",
+        _of_list("words.append(word)", _STACKED, first="    x = x + words[-1].sum()\n"),
+        "the first round asks for a word, and there is none",
+    ),
+    _near_miss(
+        _of_list("words.append(word)", _STACKED, first="    x = x + words[0].sum()\n"),
+        "another word than the last one is read",
+    ),
+    NearMiss(
+        _whiled("words = [word]", "len(words) < n", "    words.append(word + words[-2])\n"),
+        at=_TEST,
+        why="another word than the last one is read",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _whiled("words = [both]", "len(words) < n"),
+        at=_TEST,
+        why="what is there first is larger than what the rounds add",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _whiled("words = []", "len(scores) < n", made="    scores = []\n"),
+        at=_TEST,
+        why="no round adds to the list whose length ends the loop",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _whiled("words = []", "len(words) < n", "    if n > 3:\n        words.append(word)\n"),
+        at=_TEST,
+        why="a round may add nothing",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _whiled("words = []", "len(words) != n"),
+        at=_TEST,
+        why="the number may be below what the loop counts from",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _source(
+            "words = [word]\n"
+            "for i in range(6):\n"
+            f"{_STEP}"
+            "    words.append(word)\n"
+            f"{_ENDS}"
+            "return torch.stack(words[2:], dim=1)\n"
+        ),
+        at=_TEST,
+        why="a word that is left out may be one that does not count",
+        facts={**_FACTS, "torch.stack(words[2:], dim=1)": tensor(2, None, dtype=_WORD)},
     ),
     _near_miss(
         _of_list("words.append(word)", "torch.stack(words, dim=n)"), "which dimension is not known"

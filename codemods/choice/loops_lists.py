@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from gbfix.analysis.exits import exits
+from gbfix.analysis.exits import constant_test, exits
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import FLOAT_DTYPES
@@ -20,9 +20,11 @@ from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Edit, Site
 from gbfix.schema import Fact
 
+from ..control_flow.predicates import is_data_dependent
 from ..control_flow.refusal import Refusal
 from ..control_flow.values import Values
 from ..operator.data import KNOWN
+from .loops_while import is_length, made_lists, reads_last
 from .loops_width import is_one_wide
 
 #: Asks a tensor, or takes of it, what says nothing of its values.
@@ -44,8 +46,8 @@ class Kept:
 
     name: str
     flags: str
-    #: The calls that append, each a statement of its own.
-    appends: list[cst.Call]
+    #: What appends, each a statement of its own: a call, or ``losses += [loss]``.
+    appends: list[cst.Call | cst.AugAssign]
     #: What is asked of the list behind the loop.
     uses: list[cst.Name]
     #: The line behind which something was appended: the code leaves there where nothing was.
@@ -66,8 +68,8 @@ class Kept:
     #: What the number of rounds that count is called, where values may have dimensions: they come
     #: first, and what is stacked of them ends there.
     rounds: str = ""
-    #: The calls that join them, with the dimension.
-    cuts: dict[cst.Call, str] = dataclasses.field(default_factory=dict)
+    #: The calls that join them, with the dimension, and how many of the first are left out there.
+    cuts: dict[cst.Call, tuple[str, int]] = dataclasses.field(default_factory=dict)
     #: ``ids = torch.cat([ids, token], dim=1)``, for a tensor that grows in place of a list: the
     #: dimension, and what its size before the loop is called.
     grows: cst.BaseStatement | None = None
@@ -82,6 +84,10 @@ class Kept:
     read: str = ""
     #: Whether there may be no rounds.
     idle: bool = False
+    #: How many values are in the list before the first round: ``tokens = [start]``.
+    begins: int = 0
+    #: Whether data may say that no round counts.
+    unsure: bool = False
 
     def count(self, *, safe: bool) -> str:
         return f"{self.read}.sum().clamp(min=1)" if safe else f"{self.read}.sum()"
@@ -116,8 +122,11 @@ class Kept:
             edit.insert_before(self.raising, cst.parse_statement(text))
         for node, text in self.edits.items():
             edit.replace(node, cst.parse_expression(text))
-        for call, dim in self.cuts.items():
-            edit.replace(call, cst.parse_expression(self.cut(code(call), dim, self.rounds)))
+        for call, (dim, without) in self.cuts.items():
+            more = self.begins - without
+            sign = "+" if more > 0 else "-"
+            length = f"{self.rounds} {sign} {abs(more)}" if more else self.rounds
+            edit.replace(call, cst.parse_expression(self.cut(code(call), dim, length)))
 
     def cut(self, text: str, dim: str, length: str) -> str:
         """The first so many of a dimension, in memory as what was made of these alone."""
@@ -140,10 +149,21 @@ def kept_lists(
                 value=cst.Call(
                     func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append")),
                     args=[cst.Arg(keyword=None, star="")],
-                ) as call
+                ) as grows
             ):
-                kept = found.setdefault(name, Kept(name, fresh(f"{name}_kept", taken), [], []))
-                kept.appends.append(call)
+                pass
+            case (
+                cst.AugAssign(
+                    target=cst.Name(name),
+                    operator=cst.AddAssign(),
+                    value=cst.List(elements=[cst.Element()]),
+                ) as grows
+            ):
+                pass
+            case _:
+                continue
+        kept = found.setdefault(name, Kept(name, fresh(f"{name}_kept", taken), [], []))
+        kept.appends.append(grows)
     for kept in found.values():
         kept.idle = may_be_idle(loop, values)
         kept.read = f"{values.torch}.stack({kept.flags})" if kept.idle else kept.flags
@@ -168,6 +188,13 @@ def kept_lists(
     return result
 
 
+def value_of(append: cst.Call | cst.AugAssign) -> cst.BaseExpression:
+    """What ``losses.append(loss)``, or ``losses += [loss]``, adds to the list."""
+    if isinstance(append, cst.Call):
+        return append.args[0].value
+    return cst.ensure_type(append.value, cst.List).elements[0].value
+
+
 def share_rounds(lists: Mapping[str, Kept]) -> None:
     """Let those that grow behind as many jumps have one number of rounds: torch cannot tell that
     two numbers are the same.
@@ -185,7 +212,7 @@ def share_rounds(lists: Mapping[str, Kept]) -> None:
 def may_be_idle(loop: cst.For | cst.While, values: Values) -> bool:
     """Whether sizes decide that there is no round."""
     if not isinstance(loop, cst.For):
-        return True
+        return constant_test(loop.test) is not True
     match loop.iter:
         case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer())]):
             return False
@@ -220,23 +247,36 @@ def _is_counted(
     kept: Kept,
 ) -> bool:
     for call in kept.appends:
-        fact = values.fact(call.args[0].value)
+        fact = values.fact(value_of(call))
         if fact is None or not fact.is_tensor or fact.shape != () or fact.dtype not in _SUMMED:
             return False
         if kept.dtype not in ("", fact.dtype):
             return False  # which of them are there would decide the dtype of all
         kept.dtype = fact.dtype
-    if not _find_uses(site, loop, function, kept):
+    if not _find_uses(site, loop, function, kept, each_round=False) or kept.begins:
         return False
     return all(_understand(site, use, kept, values) for use in kept.uses)
 
 
 def _find_uses(
-    site: Site, loop: cst.For | cst.While, function: cst.FunctionDef, kept: Kept
+    site: Site,
+    loop: cst.For | cst.While,
+    function: cst.FunctionDef,
+    kept: Kept,
+    *,
+    each_round: bool,
 ) -> bool:
-    """Keeps what is asked of a list; whether it is made before the loop, and asked behind it."""
-    receivers = {call.func.value for call in kept.appends if isinstance(call.func, cst.Attribute)}
-    starts = 0
+    """Keeps what is asked of a list; whether it is made before the loop, and asked behind it.
+
+    ``each_round`` says that every round appends: then rounds may ask for its length.
+    """
+    receivers = {
+        it.target
+        if isinstance(it, cst.AugAssign)
+        else cst.ensure_type(it.func, cst.Attribute).value
+        for it in kept.appends
+    }
+    starts = lasts = 0
     block = site.block_of(loop)
     last = _bound_anew(site, loop, kept.name)
     for place in site.places_of(kept.name, function):
@@ -248,29 +288,20 @@ def _find_uses(
             value = last.value if statement is site.statement_of(last) else None
             if value is None or place not in walk(value):
                 continue
-        if statement in block and starts == 0 and _is_made(statement, place):
+        if statement in block and starts == 0 and _is_target(site, place):
             starts += 1
+            kept.begins = len(made_lists(statement)[kept.name])
+            continue
+        inside = each_round and loop in site.ancestors(place)
+        if inside and is_length(site, place):
+            continue
+        if inside and reads_last(site, place):
+            lasts += 1
             continue
         kept.uses.append(place)
+    if lasts and (not kept.begins or len(kept.appends) > 1):
+        return False  # in a first round there would be none, and in others one that does not count
     return starts == 1 and all(site.span(use).line > site.span(loop).end_line for use in kept.uses)
-
-
-def _is_made(statement: cst.CSTNode, place: cst.Name) -> bool:
-    """Whether the statement binds the name to a new list: ``words, scores = [], []``."""
-    match statement:
-        case cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
-        ):
-            pass
-        case _:
-            return False
-    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, value)]
-    match target, value:
-        case cst.Tuple(elements=names), cst.Tuple(elements=values) if len(names) == len(values):
-            pairs = [(one.value, other.value) for one, other in zip(names, values, strict=True)]
-    return any(
-        one is place and isinstance(other, cst.List) and not other.elements for one, other in pairs
-    )
 
 
 def _bound_anew(site: Site, loop: cst.For | cst.While, name: str) -> cst.Assign | None:
@@ -296,10 +327,10 @@ def _is_cut(
     """Whether the rounds until a jump append, each once and the first for sure, and all that is
     asked of the list is one tensor of it.
     """
-    if not isinstance(loop, cst.For) or len(kept.appends) != 1:
+    if len(kept.appends) != 1:
         return False
     (call,) = kept.appends
-    fact = values.fact(call.args[0].value)
+    fact = values.fact(value_of(call))
     if fact is None or not fact.is_tensor or fact.shape is None:
         return False
     statement = site.statement_of(call)
@@ -307,16 +338,66 @@ def _is_cut(
     number = next((n for n, line in enumerate(block) if line is statement), None)
     if number is None or any(exits([line]).jumps for line in block[:number]):
         return False  # with nothing in the list, there is nothing to stack
-    if not _find_uses(site, loop, function, kept) or not kept.uses:
+    if not _find_uses(site, loop, function, kept, each_round=True) or not kept.uses:
+        return False
+    # With nothing in the list before, there has to be a round, or torch raises an error.
+    kept.unsure = kept.begins > 0 and isinstance(loop, cst.While) and _asks_data(loop, values)
+    first = _first_values(site, loop, function, kept)
+    if not all(_is_like(values.fact(value), fact) for value in first):
         return False
     return all(_is_joined(site, loop, use, kept, values, len(fact.shape)) for use in kept.uses)
 
 
+def _asks_data(loop: cst.While, values: Values) -> bool:
+    return is_data_dependent(loop.test, values)
+
+
+def _first_values(
+    site: Site, loop: cst.For | cst.While, function: cst.FunctionDef, kept: Kept
+) -> list[cst.BaseExpression]:
+    """What is in the list before the first round."""
+    for place in site.places_of(kept.name, function):
+        statement = site.statement_of(place)
+        if statement in site.block_of(loop) and _is_target(site, place):
+            return made_lists(statement)[kept.name]
+    return []
+
+
+def _is_target(site: Site, place: cst.Name) -> bool:
+    """Whether the line binds the name to a new list there."""
+    holder = site.parent(place)
+    bound = isinstance(holder, cst.AssignTarget) or isinstance(
+        site.parent(holder) if isinstance(holder, cst.Element) else None, cst.Tuple
+    )
+    return bound and place.value in made_lists(site.statement_of(place))
+
+
+def _is_like(one: Fact | None, other: Fact) -> bool:
+    """Whether both are tensors of one shape and dtype."""
+    return (
+        one is not None and one.is_tensor and (one.shape, one.dtype) == (other.shape, other.dtype)
+    )
+
+
 def _is_joined(
-    site: Site, loop: cst.For, use: cst.Name, kept: Kept, values: Values, dims: int
+    site: Site, loop: cst.For | cst.While, use: cst.Name, kept: Kept, values: Values, dims: int
 ) -> bool:
     """``torch.stack(tokens, dim=1)``, or ``torch.cat`` of what has the size 1 there."""
     holder = site.parent(use)
+    without = 0
+    match holder:
+        case cst.Subscript(
+            slice=[
+                cst.SubscriptElement(
+                    slice=cst.Slice(lower=cst.Integer() as first, upper=None, step=None)
+                )
+            ]
+        ):
+            # All rounds make one longer: what is left out is there in each call.
+            without = first.evaluated_value
+            if without > kept.begins:
+                return False
+            holder = site.parent(holder)
     call = site.parent(holder) if isinstance(holder, cst.Arg) else None
     if not isinstance(call, cst.Call) or call.args[0] is not holder or len(call.args) > 2:
         return False
@@ -334,11 +415,13 @@ def _is_joined(
     if not -most <= number < most:
         return False
     if name != "torch.stack":
+        if kept.begins != without:
+            return False
         (append,) = kept.appends
-        value = append.args[0].value
+        value = value_of(append)
         if name not in JOINS or not is_one_wide(site, loop, value, number % dims, dims, values):
             return False
-    kept.cuts[call] = dim
+    kept.cuts[call] = (dim, without)
     return True
 
 

@@ -11,6 +11,7 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import constant_test, exits
 from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 from ..control_flow.branches import branch_of
@@ -30,14 +31,15 @@ class Bound:
     """A ``while`` as one that Python alone ends.
 
     ``python`` is its new test, ``ends`` the text of a tensor that says that data has ended the loop
-    ("" where the test leaves data out), ``asked`` what it is made of, and ``rounds`` how many
-    rounds there were (1: unknown).
+    ("" where the test leaves data out), ``asked`` what it is made of, ``rounds`` how many rounds
+    there were (1: unknown), and ``meets`` whether it ends only where it counts up to its limit.
     """
 
     python: cst.BaseExpression
     ends: str
     rounds: int
     asked: tuple[cst.BaseExpression, ...] = ()
+    meets: bool = False
 
 
 def bound_of(loop: cst.While, values: Values) -> Bound:
@@ -53,15 +55,23 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
     asked = [part for part in parts if is_data_dependent(part, values)]
     tests = [part for part in parts if part not in asked]
     for statement in statements:
-        match statement:
-            case cst.If(test=test, body=body, orelse=None) if _only_breaks(body):
-                tests += [_denied(part) for part in _alternatives(test)]
+        for test in _leaving(statement):
+            tests += [_denied(part) for part in _alternatives(test)]
     counts = [rounds for test in tests if (rounds := _rounds(test, loop, values))]
     if not counts and exits([loop.body]).continues:
         raise Refusal("a `continue` may skip the line that counts its iterations")
     if not counts:
         raise Refusal(_AND_THEN)
-    return Bound(python, ends, min(counts), tuple(_computed(asked, values)))
+    surely = [test for test in tests if not _is_unequal(test) and _rounds(test, loop, values)]
+    computed = tuple(_computed(asked, values))
+    return Bound(python, ends, min(counts), computed, meets=not surely)
+
+
+def _is_unequal(test: cst.BaseExpression) -> bool:
+    match test:
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.NotEqual())]):
+            return True
+    return False
 
 
 def _parts(loop: cst.While, values: Values) -> tuple[cst.BaseExpression, str]:
@@ -130,6 +140,14 @@ def _alternatives(test: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [test]
 
 
+def _leaving(statement: cst.CSTNode | None) -> Iterator[cst.BaseExpression]:
+    """The tests of ``if a: break``, and of what follows it as ``elif b: break``."""
+    match statement:
+        case cst.If(test=test, body=body, orelse=None | cst.If() as others) if _only_breaks(body):
+            yield test
+            yield from _leaving(others)
+
+
 def _only_breaks(body: cst.BaseSuite) -> bool:
     match branch_of(body).statements[-1]:
         case cst.SimpleStatementLine(body=[cst.Break()]):
@@ -144,6 +162,7 @@ def _denied(test: cst.BaseExpression) -> cst.BaseExpression:
         cst.GreaterThan: cst.LessThanEqual(),
         cst.LessThanEqual: cst.GreaterThan(),
         cst.LessThan: cst.GreaterThanEqual(),
+        cst.Equal: cst.NotEqual(),
     }
     match test:
         case cst.Comparison(comparisons=[target]) if type(target.operator) in opposite:
@@ -159,11 +178,24 @@ def _rounds(test: cst.BaseExpression, loop: cst.While, values: Values) -> int:
             pass
         case _:
             return 0
+    if isinstance(operator, cst.NotEqual):
+        return max(_meets(left, right, loop, values), _meets(right, left, loop, values))
     up = isinstance(operator, _BELOW)
     if not up and not isinstance(operator, _ABOVE):
         return 0
     sides = ((left, right, up), (right, left, not up))
     return next((n for one, other, u in sides if (n := _counted(one, other, u, loop, values))), 0)
+
+
+def _meets(
+    counter: cst.BaseExpression, limit: cst.BaseExpression, loop: cst.While, values: Values
+) -> int:
+    """How many rounds ``n != limit`` allows (1: unknown), where the two will meet: each round adds
+    1, and the limit is a number of the text or of an object, not known to be below the start.
+    """
+    if not isinstance(limit, cst.Integer | cst.Attribute):
+        return 0
+    return _counted(counter, limit, True, loop, values, by_one=True)
 
 
 def _counted(
@@ -172,15 +204,23 @@ def _counted(
     up: bool,
     loop: cst.While,
     values: Values,
+    *,
+    by_one: bool = False,
 ) -> int:
-    """How many rounds it takes a name that every round moves by a whole number to the limit."""
-    if not isinstance(counter, cst.Name):
-        return 0
-    start = values.outside(counter.value) or _set_above(counter.value, loop, values)
+    """How many rounds it takes a name that every round moves by a whole number to the limit, or a
+    list to which every round appends.
+    """
+    match counter:
+        case cst.Name(name):
+            start = values.outside(name) or _set_above(name, loop, values)
+            step = _step(name, loop)
+        case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=cst.Name(name), star="")]):
+            start, step = _length_above(name, loop, values), _appended(name, loop, values)
+        case _:
+            return 0
     facts = [start, values.fact(limit)]
     if any(fact is None or fact.kind != "int" for fact in facts):
         return 0
-    step = _step(counter.value, loop)
     does = activity(loop.body)
     fixed = all(
         isinstance(node, cst.Name | cst.Attribute | cst.Integer | cst.BinaryOperation)
@@ -189,10 +229,12 @@ def _counted(
     )
     if not fixed or activity(limit).reads & does.bound or does.attribute_writes:
         return 0
-    if step == 0 or (step > 0) is not up:
+    if step == 0 or (step > 0) is not up or (by_one and step != 1):
         return 0
     starts, ends = (fact.value if fact is not None else None for fact in facts)
     if isinstance(starts, int) and isinstance(ends, int):
+        if by_one and ends <= starts:
+            return 0
         return max(abs(ends - starts) // abs(step), 1)
     return 1
 
@@ -218,6 +260,106 @@ def _set_above(name: str, loop: cst.While, values: Values) -> Fact | None:
             case _:
                 found = None
     return None
+
+
+def _length_above(name: str, loop: cst.While, values: Values) -> Fact | None:
+    """The length of a list that a line of the loop's own block makes, as a number."""
+    found: Fact | None = None
+    for statement in values.site.block_of(loop):
+        if statement is loop:
+            return found
+        does = activity(statement)
+        if name not in does.bound | does.mutates:
+            continue
+        lists = made_lists(statement)
+        found = Fact("int", "int", value=len(lists[name])) if name in lists else None
+    return None
+
+
+def made_lists(statement: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
+    """By name: the elements of the new lists that a line binds: ``words, scores = [], [first]``."""
+    match statement:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
+        ):
+            pass
+        case _:
+            return {}
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, value)]
+    match target, value:
+        case cst.Tuple(elements=names), cst.Tuple(elements=values) if len(names) == len(values):
+            pairs = [(one.value, other.value) for one, other in zip(names, values, strict=True)]
+    return {
+        one.value: [it.value for it in other.elements]
+        for one, other in pairs
+        if isinstance(one, cst.Name)
+        and isinstance(other, cst.List)
+        and all(type(it) is cst.Element for it in other.elements)
+    }
+
+
+def is_length(site: Site, place: cst.Name) -> bool:
+    holder = site.parent(place)
+    call = site.parent(holder) if isinstance(holder, cst.Arg) else None
+    return isinstance(call, cst.Call) and code(call.func) == "len"
+
+
+def reads_last(site: Site, place: cst.Name) -> bool:
+    """``frames[-1]``, read where it stands."""
+    match site.parent(place):
+        case (
+            cst.Subscript(
+                value=value,
+                slice=[cst.SubscriptElement(slice=cst.Index(value=index))],
+            ) as read
+        ) if value is place and code(index).replace(" ", "") == "-1":
+            holder = site.parent(read)
+            written = isinstance(holder, cst.AssignTarget | cst.AugAssign | cst.Del)
+            return not (written and getattr(holder, "target", read) is read)
+    return False
+
+
+def _appended(name: str, loop: cst.While, values: Values) -> int:
+    """1 where each round appends once to the list, in the loop's own block, and only that."""
+    before = True
+    found = 0
+    for statement in branch_of(loop.body).statements:
+        before &= not exits([statement]).continues
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Expr(
+                        value=cst.Call(
+                            func=cst.Attribute(value=cst.Name(of), attr=cst.Name("append")),
+                            args=[cst.Arg(star="", keyword=None)],
+                        )
+                    )
+                ]
+            ):
+                pass
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.AugAssign(
+                        target=cst.Name(of),
+                        operator=cst.AddAssign(),
+                        value=cst.List(elements=[cst.Element()]),
+                    )
+                ]
+            ):
+                pass
+            case _:
+                continue
+        if of == name:
+            if not before:
+                return 0
+            found += 1
+    site = values.site
+    others = [
+        it
+        for it in site.places_of(name, loop.body)
+        if not is_length(site, it) and not reads_last(site, it)
+    ]
+    return int(found == 1 and len(others) == 1)
 
 
 def _step(name: str, loop: cst.While) -> int:

@@ -23,6 +23,8 @@ from .selections import is_plain_mask, mask_of, same_mask, tensor_fact
 _INTS = ("torch.int64", "torch.int32", "torch.int16", "torch.int8", "torch.uint8")
 _SAME_ORDER = ("view", "reshape", "flatten", "ravel")
 _TO_INT = ("long", "int")
+_CASTS = ("to", "type")
+_LONG = ("torch.int64", "torch.long", "torch.int32", "torch.int")
 _SCOPES = (
     cst.Lambda | cst.BaseComp | cst.CompFor | cst.IfExp | cst.BooleanOperation | cst.FunctionDef
 )
@@ -39,6 +41,10 @@ _FACTS = {
     "true[m]": tensor(5, dtype="torch.int64"),
     "pred[m]": tensor(5, dtype="torch.int64"),
     "n * true[m] + pred[m]": tensor(5, dtype="torch.int64"),
+    "true[m].to(torch.int64)": tensor(5, dtype="torch.int64"),
+    "n * true[m].to(torch.int64)": tensor(5, dtype="torch.int64"),
+    "n * true[m].to(torch.int64) + pred[m]": tensor(5, dtype="torch.int64"),
+    "n**2": scalar(16),
 }
 
 
@@ -106,6 +112,19 @@ class CountIntoPlaces(Codemod):
             (
                 "ids_1 = torch.where(m, n * true + pred, 0)",
                 "return true.new_zeros(n * n, dtype=torch.int64).scatter_add_("
+                "0, ids_1.flatten(), m.flatten().long()).reshape(n, n)",
+            ),
+            "true[m]",
+        ),
+        _example(
+            "what is selected is cast, and has a name",
+            (
+                "hits = n * true[m].to(torch.int64) + pred[m]",
+                "return torch.bincount(hits, minlength=n**2).reshape(n, n)",
+            ),
+            (
+                "ids_1 = torch.where(m, n * true.to(torch.int64) + pred, 0)",
+                "return true.new_zeros(n**2, dtype=torch.int64).scatter_add_("
                 "0, ids_1.flatten(), m.flatten().long()).reshape(n, n)",
             ),
             "true[m]",
@@ -490,10 +509,12 @@ def _dense(site: Site, node: cst.BaseExpression, definitions: dict[str, _Bound])
             text = f"{texts[0]} {sign} {texts[1]}"
             return f"({text})" if node.lpar else text
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
-            if name in _TO_INT and not args:
+            given = ", ".join(code(arg.value) for arg in args)
+            casts = not args if name in _TO_INT else name in _CASTS and given in _LONG
+            if casts:
                 inner = _dense(site, owner, definitions)
                 loose = isinstance(owner, cst.BinaryOperation) and not owner.lpar
-                return f"({inner}).{name}()" if loose else f"{inner}.{name}()"
+                return f"({inner}).{name}({given})" if loose else f"{inner}.{name}({given})"
             if name in _SAME_ORDER and [code(arg) for arg in args] in ([], ["-1"]):
                 return _dense(site, owner, definitions)
     raise _NotSo
@@ -506,12 +527,15 @@ def _new(site: Site, count: _Count, taken: set[str]) -> tuple[cst.BaseExpression
     """The expression that counts, and a statement that names what is counted, if that is needed."""
     most, first, torch = code(count.most), None, torch_name(site)
     if count.mask is not None:
-        text, mask = _dense(site, count.ids, count.definitions), code(count.mask)
+        whole = count.ids
+        if isinstance(whole, cst.Name) and whole.value in count.definitions:
+            whole = count.definitions[whole.value][1]
+        text, mask = _dense(site, whole, count.definitions), code(count.mask)
         fact = infer(count.ids, site.fact)
         if fact is None and code(count.ids) in count.definitions:
             fact = infer(count.definitions[code(count.ids)][1], site.fact)
         long = fact is not None and fact.dtype == "torch.int64"
-        if not long and not text.endswith(".long()"):
+        if not long and not text.endswith((".long()", ".to(torch.int64)", ".to(torch.long)")):
             text = f"({text}).long()" if " " in text else f"{text}.long()"
         wholes = (count.ids, *(value for _, value in count.definitions.values()))
         held = next(

@@ -22,7 +22,7 @@ from .flow import Flow, Stopped, parts_of, variables
 from .flow_guards import negated, replaced
 from .flow_index import assigned_slice, indexed
 from .flow_numbers import Number
-from .flow_windows import window
+from .flow_windows import window, written_window
 from .nested import Atom, Parts
 
 _FLOATS = torch_names.FLOAT_DTYPES
@@ -83,7 +83,9 @@ class Uses:
                 return
         if isinstance(node, cst.AugAssign) and self._augmented(node):
             return
-        if isinstance(node, cst.Assign) and assigned_slice(self, node):
+        if isinstance(node, cst.Assign) and (
+            written_window(self, node) or assigned_slice(self, node)
+        ):
             return
         if isinstance(node, cst.Subscript) and window(self, node):
             return

@@ -13,6 +13,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.rewriting.names import bindings
 
 from .flow_index import _catches_index_errors, _is_target
+from .nested import Atom
 
 if TYPE_CHECKING:
     from .flow_uses import Uses
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _OUTSIDE = (
     "a window that does not lie within its tensor raises an error, or takes rows from its end,"
     " where the original gives a smaller one"
+)
+_WRITTEN = (
+    "a window that does not lie within what is written raises another error, or one where the"
+    " original writes nothing"
 )
 _LOOKS = (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.UnaryOperation)
 
@@ -71,6 +76,66 @@ def window(uses: Uses, node: cst.Subscript) -> bool:
     sure = drawn and not _catches_index_errors(uses)
     (uses.limits if sure else uses.doubts).append(_OUTSIDE)
     uses.edits[node] = parts
+    return True
+
+
+def written_window(uses: Uses, statement: cst.Assign) -> bool:
+    """Write rows by their numbers: ``x[:, s:s + n] = y``; False where it is no such window.
+
+    A slice that begins below zero counts from the end, and is mostly empty then: there is a check.
+    """
+    from .flow import Stopped
+
+    target = statement.targets[0].target
+    line = uses.site.parent(statement)
+    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    if not isinstance(target, cst.Subscript) or len(statement.targets) != 1 or not alone:
+        return False
+    kept = [
+        part.slice
+        for part in target.slice
+        if isinstance(part.slice, cst.Slice) and uses.flow.is_kept(part.slice)
+    ]
+    held, given = uses.fact(target.value), uses.fact(statement.value)
+    plain = isinstance(target.value, cst.Name | cst.Attribute)
+    if len(kept) != 1 or not plain or uses.flow.is_kept(statement.value):
+        return False
+    if (
+        held is None
+        or not held.is_tensor
+        or given is None
+        or not given.is_tensor
+        or not given.shape
+    ):
+        return False
+    if any(part.slice is not kept[0] and code(part.slice).strip() != ":" for part in target.slice):
+        return False
+    owner, torch = code(target.value), uses.flow.torch
+    if owner in {
+        code(it) for it in walk(statement.value) if isinstance(it, cst.Name | cst.Attribute)
+    }:
+        return False
+    try:
+        lower, size = _bounds(uses, kept[0])
+    except Stopped:
+        return False
+    number = uses.flow.arithmetic.number(lower)
+    if number is None or not number.kept or number.kind != "int":
+        return False
+    uses.met += 1
+    uses.commit(number)
+    before = ":, " * [part.slice for part in target.slice].index(kept[0])
+    parts: list[str | cst.CSTNode | Atom] = []
+    if number.low is None or number.low < 0:
+        indent = " " * uses.site.span(statement).column
+        newline = uses.site.module.default_newline
+        says = f'"`{code(lower)}` is below zero"'
+        parts += [f"{torch}._assert_async(", lower, f" >= 0, {says}){newline}{indent}"]
+    parts += [f"{owner}[{before}", lower, f" + {torch}.arange({size}, device={owner}.device)] = "]
+    same = given.dtype == held.dtype
+    parts += [statement.value] if same else [Atom(statement.value), f".to({owner}.dtype)"]
+    uses.edits[statement] = tuple(parts)
+    uses.limits.append(_WRITTEN)
     return True
 
 

@@ -170,8 +170,15 @@ class _Method:
         calls = [node for node in walk(self.function.body) if isinstance(node, cst.Call)]
         return all(self._asks(call, giving) for call in calls)
 
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        """Whether nothing can change what is handed on: a number or a text."""
+        fact = self.site.fact(node)
+        return fact is not None and fact.is_python_scalar
+
     def _asks(self, call: cst.Call, giving: set[str]) -> bool:
-        hands = any(self.is_held(arg.value, giving) for arg in call.args)
+        hands = any(
+            self.is_held(arg.value, giving) and not self._is_number(arg.value) for arg in call.args
+        )
         name = resolve(self.site.module, call.func) or ""
         last = code(call.func).rpartition(".")[2]
         if isinstance(call.func, cst.Name):

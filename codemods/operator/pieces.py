@@ -469,10 +469,46 @@ def _run(
             sized=level.sized,
     )  # fmt: skip
     piece = Piece(level, run, collector.collect(kept), results, ends)
+    if carries & Carries.GRADIENTS:
+        changed = _changed_own(piece, does, body[:start])
+        if changed:
+            raise NeedsBefore(changed)
     for result in piece.results:
         if is_filled(piece, result) and not _is_only_added(level, result, last):
             raise Refused(f"`{result.name}` is a number in other calls")
     return piece
+
+
+def _changed_own(piece: Piece, does: Activity, before: Sequence[cst.CSTNode]) -> frozenset[str]:
+    """Tensors with a gradient that the piece changes, and that the function has made shortly
+    before: with the line that makes them in it as well, they are results, and nothing is changed.
+    """
+    own = {
+        p.name
+        for p in piece.inputs.parameters
+        if p.given == p.name and p.annotation == "torch.Tensor" and p.fact.requires_grad
+    }
+    return frozenset(name for name in own & does.mutates if _is_made_new(name, before))
+
+
+def _is_made_new(name: str, before: Sequence[cst.CSTNode]) -> bool:
+    """Whether the last line of the block that binds the name makes a tensor: ``x = y.clone()``."""
+    for line in reversed(before):
+        does = activity(line)
+        if name not in does.bound | does.mutates:
+            continue
+        match line:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Name(bound))],
+                        value=cst.Call(func=cst.Attribute(attr=cst.Name(makes))),
+                    )
+                ]
+            ):
+                return bound == name and makes in torch_names.NEW_MEMORY
+        return False
+    return False
 
 
 def is_filled(piece: Piece, result: Result) -> bool:

@@ -294,16 +294,64 @@ def _settings(
         read = {key: value for key, value in holder.items() if key in names}
         if held is None and not _is_sized(value):
             read = {name: value}
+        place = holder if held is not None else None
         for key, each in read.items():
-            others = _other_values(each)
-            if others is None:
-                return None
-            place = holder if held is not None else None
-            changes: list[_Change] = [
-                functools.partial(_changed, key=key, value=it, place=place) for it in others
-            ]
-            found += [changes] if changes else []
+            inner = _held_by(each, names)
+            places = [(key, each, place)] if inner is None else inner
+            for name_, value_, place_ in places:
+                others = _other_values(value_)
+                if others is None:
+                    return None
+                changes: list[_Change] = [
+                    functools.partial(_changed, key=name_, value=it, place=place_) for it in others
+                ]
+                found += [[*changes, *_renamed(name_, value_, others, place_)]] if changes else []
     return found
+
+
+_Place = tuple[str, Any, dict[str, Any] | None]
+
+
+def _held_by(value: Any, names: set[str]) -> list[_Place] | None:
+    """What the body reads of an object that holds settings (a config); None for other values."""
+    own = getattr(value, "__dict__", None)
+    kind = type(value)
+    if not isinstance(own, dict) or kind.__module__ in ("builtins", "torch") or callable(value):
+        return None
+    if isinstance(value, torch.Tensor | torch.nn.Module):
+        return None
+    read = [name for name in sorted(names) if name in own or name in vars(kind)]
+    values = {name: own.get(name, vars(kind).get(name)) for name in read}
+    return [(name, it, own) for name, it in values.items() if not callable(it)]
+
+
+def _renamed(
+    key: str, value: Any, others: Sequence[Any], place: dict[str, Any] | None
+) -> list[_Change]:
+    """Another number, and in the tensors of whole numbers as well: the number of a word, say."""
+    if type(value) is not int:
+        return []
+
+    def change(inputs: _Inputs, other: int) -> Callable[[], None]:
+        undo = _changed(inputs, key, other, place)
+        before = dict(inputs.given)
+        for name, each in before.items():
+            whole = isinstance(each, torch.Tensor) and each.dtype in (torch.int64, torch.int32)
+            if whole and name != key:
+                there, here = each == other, each == value
+                swapped = torch.where(there, value, torch.where(here, other, each))
+                cast(dict[str, Any], inputs.given)[name] = swapped
+
+        def back() -> None:
+            cast(dict[str, Any], inputs.given).update(before)
+            undo()
+
+        return back
+
+    return [functools.partial(change, other=other) for other in others]
+
+
+_NONE = object()
 
 
 def _changed(
@@ -311,11 +359,14 @@ def _changed(
 ) -> Callable[[], None]:
     """Give an argument, or what an object holds, another value; what comes back undoes it."""
     target = cast(dict[str, Any], inputs.given) if place is None else place
-    before = target[key]
+    before = target.get(key, _NONE)
     target[key] = value
 
     def undo() -> None:
-        target[key] = before
+        if before is _NONE:
+            del target[key]  # the class has it
+        else:
+            target[key] = before
 
     return undo
 
