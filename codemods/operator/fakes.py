@@ -481,11 +481,14 @@ class Maker:
         return dtype.replace("torch", self.torch, 1)
 
 
-def gives_sizes_only(parameter: Parameter, made: str) -> bool:
-    """Whether the text asks an argument for its sizes and its device, and for nothing else."""
+def gives_sizes_only(parameter: Parameter, made: str, *, dtype: bool = False) -> bool:
+    """Whether the text asks an argument for its sizes and its device (and its ``dtype``), and for
+    nothing else.
+    """
     names = {re.escape(parameter.name), re.escape(parameter.given)}
     uses = rf"(?<![\w.])(?:{'|'.join(sorted(names))})\b"
-    asked = rf"{uses}(?=\.(?:shape|size|ndim|dim|numel|device)\b)|(?<=\blen\(){uses}(?=\))"
+    more = "|dtype" if dtype else ""
+    asked = rf"{uses}(?=\.(?:shape|size|ndim|dim|numel|device{more})\b)|(?<=\blen\(){uses}(?=\))"
     found = len(re.findall(uses, made))
     return found > 0 and found == len(re.findall(asked, made))
 
@@ -571,6 +574,12 @@ def written(piece: Piece) -> str:
     site = piece.level.site
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     return "\n".join([*map(site.text, nodes), *(code(f) for f in called(site, nodes))])
+
+
+def own_text(piece: Piece) -> str:
+    """The piece's text alone: what functions call by the name of an argument is something else."""
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    return "\n".join(map(piece.level.site.text, nodes))
 
 
 def called(site: Site, nodes: Sequence[cst.CSTNode], depth: int = 3) -> list[cst.FunctionDef]:

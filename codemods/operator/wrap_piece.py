@@ -28,7 +28,15 @@ from .applied import Applied, applied
 from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
-from .fakes import Fake, called, fake_of, gives_sizes_only, read_by_python, written
+from .fakes import (
+    Fake,
+    called,
+    fake_of,
+    gives_sizes_only,
+    own_text,
+    read_by_python,
+    written,
+)
 from .gradients import (
     Draws,
     casts_up,
@@ -465,11 +473,13 @@ def _without(piece: Piece, changed: Sequence[str], detached: frozenset[str]) -> 
     own = any(p.name in changed and not p.given.startswith("self.") for p in tensors)
     if not own or _without_gradients(piece):
         return ()
-    text = written(piece)
+    text = own_text(piece)
     return tuple(
         p.name
         for p in tensors
-        if p.name not in detached and is_place(p.given) and not gives_sizes_only(p, text)
+        if p.name not in detached
+        and is_place(p.given)
+        and not gives_sizes_only(p, text, dtype=True)
     )
 
 
@@ -504,8 +514,8 @@ def _one_day(piece: Piece, *, draws: bool) -> tuple[str, ...]:
     if not asks or _without_gradients(piece):
         return ()
     tensors = [p for p in piece.inputs.parameters if p.annotation == "torch.Tensor"]
-    text = written(piece)
-    computed = [p for p in tensors if not gives_sizes_only(p, text)]
+    text = own_text(piece)
+    computed = [p for p in tensors if not gives_sizes_only(p, text, dtype=True)]
     if not any(p.fact.dtype in _FLOATS and _may_differentiate(piece, p) for p in computed):
         return ()
     if any(_is_detached(piece, p) for p in tensors):
@@ -779,7 +789,7 @@ def _is_detached(piece: Piece, parameter: Parameter) -> bool:
         return False
     if parameter.given.endswith(".detach()") or parameter.given.startswith("torch.from_numpy("):
         return False
-    if gives_sizes_only(parameter, written(piece)):
+    if gives_sizes_only(parameter, own_text(piece), dtype=True):
         return not _without_gradients(piece)  # no gradient would go back to it
     if parameter.fact.requires_grad is False and _may_differentiate(piece, parameter):
         return False  # with a gradient one day, an operator without one says so by an error
