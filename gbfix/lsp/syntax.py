@@ -75,6 +75,8 @@ class Parsed:
         """
         if text.count("\r") != text.count("\r\n") or "\f" in text or text.startswith("\ufeff"):
             return False  # other ends and starts of lines than the ones counted here
+        if text.rstrip("\n").endswith("\\"):
+            return False  # no line follows that the last one could go on in
         lines = text.split("\n")
         old = self._lines
         start = 0

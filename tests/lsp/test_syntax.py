@@ -6,7 +6,7 @@ import ast
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gbfix.lsp.hints import Memory, hints
@@ -166,6 +166,7 @@ from a import later
 """
 
 
+@example(4358)  # a text that ends in a backslash
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_what_is_reached_after_edits_is_what_a_new_index_reaches(seed: int) -> None:
