@@ -190,6 +190,72 @@ def test_what_an_object_holds_is_varied() -> None:
     assert window.size == 3
 
 
+class Defaults:
+    rows = 3
+
+
+class Config(Defaults):
+    def __init__(self) -> None:
+        self.word = 7
+
+
+class Listed(Config):
+    def __getitem__(self, name: str) -> int:
+        return int(getattr(self, name))
+
+
+class Finder:
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def rows(self, x: np.ndarray) -> np.ndarray:
+        return np.stack([x.sum(0)] * self.config.rows)
+
+    def places(self, ids: list[list[int]]) -> list[int]:
+        return [row.index(self.config.word) for row in ids]
+
+    def listed(self, x: np.ndarray) -> np.ndarray:
+        return np.stack([x.sum(0)] * self.config["rows"])  # type: ignore[index]
+
+
+FINDERS: weakref.WeakValueDictionary[int, Finder] = weakref.WeakValueDictionary()
+
+
+def settled(owner_id: int, x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(FINDERS[owner_id].rows(x.numpy()))
+
+
+def placed(owner_id: int, ids: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(FINDERS[owner_id].places(ids.tolist()))
+
+
+def looked_up(owner_id: int, x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(FINDERS[owner_id].listed(x.numpy()))
+
+
+def test_settings_of_a_config_are_varied_also_those_of_its_classes() -> None:
+    finder = Finder(Config())
+    FINDERS[id(finder)] = finder
+    assert _asked(settled, id(finder), torch.randn(5, 2)).sizes == (("", "x.shape[1]"),)
+    assert vars(finder.config) == {"word": 7}
+
+
+def test_the_number_of_a_word_is_varied_with_the_words() -> None:
+    # Without that, no other number would be found in any row.
+    finder = Finder(Config())
+    FINDERS[id(finder)] = finder
+    ids = torch.tensor([[1, 7, 2, 5], [7, 3, 4, 6], [2, 5, 7, 1]])
+    assert _asked(placed, id(finder), ids).sizes == (("ids.shape[0]",),)
+    assert (ids == 7).sum() == 3
+
+
+def test_a_config_that_is_asked_in_another_way_tells_nothing() -> None:
+    finder = Finder(Listed())
+    FINDERS[id(finder)] = finder
+    operator = torch.library.custom_op("operator_sizes::looked_up", looked_up, mutates_args=())
+    assert told(operator, (id(finder), torch.randn(5, 2)), {}) is None
+
+
 def moded(x: torch.Tensor, mode: str) -> torch.Tensor:
     return torch.from_numpy(np.convolve(x.numpy(), np.ones(3), mode=mode))  # type: ignore[call-overload]
 

@@ -50,7 +50,7 @@ from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_pla
 from .loops_range import Rounds, rounds_of
 from .loops_returns import Behind, return_behind, values_of
 from .loops_vain import Vain
-from .loops_while import Bound, bound_of
+from .loops_while import Bound, bound_of, only_breaks
 from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
 from .tests import decided_by_tensor, lower
 from .tests import split as parts_of
@@ -72,14 +72,16 @@ class LoopToBound(Codemod):
 
     *When it applies.*  A ``for`` loop over a range, a list, modules or a tensor's rows, with any
     number of ``break`` and ``continue`` in its own block, with or without ``else``; or a ``while``
-    whose iterations Python counts (``while error > tolerance and n < limit``).  What is used
+    whose iterations Python counts (``while error > tolerance and n < limit``), by the length of a
+    list as well (``while len(words) < limit``, ``elif len(words) == limit: break``).  What is used
     afterwards is tensors of one shape and dtype, and whole numbers or truth values that it counts
     or sets (``steps``, ``converged``, its own variable): these come out of tensors behind it, and
     the option ``capture_scalar_outputs`` keeps them.  Rows of a tensor may be written (``out[i] =
     ...``).  To a list of which only sums, means and the length are asked, all iterations append,
     and a second list says what counts; what is stacked of the iterations up to a ``break`` (or a
     tensor to which each joins a slice) is cut at their number, which ``capture_scalar_outputs``
-    keeps in the graph.  An iteration of a ``for`` may return a tensor (the first
+    keeps in the graph; the list may begin with values, and iterations may read its last one.  An
+    iteration of a ``for`` may return a tensor (the first
     row that fits), where the next statement after the loop returns one like it.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
@@ -142,13 +144,6 @@ def _appends(node: cst.CSTNode) -> bool:
         and it.func.attr.value == "append"
         for it in walk(node)
     )
-
-
-def _is_break(statement: cst.CSTNode) -> bool:
-    match statement:
-        case cst.SimpleStatementLine(body=[cst.Break()]):
-            return True
-    return False
 
 
 def _own_jumps(statements: Sequence[cst.CSTNode]) -> int:
@@ -559,7 +554,10 @@ class _Engine:
             if mask is None:
                 return [node]
             counts, value = mask.counts(self.torch), self._safe(value_of(call), mask)
-            appended = like(node, f"{kept.name}.append({code(value)})")
+            text = code(value)
+            if kept.carries:  # rounds go on with what they read, as with other names
+                text = mask.chosen(self.torch, f"{kept.name}[-1]", text)
+            appended = like(node, f"{kept.name}.append({text})")
             flag = line_of(f"{kept.flags}.append({counts})")
             return [appended] if kept.follows else [appended, flag]
         return None
@@ -912,7 +910,7 @@ class _Engine:
                 # Where the first test held, the loop is over: the next one is a test of its own.
                 rest = [chained]
         *before, ending = body.statements
-        ends = isinstance(node.orelse, cst.If) and _is_break(ending)
+        ends = isinstance(node.orelse, cst.If) and only_breaks(node.body)
         if isinstance(node.orelse, cst.If) and not ends:
             raise Refusal("a `break`, `continue` or `return` is in an `if` with an `elif`")
         if _own_jumps(before) or (_own_jumps(rest) and not ends):

@@ -61,7 +61,6 @@ def _whiled(begins: str, test: str, adds: str = "    words.append(word)\n", made
 
 
 _SCORE = "    score, word = (x + 1).max(1)\n"
-_COUNTED = "torch.stack(words_kept).sum().item()\n    torch._check(words_count >= 1)\n"
 
 GROWN_EXAMPLES = (
     Example(
@@ -80,7 +79,7 @@ GROWN_EXAMPLES = (
             "done = torch.tensor(False, device=x.device)\n"
             "while len(words) < n:\n"
             "    score, word = (x + words[-1][:, None]).max(1)\n"
-            "    words.append(word)\n"
+            "    words.append(torch.where(done, words[-1], word))\n"
             f"    words_kept.append({_FLAG})\n"
             "    done = done | (word == 3).all()\n"
             "if words_kept:\n"

@@ -86,8 +86,10 @@ class Kept:
     idle: bool = False
     #: How many values are in the list before the first round: ``tokens = [start]``.
     begins: int = 0
-    #: Whether data may say that no round counts.
+    #: Whether data may say that no round counts, where values come before the first.
     unsure: bool = False
+    #: Whether rounds read the last value.
+    carries: bool = False
 
     def count(self, *, safe: bool) -> str:
         return f"{self.read}.sum().clamp(min=1)" if safe else f"{self.read}.sum()"
@@ -276,7 +278,7 @@ def _find_uses(
         else cst.ensure_type(it.func, cst.Attribute).value
         for it in kept.appends
     }
-    starts = lasts = 0
+    starts = 0
     block = site.block_of(loop)
     last = _bound_anew(site, loop, kept.name)
     for place in site.places_of(kept.name, function):
@@ -296,10 +298,10 @@ def _find_uses(
         if inside and is_length(site, place):
             continue
         if inside and reads_last(site, place):
-            lasts += 1
+            kept.carries = True
             continue
         kept.uses.append(place)
-    if lasts and (not kept.begins or len(kept.appends) > 1):
+    if kept.carries and (not kept.begins or len(kept.appends) > 1):
         return False  # in a first round there would be none, and in others one that does not count
     return starts == 1 and all(site.span(use).line > site.span(loop).end_line for use in kept.uses)
 
@@ -341,15 +343,12 @@ def _is_cut(
     if not _find_uses(site, loop, function, kept, each_round=True) or not kept.uses:
         return False
     # With nothing in the list before, there has to be a round, or torch raises an error.
-    kept.unsure = kept.begins > 0 and isinstance(loop, cst.While) and _asks_data(loop, values)
+    asks = isinstance(loop, cst.While) and is_data_dependent(loop.test, values)
+    kept.unsure = asks and kept.begins > 0
     first = _first_values(site, loop, function, kept)
     if not all(_is_like(values.fact(value), fact) for value in first):
         return False
     return all(_is_joined(site, loop, use, kept, values, len(fact.shape)) for use in kept.uses)
-
-
-def _asks_data(loop: cst.While, values: Values) -> bool:
-    return is_data_dependent(loop.test, values)
 
 
 def _first_values(

@@ -143,12 +143,12 @@ def _alternatives(test: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _leaving(statement: cst.CSTNode | None) -> Iterator[cst.BaseExpression]:
     """The tests of ``if a: break``, and of what follows it as ``elif b: break``."""
     match statement:
-        case cst.If(test=test, body=body, orelse=None | cst.If() as others) if _only_breaks(body):
+        case cst.If(test=test, body=body, orelse=None | cst.If() as others) if only_breaks(body):
             yield test
             yield from _leaving(others)
 
 
-def _only_breaks(body: cst.BaseSuite) -> bool:
+def only_breaks(body: cst.BaseSuite) -> bool:
     match branch_of(body).statements[-1]:
         case cst.SimpleStatementLine(body=[cst.Break()]):
             return True
@@ -231,10 +231,12 @@ def _counted(
         return 0
     if step == 0 or (step > 0) is not up or (by_one and step != 1):
         return 0
+    if by_one and (start is None or start.value is None):
+        return 0
     starts, ends = (fact.value if fact is not None else None for fact in facts)
     if isinstance(starts, int) and isinstance(ends, int):
         if by_one and ends <= starts:
-            return 0
+            return 0  # never met
         return max(abs(ends - starts) // abs(step), 1)
     return 1
 
@@ -299,6 +301,7 @@ def made_lists(statement: cst.CSTNode) -> dict[str, list[cst.BaseExpression]]:
 
 
 def is_length(site: Site, place: cst.Name) -> bool:
+    """``len(frames)``"""
     holder = site.parent(place)
     call = site.parent(holder) if isinstance(holder, cst.Arg) else None
     return isinstance(call, cst.Call) and code(call.func) == "len"
@@ -313,9 +316,12 @@ def reads_last(site: Site, place: cst.Name) -> bool:
                 slice=[cst.SubscriptElement(slice=cst.Index(value=index))],
             ) as read
         ) if value is place and code(index).replace(" ", "") == "-1":
-            holder = site.parent(read)
-            written = isinstance(holder, cst.AssignTarget | cst.AugAssign | cst.Del)
-            return not (written and getattr(holder, "target", read) is read)
+            match site.parent(read):
+                case cst.AssignTarget() | cst.Del():
+                    return False
+                case cst.AugAssign(target=target):
+                    return target is not read
+            return True
     return False
 
 

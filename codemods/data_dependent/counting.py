@@ -24,7 +24,7 @@ _INTS = ("torch.int64", "torch.int32", "torch.int16", "torch.int8", "torch.uint8
 _SAME_ORDER = ("view", "reshape", "flatten", "ravel")
 _TO_INT = ("long", "int")
 _CASTS = ("to", "type")
-_LONG = ("torch.int64", "torch.long", "torch.int32", "torch.int")
+_INT_DTYPES = ("torch.int64", "torch.long", "torch.int32", "torch.int")
 _SCOPES = (
     cst.Lambda | cst.BaseComp | cst.CompFor | cst.IfExp | cst.BooleanOperation | cst.FunctionDef
 )
@@ -510,7 +510,7 @@ def _dense(site: Site, node: cst.BaseExpression, definitions: dict[str, _Bound])
             return f"({text})" if node.lpar else text
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
             given = ", ".join(code(arg.value) for arg in args)
-            casts = not args if name in _TO_INT else name in _CASTS and given in _LONG
+            casts = not args if name in _TO_INT else name in _CASTS and given in _INT_DTYPES
             if casts:
                 inner = _dense(site, owner, definitions)
                 loose = isinstance(owner, cst.BinaryOperation) and not owner.lpar

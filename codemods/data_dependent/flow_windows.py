@@ -127,13 +127,14 @@ def written_window(uses: Uses, statement: cst.Assign) -> bool:
     before = ":, " * [part.slice for part in target.slice].index(kept[0])
     parts: list[str | cst.CSTNode | Atom] = []
     if number.low is None or number.low < 0:
-        indent = " " * uses.site.span(statement).column
+        span = uses.site.span(statement)
+        indent = uses.site.source.splitlines()[span.line - 1][: span.column]
         newline = uses.site.module.default_newline
         says = f'"`{code(lower)}` is below zero"'
         parts += [f"{torch}._assert_async(", lower, f" >= 0, {says}){newline}{indent}"]
     parts += [f"{owner}[{before}", lower, f" + {torch}.arange({size}, device={owner}.device)] = "]
-    same = given.dtype == held.dtype
-    parts += [statement.value] if same else [Atom(statement.value), f".to({owner}.dtype)"]
+    # A slice converts what is written to it; rows by their numbers do not, in no call.
+    parts += [Atom(statement.value), f".to({owner}.dtype)"]
     uses.edits[statement] = tuple(parts)
     uses.limits.append(_WRITTEN)
     return True

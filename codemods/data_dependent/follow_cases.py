@@ -137,6 +137,24 @@ EXAMPLES = tuple(
             {"x.argmax()": tensor(dtype="torch.int64")},
         ),
         (
+            "a window that is written, and a place that moves on",
+            (
+                "s = n.item()",
+                "y[:, s : s + 2] = x[:, :2]",
+                "n.fill_((s + 2) % 4)",
+                "return y",
+            ),
+            (
+                "s = n.clone().long()",
+                'torch._assert_async(s >= 0, "`s` is below zero")',
+                "y[:, s + torch.arange(2, device=y.device)] = x[:, :2].to(y.dtype)",
+                "n.fill_((s + 2) % 4)",
+                "return y",
+            ),
+            "n.item()",
+            {"x[:, :2]": tensor(3, 2)},
+        ),
+        (
             "what is written behind a position",
             ("end = x.argmax().item()", "y = x.clone()", "y[end:] = 0", "return y"),
             (
@@ -287,6 +305,9 @@ NEAR_MISSES = tuple(
                 ("a window beside an index", ("return y[0, s : s + 2].sum()",)),
                 ("a window with a step", ("return y[s : s + 4 : 2].sum()",)),
                 ("a window as large as data says", ("return y[s : s + s].sum()",)),
+                ("a written window as large as data says", ("y[s : s + s] = x", "return y")),
+                ("a window of itself", ("y[s : s + 2] = y[:2]", "return y")),
+                ("a written window beside an index", ("y[0, s : s + 2] = x[0]", "return y")),
                 (
                     "a window whose end is bound twice",
                     ("e = s + 2", "if x is None:", "    e = s", "return y[s:e].sum()"),

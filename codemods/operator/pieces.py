@@ -23,6 +23,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact, Frame
 
+from ..control_flow.values import Share, Values
 from .data import data_names, is_data, sized_names
 from .inputs import Collector, Inputs, NeedsAfter, NeedsBefore, Refused
 from .results import (
@@ -488,10 +489,11 @@ def _changed_own(piece: Piece, does: Activity, before: Sequence[cst.CSTNode]) ->
         for p in piece.inputs.parameters
         if p.given == p.name and p.annotation == "torch.Tensor" and p.fact.requires_grad
     }
-    return frozenset(name for name in own & does.mutates if _is_made_new(name, before))
+    values = Values(piece.level.site)
+    return frozenset(name for name in own & does.mutates if _is_made_new(name, before, values))
 
 
-def _is_made_new(name: str, before: Sequence[cst.CSTNode]) -> bool:
+def _is_made_new(name: str, before: Sequence[cst.CSTNode], values: Values) -> bool:
     """Whether the last line of the block that binds the name makes a tensor: ``x = y.clone()``."""
     for line in reversed(before):
         does = activity(line)
@@ -499,14 +501,9 @@ def _is_made_new(name: str, before: Sequence[cst.CSTNode]) -> bool:
             continue
         match line:
             case cst.SimpleStatementLine(
-                body=[
-                    cst.Assign(
-                        targets=[cst.AssignTarget(target=cst.Name(bound))],
-                        value=cst.Call(func=cst.Attribute(attr=cst.Name(makes))),
-                    )
-                ]
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(bound))], value=value)]
             ):
-                return bound == name and makes in torch_names.NEW_MEMORY
+                return bound == name and values.share(value, frozenset()) is Share.FRESH
         return False
     return False
 

@@ -309,20 +309,25 @@ def _settings(
     return found
 
 
+#: What an object that has it gives under other names than those of its attributes.
+_COMPUTES = ("__getattr__", "__getitem__", "__iter__", "__len__", "__call__")
+_NONE = object()
 _Place = tuple[str, Any, dict[str, Any] | None]
 
 
 def _held_by(value: Any, names: set[str]) -> list[_Place] | None:
-    """What the body reads of an object that holds settings (a config); None for other values."""
+    """What the body reads of an object that holds settings (a config), also of its classes.
+
+    None for other values, and where it cannot be told what is read: nothing by its name, what the
+    object computes when it is asked.  (A method or a property has no other values.)
+    """
     own = getattr(value, "__dict__", None)
-    kind = type(value)
-    if not isinstance(own, dict) or kind.__module__ in ("builtins", "torch") or callable(value):
+    if not isinstance(own, dict) or isinstance(value, torch.Tensor | torch.nn.Module):
         return None
-    if isinstance(value, torch.Tensor | torch.nn.Module):
+    if any(name in vars(kind) for kind in type(value).__mro__ for name in _COMPUTES):
         return None
-    read = [name for name in sorted(names) if name in own or name in vars(kind)]
-    values = {name: own.get(name, vars(kind).get(name)) for name in read}
-    return [(name, it, own) for name, it in values.items() if not callable(it)]
+    held = {name: inspect.getattr_static(value, name, _NONE) for name in sorted(names)}
+    return [(name, it, own) for name, it in held.items() if it is not _NONE] or None
 
 
 def _renamed(
@@ -349,9 +354,6 @@ def _renamed(
         return back
 
     return [functools.partial(change, other=other) for other in others]
-
-
-_NONE = object()
 
 
 def _changed(
