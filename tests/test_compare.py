@@ -206,6 +206,26 @@ def test_a_gradient_where_there_was_none(
 
 
 @pytest.mark.parametrize(
+    ("label", "new", "kinds"),
+    [
+        # The arm not taken sends zeros back, which add nothing to what others send.
+        ("base", [0.0, 0.0], []),
+        # Behind a square root of 0, zero times infinity.
+        ("base", [_NAN, 0.0], [Kind.NEW]),
+        ("base", [0.5, 0.0], [Kind.NEW]),
+        ("nan", [_NAN, 0.0], []),
+    ],
+)
+def test_a_gradient_where_no_result_had_any(
+    label: str, new: list[float], kinds: list[Kind]
+) -> None:
+    before, after = Shot(label, "grad"), shot(label, new)
+    comparison = Comparison("eager")
+    comparison.add(before, after)
+    assert [finding.kind for finding in comparison.findings] == kinds
+
+
+@pytest.mark.parametrize(
     ("make", "tells"),
     [
         (lambda p: torch.optim.SGD(p, lr=0.1), False),

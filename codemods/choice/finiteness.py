@@ -57,11 +57,17 @@ def _may_be_truth(node: cst.Name, ctx: Context) -> bool:
     return truth and ctx.function is not None
 
 
-def flows_from(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> set[str]:
-    """The names and attributes into which a gradient of the expression may flow."""
+def flows_from(
+    node: cst.CSTNode, ctx: Context, local: frozenset[str], *, ever: bool = False
+) -> set[str]:
+    """The names and attributes into which a gradient of the expression may flow.
+
+    ``ever`` counts tensors that required none when the program ran.
+    """
     if isinstance(node, cst.Name | cst.Attribute) and carries(node, ctx, local):
         fact = ctx.kind_of(node)
-        return {code(node)} if fact is None or fact.requires_grad is not False else set()
+        may = ever or fact is None or fact.requires_grad is not False
+        return {code(node)} if may else set()
     match node:
         case cst.Comparison() | cst.Lambda() | cst.Attribute():
             return set()
@@ -72,4 +78,4 @@ def flows_from(node: cst.CSTNode, ctx: Context, local: frozenset[str]) -> set[st
             inside += [func.value] if isinstance(func, cst.Attribute) else []
         case _:
             inside = list(node.children)
-    return {name for part in inside for name in flows_from(part, ctx, local)}
+    return {name for part in inside for name in flows_from(part, ctx, local, ever=ever)}

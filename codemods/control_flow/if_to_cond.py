@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import parameters_of
+from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.names import fresh, names_in
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
+from ..choice.context import Context
 from ..choice.doubts import own_methods
+from ..choice.finiteness import flows_from
 from .branches import holds_comment
 from .by_hand import IN_COROUTINE, elsewhere
 from .if_to_cond_examples import EXAMPLES
@@ -45,7 +48,8 @@ class IfToCond(Codemod):
 
     A branch that would return a tensor that lives outside it returns a copy, because the branches
     of ``torch.cond`` must not share memory with their inputs.  Parameters and inputs used only in
-    the branch not taken get gradients of zero instead of ``None``.
+    the branch not taken get gradients of zero instead of ``None``.  Where such a zero meets an
+    infinite derivative, and the branches only compare the tensor, they read it detached.
 
     **Refuses**
 
@@ -88,6 +92,9 @@ class IfToCond(Codemod):
             # A call whose body is not seen may hand back its input, which cond does not take.
             second, _ = _rewrite(site, node, clone_unknown=True)
             yield second
+        compared = _only_compared(site, node)
+        if compared:
+            yield _rewrite(site, node, clone_unknown=unknown, detached=compared)[0]
 
 
 def _given(lowering: Lowering, values: Values) -> set[str]:
@@ -101,7 +108,33 @@ def _given(lowering: Lowering, values: Values) -> set[str]:
     }
 
 
-def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite, bool]:
+def _only_compared(site: Site, node: cst.If) -> list[str]:
+    """Local tensors that the branches read, and through which they send no gradient.
+
+    ``torch.cond`` sends zeros back through all that its branches read.  Behind a square root of 0
+    they become NaN.
+    """
+    values = Values(site)
+    ctx = Context(site)
+    moved = [node.body, *([node.orelse] if node.orelse else []), *rest_of(site, node)]
+    reads = set().union(*(activity(statement).reads for statement in moved))
+    writes = set().union(*(activity(statement).writes for statement in moved))
+    flows = set().union(*(flows_from(part, ctx, frozenset(reads), ever=True) for part in moved))
+    own = set() if site.function is None else activity(site.function.body).bound
+    facts = {name: values.outside(name) for name in (reads & own) - writes - flows}
+    return sorted(
+        name
+        for name, fact in facts.items()
+        if fact is not None and fact.is_tensor and str(fact.dtype).startswith(_FLOATING)
+    )
+
+
+_FLOATING = ("torch.float", "torch.bfloat", "torch.complex")
+
+
+def _rewrite(
+    site: Site, node: cst.If, *, clone_unknown: bool, detached: Sequence[str] = ()
+) -> tuple[Rewrite, bool]:
     values = Values(site)
     if holds_comment(node.test):
         raise Refusal("the condition holds a comment")
@@ -119,8 +152,16 @@ def _rewrite(site: Site, node: cst.If, *, clone_unknown: bool) -> tuple[Rewrite,
     reads_inside(
         site, [node.body, *(s for s in (node.orelse, *lowered.swallowed) if s)], values, texts
     )
+    taken = names_in(site.module)
+    kept = {name: fresh(f"{name}_value", taken) for name in detached}
+    texts |= kept
     if texts:
         statements = [read_inside(statement, texts) for statement in statements]
+    if kept:
+        first, *others = statements
+        lines = [cst.parse_statement(f"{new} = {name}.detach()") for name, new in kept.items()]
+        above, first = first.leading_lines, first.with_changes(leading_lines=())
+        statements = [lines[0].with_changes(leading_lines=above), *lines[1:], first, *others]
     if block.index(node) == 0:
         statements = first_of_block(statements)
     edit = site.edit()

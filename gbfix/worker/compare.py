@@ -242,6 +242,12 @@ class Comparison:
                 told = error_text(error)
                 found.add(Kind.DIFFERS, Part.GRADIENT, "backward", after=told, detail=who)
             return
+        if not before.grads and not holds_no_numbers(before.label):
+            # Nothing of the original's result has a gradient.  What the patched one's sends back
+            # adds to that of others: nothing, where it is the arm not taken, or it is wrong.
+            for name, image in after.grads.items():
+                if image is not None and not bool((image.data == 0).all()):
+                    found.add(Kind.NEW, Part.GRADIENT, name)
         for name, image in before.grads.items():
             other = after.grads.get(name)
             if image is None and other is None:
