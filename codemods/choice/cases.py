@@ -10,6 +10,41 @@ EXAMPLES = (
         """
         import torch
 
+        def next_step(h, error):
+            if error > 1:
+                factor = 0.2
+            elif error == 0:
+                factor = 5.0
+            elif (factor := 0.9 * error.rsqrt()) > 5.0:
+                factor = 4.0
+            return h * factor
+        """,
+        """
+        import torch
+
+        def next_step(h, error):
+            error_above_1 = error > 1
+            error_equals_0 = error == 0
+            factor_else = 0.9 * torch.where(~error_above_1 & ~error_equals_0, error, 1).rsqrt()
+            factor = torch.where(
+                error_above_1,
+                0.2,
+                torch.where(
+                    error_equals_0,
+                    5.0,
+                    torch.where(factor_else > 5.0, 4.0, factor_else),
+                ),
+            )
+            return h * factor
+        """,
+        at="error == 0",
+        title="a name that the test of a branch within a branch binds",
+        facts={"h": tensor(), "error": tensor(), "factor": tensor()},
+    ),
+    Example(
+        """
+        import torch
+
         class Mean(torch.nn.Module):
             def update(self, x):
                 if self.until is not None and self.count >= self.until:
@@ -896,6 +931,20 @@ _NEAR_MISSES = (
         at="x.sum() > 0",
         why="the branches give strings",
         facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, y):
+            m = y
+            if x.sum() > 0:
+                y = x
+            elif x.sum() < -3 and (m := x.max()) > 3:
+                y = m
+            return y - m
+        """,
+        at="x.sum() > 0",
+        why="a name is bound where the first part of a test holds",
+        facts={"x": tensor(3), "y": tensor(3), "m": tensor(3)},
     ),
 )
 

@@ -85,6 +85,8 @@ class Converter:
         self.pushing = Pushing(ctx)
         #: Names that stand for places which both arms store to.
         self.places: dict[str, cst.BaseExpression] = {}
+        #: Names that tests within arms bind: they are bound where those branches stand.
+        self.bound_ahead: set[str] = set()
         self.asked_first = 0
         self.quiet = 0  # blocks around that turn gradients off
 
@@ -468,6 +470,7 @@ class Converter:
                 orelse = [*orelse, *rest]
             if body[-len(rest) :] == orelse[-len(rest) :] != [] and size_of(rest) > _DUPLICATED:
                 raise Declined("what follows the branch would have to be written twice")
+        body, orelse = (self._bound_ahead(statements) for statements in (body, orelse))
         body, orelse = self._stored_either_way(body, orelse)
         whole.prelude += self._walruses(node.test)
         test = self._named(node, whole, [*body, *orelse])
@@ -534,6 +537,22 @@ class Converter:
                 return set(live_after(self.ctx.function, last))
         return set()
 
+    def _bound_ahead(self, statements: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """The statements of an arm; a name that a test in there binds is a value of the arm."""
+        made: list[cst.BaseStatement] = []
+        for statement in statements:
+            if isinstance(statement, cst.If) and (ahead := self._walruses(statement.test)):
+                parts = list(walk(statement.test))
+                if any(isinstance(it, cst.BooleanOperation | cst.IfExp) for it in parts):
+                    raise Declined("the test of a branch within a branch may bind a name")
+                inner = statement.with_changes(test=_without_walrus(statement.test))
+                self.ctx.origins[inner] = statement
+                self.bound_ahead |= set(activity(statement.test).bound)
+                made += [*ahead, inner]
+            else:
+                made.append(statement)
+        return made
+
     def _walruses(self, test: cst.BaseExpression) -> list[cst.BaseStatement]:
         found = [node for node in walk(test) if isinstance(node, cst.NamedExpr)]
         return [_assign(code(node.target), _bare(node.value)) for node in found]
@@ -591,6 +610,7 @@ class Converter:
         selects.guards = question is not None and asks_for_finiteness(question, self.ctx)
         local = frozenset(yes.local | no.local)
         bound = maybe_bound_before(self.ctx.function, node) | set(self.ctx.bound)
+        bound |= self.bound_ahead
         if "return" in (yes.ends, no.ends):
             if yes.ends != no.ends and not self._fall_off(whole, yes, no, node):
                 raise Declined("one branch returns where the other does not")

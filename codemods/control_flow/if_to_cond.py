@@ -14,7 +14,7 @@ from gbfix.schema import Safety
 from ..choice.context import Context
 from ..choice.doubts import own_methods
 from ..choice.finiteness import flows_from
-from .branches import holds_comment
+from .branches import holds_comment, leading
 from .by_hand import IN_COROUTINE, elsewhere
 from .if_to_cond_examples import EXAMPLES
 from .if_to_cond_near_misses import NEAR_MISSES
@@ -160,8 +160,8 @@ def _rewrite(
     if kept:
         first, *others = statements
         lines = [cst.parse_statement(f"{new} = {name}.detach()") for name, new in kept.items()]
-        above, first = first.leading_lines, first.with_changes(leading_lines=())
-        statements = [lines[0].with_changes(leading_lines=above), *lines[1:], first, *others]
+        lines[0] = lines[0].with_changes(leading_lines=leading(first))
+        statements = [*lines, first.with_changes(leading_lines=()), *others]
     if block.index(node) == 0:
         statements = first_of_block(statements)
     edit = site.edit()

@@ -23,7 +23,7 @@ from gbfix.analysis.tree import children, code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
-from .owner import Owner, owner_of
+from .owner import Owner, holder_of, owner_of
 from .sizes import methods_named
 
 
@@ -82,6 +82,7 @@ class Inputs:
 
 #: Stands for the table in which a class notes its objects, until that has a name.
 TABLE = "OBJECTS_BY_IDENTITY"
+_CONTAINERS = words("dict list tuple set frozenset")
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
 #: What autocast runs in a lower precision.
 PRODUCTS = words(
@@ -286,15 +287,43 @@ class Collector:
     def found_again(self, func: cst.Attribute) -> bool:
         """``self.noise(t)`` where ``noise`` only reads ``self``: the operator finds the object."""
         assert isinstance(func.value, cst.Name)
-        text = f"id({func.value.value})"
         fact = self.fact(func.value)
         if fact is None or fact.kind not in ("module", "object") or not fact.in_project:
             return False
-        if self.found.owner is not None and text not in self.by_text:
-            return False  # one object is enough
+        if not self.may_find(func.value):
+            return False
         owner = owner_of(self.site, func, fact)
         if owner is None:
             return False
+        self.finds(func.value, owner)
+        return True
+
+    def held_by_owner(self, node: cst.Attribute) -> bool:
+        """``w in self.stops`` where no operator takes ``stops``: it is read of the object.
+
+        The piece only asks it, and what its class gives it is data.
+        """
+        fact, holder = self.attribute_fact(node), node.value
+        if fact is None or fact.kind not in _CONTAINERS or not isinstance(holder, cst.Name):
+            return False
+        whose = self.fact(holder)
+        if whose is None or whose.kind not in ("module", "object") or not whose.in_project:
+            return False
+        if not self.may_find(holder) or not self.is_only_read(code(node), "list"):
+            return False
+        owner = holder_of(self.site, node.attr.value, whose)
+        if owner is None:
+            return False
+        self.finds(holder, owner)
+        return True
+
+    def may_find(self, name_of_it: cst.Name) -> bool:
+        """Whether no other object is found by the operator: one is enough."""
+        return self.found.owner is None or f"id({name_of_it.value})" in self.by_text
+
+    def finds(self, name_of_it: cst.Name, owner: Owner) -> None:
+        """Hand on which object it is, and put the object that is found in its place."""
+        text = f"id({name_of_it.value})"
         before = self.found.owner.reads if self.found.owner is not None else frozenset()
         self.found.owner = Owner(owner.kind, owner.reads | before)
         if text not in self.by_text:
@@ -305,8 +334,7 @@ class Collector:
             parameter = Parameter(name, "int", text, inside, Fact("int"), first)
             self.by_text[text] = parameter
             self.found.parameters.append(parameter)
-        self.found.replacements[func.value] = cst.Name(self.by_text[text].inside)
-        return True
+        self.found.replacements[name_of_it] = cst.Name(self.by_text[text].inside)
 
     def name(self, node: cst.Name, bound: frozenset[str]) -> None:
         name = node.value
@@ -336,6 +364,8 @@ class Collector:
                 self.attribute(node.value, bound)  # it passes as a tensor: so does what it is asked
                 return
             if not self.pass_on(node, self.attribute_fact(node), root.value):
+                if self.held_by_owner(node):
+                    return
                 if isinstance(node.value, cst.Attribute):
                     self.attribute(node.value, bound)
                     return

@@ -40,30 +40,46 @@ class Owner:
 
 def owner_of(site: Site, func: cst.Attribute, fact: Fact) -> Owner | None:
     """The class of the object whose method is called, if the method only reads the object."""
+    line = _line_of(site, fact)
+    further = set[str]()
+    reads = _read_by(site, line, func.attr.value, further) if line else None
+    if reads is None or not _holds_data(site, line, fact, reads):
+        return None
+    return Owner(line[0].name.value, frozenset(reads | further))
+
+
+def holder_of(site: Site, attribute: str, fact: Fact) -> Owner | None:
+    """The class of the object that holds an attribute, if that holds nothing but data."""
+    line = _line_of(site, fact)
+    if not line or not _holds_data(site, line, fact, {attribute}):
+        return None
+    return Owner(line[0].name.value, frozenset({attribute}))
+
+
+def _line_of(site: Site, fact: Fact) -> list[cst.ClassDef]:
+    """The class of an object and what it inherits from, as far as the file shows it."""
     name = fact.type.rpartition(".")[2]
     holders = [
         item
         for item in site.module.body
         if isinstance(item, cst.ClassDef) and item.name.value == name
     ]
-    if len(holders) != 1:
-        return None
-    line = line_of(site, holders[0])
-    further = set[str]()
-    reads = _read_by(site, line, func.attr.value, further)
-    if reads is None:
-        return None
+    return line_of(site, holders[0]) if len(holders) == 1 else []
+
+
+def _holds_data(site: Site, line: list[cst.ClassDef], fact: Fact, reads: set[str]) -> bool:
+    """Whether attributes of an object hold no parameters, and nothing that acts when asked."""
     classes = _classes_of(site)
     for attribute in reads:
         made = [text for item in line for text in _given(item, attribute)]
         if any(_LEARNS.search(text) or _COUNTS.search(text) for text in made):
-            return None
+            return False
         if any(classes.intersection(re.findall(r"\w+(?=\()", text)) for text in made):
-            return None  # a class of the project may do anything when it is asked
+            return False  # a class of the project may do anything when it is asked
         # What a module holds and does not get by its name may be a layer, or a buffer.
         if fact.kind == "module" and not made:
-            return None
-    return Owner(name, frozenset(reads | further))
+            return False
+    return True
 
 
 def _read_by(site: Site, line: list[cst.ClassDef], name: str, further: set[str]) -> set[str] | None:

@@ -274,14 +274,17 @@ def checked(module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
     return module.forward
 
 
-def _conditionals(module: torch.nn.Module) -> int:
-    return sum(
-        1
-        for part in module.modules()
-        if isinstance(part, torch.fx.GraphModule)
-        for node in part.graph.nodes
-        if node.op == "call_function" and getattr(node.target, "__name__", "") in _CONTROL_FLOW
-    )
+def _conditionals(module: torch.fx.GraphModule) -> int:
+    """Control-flow operators of a graph, and of those within it, that may be differentiated."""
+    found, enabled = 0, True
+    for node in module.graph.nodes:
+        if node.target is torch._C._set_grad_enabled:
+            enabled = bool(node.args[0])
+        elif enabled and node.op == "call_function":
+            found += getattr(node.target, "__name__", "") in _CONTROL_FLOW
+            parts = [getattr(module, n.target) for n in node.all_input_nodes if n.op == "get_attr"]
+            found += sum(_conditionals(it) for it in parts if isinstance(it, torch.fx.GraphModule))
+    return found
 
 
 @contextlib.contextmanager
