@@ -10,6 +10,36 @@ EXAMPLES = (
         """
         import torch
 
+        def total(x, mask, w):
+            x = x * 2 if w != 0 and (mask is None or mask.sum() > 0) else x
+            if mask is not None and (w or mask.any()):
+                x = x + 1
+            return x
+        """,
+        """
+        import torch
+
+        def total(x, mask, w):
+            x = (x * 2 if mask is None else torch.where(mask.sum() > 0, x * 2, x)) if w != 0 else x
+            if mask is not None:
+                if w:
+                    x = x + 1
+                else:
+                    x = torch.where(mask.any(), x + 1, x)
+            return x
+        """,
+        at="mask.sum() > 0",
+        title="Python asks, and asks again beside a tensor",
+        facts={
+            "x": tensor(3),
+            "mask": tensor(3, dtype="torch.bool"),
+            "w": scalar(1, constant=False),
+        },
+    ),
+    Example(
+        """
+        import torch
+
         def next_step(h, error):
             if error > 1:
                 factor = 0.2

@@ -163,8 +163,10 @@ def _classes(value: ast.expr | None) -> set[str] | None:
             if not name[:1].isupper():
                 return None
             if name not in ("ModuleList", "Sequential"):
-                inplace = any(k.arg in ("inplace", "max_norm", None) for k in keywords)
+                inplace = any(k.arg in ("inplace", "max_norm") for k in keywords)
                 inplace |= _is_told_inplace(name, args, 0)
+                # `**options` may hold it, where the class takes it.
+                inplace |= _may_be_inplace(name) and any(k.arg is None for k in keywords)
                 of_torch = home in ("nn", "torch.nn")
                 return None if inplace else {f"{_TORCHS}{name}" if of_torch else name}
             found: set[str] = set()
@@ -183,6 +185,10 @@ def _classes(value: ast.expr | None) -> set[str] | None:
         case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
             return _classes(items)
     return None
+
+
+def _may_be_inplace(name: str) -> bool:
+    return name.lower().replace("_", "") in _INPLACE_AT
 
 
 def _is_told_inplace(name: str, args: list[ast.expr], before: int) -> bool:
@@ -382,6 +388,10 @@ class _Reader:
                 self.read_function(text, name)
             case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
                 self._of_self(owner, attribute)
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]), attr=method) if (
+                owner
+            ):
+                self._of_base(owner, method)
             case ast.Attribute(value=ast.Name(id=local), attr="append" | "extend") if local in own:
                 return
             case ast.Attribute(value=ast.Name(id=root)) if root in _bound_at_top(text) - held:
@@ -426,6 +436,20 @@ class _Reader:
             raise _More(f"what `self.{attribute}` of `{owner}` does is not known")
         for name in classes:
             self.read_class(name)
+
+    def _of_base(self, owner: str, method: str) -> None:
+        """``super().forward(x)``: of a class of the project, or of one of torch's layers."""
+        text, node = self._class(owner)
+        bases = [ast.unparse(base) for base in node.bases]
+        if len(bases) != 1:
+            raise _More(f"what `super().{method}` of `{owner}` does is not known")
+        base = bases[0].rpartition(".")[2]
+        if method == "forward" and _home(text, bases[0]).startswith(_TORCHS):
+            if _may_be_inplace(base):
+                raise _More(f"a `{base}` may write to its input")
+            self.read_class(f"{_TORCHS}{base}")
+        else:
+            self.read_method(base, method)
 
     def read_nested(self, text: str, outer: str, name: str) -> None:
         """A function that another one defines: what it takes from there is only read."""

@@ -13,7 +13,7 @@ from gbfix.analysis.tree import code, walk
 from .context import Context, Declined
 from .finiteness import asks_for_finiteness
 from .selects import Selects
-from .tests import Test, lower, split, truth
+from .tests import Parts, Test, lower, split, truth
 
 if TYPE_CHECKING:
     from .convert import Converter
@@ -119,16 +119,24 @@ class _Lower(cst.CSTTransformer):
         self.converter.converted += 1
         self.converter.vain.check(original_node.body)
         self.converter.vain.check(original_node.orelse)
-        inside = self.inside + (parts.python is not None)
-        test = self.owner.test(parts.tensor, inside)
         self.owner.selects.dtype = self.owner.dtype
         self.owner.selects.guards = asks_for_finiteness(original_node.test, self.ctx)
-        chosen = self.owner.selects.select(test, updated_node.body, updated_node.orelse)
+        return self._chosen(updated_node, parts, self.inside)
+
+    def _chosen(self, node: cst.IfExp, parts: Parts, inside: int) -> cst.BaseExpression:
+        """The choice of a tensor, below what Python asks first."""
+        assert parts.tensor is not None
         if parts.python is None:
-            return _grouped(chosen, updated_node)
+            test = self.owner.test(parts.tensor, inside)
+            return _grouped(self.owner.selects.select(test, node.body, node.orelse), node)
+        below = split(parts.tensor, self.ctx)
+        inner = node.deep_clone().with_changes(lpar=(), rpar=())
+        chosen = self._chosen(inner, below, inside + 1)
+        if isinstance(chosen, cst.IfExp):
+            chosen = chosen.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         if parts.joint == "and":
-            return updated_node.with_changes(test=parts.python, body=chosen)
-        return updated_node.with_changes(test=parts.python, orelse=chosen)
+            return node.with_changes(test=parts.python, body=chosen)
+        return node.with_changes(test=parts.python, orelse=chosen)
 
     def leave_BooleanOperation(
         self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation

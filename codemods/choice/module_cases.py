@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from gbfix.codemod import Example, NearMiss, scalar, tensor
 from gbfix.schema import Fact
 
@@ -63,14 +65,36 @@ def _near_miss(why: str, body: str, blocks: str = _BLOCKS) -> NearMiss:
     return NearMiss(_text(body, blocks), at=_AT, why=why, facts=_FACTS)
 
 
+def _of_base(example: Example, base: str, more: str = "") -> Example:
+    """The same with a block that gets its ``forward``, or what that calls, from a class below."""
+
+    def extended(text: str) -> str:
+        text = text.replace("class Block(nn.Module)", f"class Block({base})")
+        return text.replace(
+            "super().__init__()\n        self.norm", f"super().__init__({more})\n        self.norm"
+        )
+
+    return dataclasses.replace(
+        example, before=extended(example.before), after=extended(example.after)
+    )
+
+
+_LEFT_OUT = (
+    "if self.training:",
+    "    x = torch.where(torch.rand([]) < 0.2, x, block(x))",
+    "else:",
+    "    x = block(x)",
+)
 EXAMPLES = (
+    _of_base(
+        _example("a layer of torch's, extended", "return super().forward(x * 2)", *_LEFT_OUT),
+        "nn.Linear",
+        "n, n",
+    ),
     _example(
         "a layer that is left out",
         "y = F.relu(self.fc(self.norm(x)))\nif scale is not None:\n    y = y * scale\nreturn x + y",
-        "if self.training:",
-        "    x = torch.where(torch.rand([]) < 0.2, x, block(x))",
-        "else:",
-        "    x = block(x)",
+        *_LEFT_OUT,
     ),
     _example(
         "a layer with a derivative that may be infinite",
@@ -91,6 +115,22 @@ NEAR_MISSES = (
     _near_miss(
         "the layer draws random numbers",
         "return x + F.dropout(self.fc(x), p=0.1, training=self.training)",
+    ),
+    NearMiss(
+        _text("return super().forward(x * 2)", _BLOCKS).replace(
+            "class Block(nn.Module)", "class Block(nn.ReLU)"
+        ),
+        at=_AT,
+        why="a layer of torch's, extended, may write to its input",
+        facts=_FACTS,
+    ),
+    NearMiss(
+        _text("return super().forward(x * 2)", _BLOCKS).replace(
+            "class Block(nn.Module)", "class Block(nn.Dropout)"
+        ),
+        at=_AT,
+        why="a layer of torch's, extended, draws random numbers",
+        facts=_FACTS,
     ),
     _near_miss("the layer counts its calls", "self.calls += 1\nreturn self.fc(x)"),
     _near_miss("the layer changes its input", "x += self.fc(x)\nreturn x"),

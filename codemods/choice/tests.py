@@ -152,7 +152,10 @@ class Parts:
 
 
 def split(test: cst.BaseExpression, ctx: Context) -> Parts:
-    """Python's part of a test and the tensor's; they are joined by ``and`` or ``or``."""
+    """Python's part of a test and the tensor's; they are joined by ``and`` or ``or``.
+
+    The tensor's may have such parts itself.
+    """
     if not decided_by_tensor(test, ctx):
         return Parts(test, "", None)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
@@ -171,7 +174,8 @@ def split(test: cst.BaseExpression, ctx: Context) -> Parts:
         if any(split(it, ctx).python is not None for it in tensors):
             raise Declined("Python values and tensors alternate in the test")
         return Parts(None, "", test)
-    if any(split(it, ctx).python is not None for it in tensors):
+    # `P and (Q or t)`: what is left below P is taken apart in its turn.
+    if len(tensors) > 1 and any(split(it, ctx).python is not None for it in tensors):
         raise Declined("Python values and tensors alternate in the test")
     return Parts(_joined(python, test.operator), joint, _joined(tensors, test.operator))
 

@@ -36,6 +36,8 @@ _INDEXED = words(
 )
 #: Give integers that are in range.
 _IN_RANGE = words("clamp clip argmax argmin argsort arange nonzero remainder")
+#: Give values, and where they stand.
+_WITH_PLACES = words("max min sort topk median kthvalue mode")
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -99,10 +101,50 @@ class Vain:
         """Decline where the test may be what keeps integers away that fail."""
         fact = self.ctx.fact(node)
         integers = fact is not None and fact.is_tensor and fact.dtype in INT_DTYPES
-        if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _IN_RANGE:
+        if self._is_place(node):
             return
         if integers and self._depends(node) & self._tested:
             raise Declined(f"the test may be there to keep {what} out of a branch")
+
+    def _is_place(self, node: cst.CSTNode, depth: int = 3) -> bool:
+        """Whether a number tells where in a tensor something stands: no test keeps it in range."""
+        match node:
+            case cst.Call(func=func):
+                return code(func).rpartition(".")[2] in _IN_RANGE
+            case cst.Subscript(
+                value=cst.Call(func=cst.Attribute(attr=cst.Name(name))),
+                slice=[cst.SubscriptElement(cst.Index(cst.Integer("1")))],
+            ) if name in _WITH_PLACES:
+                return True
+            case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("indices")):
+                return code(func).rpartition(".")[2] in _WITH_PLACES
+            case cst.Subscript(value=cst.Name() as name):
+                return self._is_place(name, depth)
+            case cst.Name(value=name):
+                made = self._bound_to.get(name, ())
+                return bool(depth and made) and all(
+                    self._is_place(value, depth - 1) for value in made
+                )
+        return False
+
+    @functools.cached_property
+    def _bound_to(self) -> dict[str, list[cst.CSTNode]]:
+        """By name: what assigns it, of ``_, at = x.max(1)`` as ``x.max(1)[1]``; else itself."""
+        found: dict[str, list[cst.CSTNode]] = {}
+        for node in walk(self.ctx.scope):
+            for name in activity(node).bound if isinstance(node, cst.BaseSmallStatement) else ():
+                value: cst.CSTNode = node
+                match node:
+                    case cst.Assign(targets=[cst.AssignTarget(cst.Name())], value=value):
+                        pass
+                    case cst.Assign(
+                        targets=[cst.AssignTarget(cst.Tuple([_, cst.Element(cst.Name(second))]))],
+                        value=whole,
+                    ) if second == name:
+                        one = cst.SubscriptElement(cst.Index(cst.Integer("1")))
+                        value = cst.Subscript(whole, [one])
+                found.setdefault(name, []).append(value)
+        return found
 
     @functools.cached_property
     def _index_anyway(self) -> dict[str, set[int]]:

@@ -393,5 +393,29 @@ NEAR_MISSES = (
         why="it reads what the compiled function changes: the graph runs before that is done",
         facts=_FACTS,
     ),
+    NearMiss(
+        """
+        import torch
+
+        class Scale:
+            def fit(self, x):
+                if x.amax() > self.most:
+                    self.most = x.amax()
+                    print("up")
+
+        SCALE = Scale()
+
+        def f(x):
+            SCALE.fit(x)
+            return x / SCALE.most
+        """,
+        at="SCALE.fit(x)",
+        why="it changes what the compiled function reads besides: the graph has that from before",
+        facts={
+            "x": tensor(3),
+            "SCALE": Fact("object", "Scale", in_project=True),
+            "SCALE.fit(x)": Fact("none"),
+        },
+    ),
     _near_miss(_LOOP, "an object goes in", {"count": Fact("object", "Config", in_project=True)}),
 )

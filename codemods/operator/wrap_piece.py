@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -51,6 +51,7 @@ from .mixed_numbers import may_be_fraction, mixes_numbers
 from .owner import changed_attributes
 from .pieces import Piece, levels, pieces, switches_gradients_off
 from .results import Carries, Result
+from .sizes import methods_named
 from .text import Operator, name_for, torch_alias, write
 from .wrap_cases import EXAMPLES, NEAR_MISSES
 
@@ -258,6 +259,37 @@ def _check_owner(piece: Piece) -> None:
             raise Refused(f"it reads `self.{name}`, which the compiled function changes")
 
 
+def _check_changes(piece: Piece) -> None:
+    """Refuse to change inside what else the region reads: its graph has that from before.
+
+    Attributes count that functions of the file set, which the piece calls.
+    """
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    inner = called(site, nodes)
+    changed = {name for function in inner for name in changed_attributes(function.body)}
+    if not changed:
+        return
+    around = [level.function for level in levels(site) if level.site.path == site.path]
+    # What calls a module calls its `forward`.
+    others = [*called(site, [it.body for it in around]), *methods_named(site, "forward")]
+    for function in (*around, *others):
+        if any(function is it for it in inner):
+            continue
+        for name in sorted(changed & _attributes_read(function.body, nodes)):
+            raise Refused(f"it changes `{name}`, which the compiled function reads besides")
+
+
+def _attributes_read(node: cst.CSTNode, without: Collection[cst.CSTNode]) -> set[str]:
+    """The names of attributes that code reads."""
+    if any(node is it for it in without):
+        return set()
+    if isinstance(node, cst.AssignTarget | cst.Del) and isinstance(node.target, cst.Attribute):
+        node = node.target.value
+    found = {node.attr.value} if isinstance(node, cst.Attribute) else set()
+    return found.union(*(_attributes_read(child, without) for child in node.children))
+
+
 def _check_filters(piece: Piece) -> None:
     """Refuse to set filters of warnings when the block around, which puts them back, is over."""
     if not _SETS_FILTERS.search(written(piece)):
@@ -335,6 +367,7 @@ def _rewrite(
         raise Refused("it gives an array, and the program lets Dynamo trace no numpy")
     _check_globals(piece)
     _check_owner(piece)
+    _check_changes(piece)
     _check_filters(piece)
     if _leaves_nothing(piece):
         raise Refused("the region's layers run in it, and nothing would be left to compile")
