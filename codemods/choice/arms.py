@@ -10,7 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
-from gbfix.analysis.liveness import maybe_bound_before
+from gbfix.analysis.liveness import live_before, maybe_bound_before
 from gbfix.analysis.tree import code, walk
 
 from ..control_flow.refusal import Refusal
@@ -424,7 +424,7 @@ class ArmMaker:
             mine = self.ctx.fresh(f"{name}_{self.suffix}")
             names[name] = mine
             wanted = name in self.live | _all_names(rest)
-            reads = name in activity(statement).reads and not _bound_first(statement, name)
+            reads = name in _read_first(statement)
             if self._is_new(statement, name):
                 continue
             if reads or (wanted and not _always_binds([statement], name)):
@@ -483,6 +483,13 @@ class ArmMaker:
                     self.converter.quiet -= off
         raise Declined("a branch contains a block that cannot run when its result is not used")
 
+    def _given(self, statement: cst.BaseStatement) -> object:
+        """What is known of the value that a line gives a name."""
+        match statement:
+            case cst.SimpleStatementLine(body=[cst.Assign(value=value)]):
+                return self.ctx.fact(value)
+        return None
+
     def _suite(self, statements: Sequence[cst.BaseStatement]) -> cst.IndentedBlock:
         return cst.IndentedBlock(unspaced(self._lines(statements)))
 
@@ -510,6 +517,7 @@ class ArmMaker:
                     target = self.arm.renames.get(name, name)
                     if code(value) != target:
                         result.append(_assign(target, value))
+                        self._note(target, self._given(statement))
                 self.arm.comments += arm.comments
             else:
                 self.converter.vain.check(statement)
@@ -563,9 +571,10 @@ def _comment_lines(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
 __all__ = ["ArmMaker", "comments_in"]
 
 
-def _bound_first(statement: cst.BaseStatement, name: str) -> bool:
-    """Whether a loop gives the name a value before anything in it reads it."""
-    if not isinstance(statement, cst.For) or name in activity(statement.iter).reads:
-        return False
-    target = activity(cst.Assign([cst.AssignTarget(statement.target)], cst.Name("None")))
-    return name in target.writes and statement.orelse is None
+def _read_first(statement: cst.BaseStatement) -> frozenset[str]:
+    """The names of which a block may read what they held before it."""
+    template = cst.parse_statement("def f():\n    pass\n")
+    assert isinstance(template, cst.FunctionDef)
+    body = cst.IndentedBlock([statement.with_changes(leading_lines=())])
+    function = template.with_changes(body=body)
+    return live_before(function, body.body[0])

@@ -10,6 +10,48 @@ EXAMPLES = (
         """
         import torch
 
+        def matched(x, best, every: bool):
+            _, places = x.max(1)
+            for i in range(3):
+                if x[i].amax() > 0:
+                    if every:
+                        mask = best == i
+                        best[mask] = 7
+                    else:
+                        best[places[i]] = 7
+            return best
+        """,
+        """
+        import torch
+
+        def matched(x, best, every: bool):
+            _, places = x.max(1)
+            for i in range(3):
+                x_item_amax_above_0 = x[i].amax() > 0
+                if every:
+                    mask_then = best == i
+                    best[mask_then & x_item_amax_above_0] = 7
+                else:
+                    best[places[i]] = torch.where(x_item_amax_above_0, 7, best[places[i]])
+            return best
+        """,
+        at="x[i].amax() > 0",
+        title="a name of a block of Python's, a mask, and a place that a maximum has",
+        facts={
+            "x": tensor(3, 4),
+            "x[i].amax()": tensor(),
+            "best": tensor(4, dtype="torch.int64"),
+            "best == i": tensor(4, dtype="torch.bool"),
+            "mask": tensor(4, dtype="torch.bool"),
+            "places": tensor(3, dtype="torch.int64"),
+            "places[i]": tensor(dtype="torch.int64"),
+            "every": scalar(True, constant=False),
+        },
+    ),
+    Example(
+        """
+        import torch
+
         def total(x, mask, w):
             x = x * 2 if w != 0 and (mask is None or mask.sum() > 0) else x
             if mask is not None and (w or mask.any()):
@@ -961,6 +1003,24 @@ _NEAR_MISSES = (
         at="x.sum() > 0",
         why="the branches give strings",
         facts={"x": tensor(3)},
+    ),
+    NearMiss(
+        """
+        def f(x, y, table):
+            at = y.argmax()
+            if at < x.sum():
+                y = table[at]
+            return y
+        """,
+        at="at < x.sum()",
+        why="the test may keep a place out of range of another tensor",
+        facts={
+            "x": tensor(3),
+            "y": tensor(3),
+            "at": tensor(dtype="torch.int64"),
+            "table": tensor(2, 3),
+            "at < x.sum()": tensor(dtype="torch.bool"),
+        },
     ),
     NearMiss(
         """

@@ -107,7 +107,9 @@ class Vain:
             raise Declined(f"the test may be there to keep {what} out of a branch")
 
     def _is_place(self, node: cst.CSTNode, depth: int = 3) -> bool:
-        """Whether a number tells where in a tensor something stands: no test keeps it in range."""
+        """Whether a number tells where in a tensor something stands: no test keeps it in range,
+        as far as none asks for it.
+        """
         match node:
             case cst.Call(func=func):
                 return code(func).rpartition(".")[2] in _IN_RANGE
@@ -122,7 +124,7 @@ class Vain:
                 return self._is_place(name, depth)
             case cst.Name(value=name):
                 made = self._bound_to.get(name, ())
-                return bool(depth and made) and all(
+                return bool(depth and made and name not in self._tested) and all(
                     self._is_place(value, depth - 1) for value in made
                 )
         return False
