@@ -975,7 +975,7 @@ class _Engine:
                 return found
         try:
             parts = parts_of(test, self.ctx)
-            if parts.tensor is None:
+            if parts.tensor is None or parts_of(parts.tensor, self.ctx).python is not None:
                 return Condition("")
             tensor = lower(parts.tensor, self.ctx).positive(self.torch)
         except Declined:

@@ -218,6 +218,8 @@ def guarded_test(
     That one needs a device.  What tells it is a tensor of the test that is there whatever Python
     says, as what follows (``rest``) computes with it in any case; raises `Declined` without one.
     """
+    if split(tensor, ctx).python is not None:
+        raise Declined("Python values and tensors alternate in the test")
     used = {text for line in rest for text in _computed_with(line)}
     for node in walk(tensor):
         named = isinstance(node, cst.Name | cst.Attribute) and ctx.is_tensor(node)
