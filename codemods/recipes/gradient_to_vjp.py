@@ -123,6 +123,28 @@ class GradientToVjp(Codemod):
             ],
         ),
         _example(
+            "a flag that is taken away again",
+            [
+                "with torch.enable_grad():",
+                "    x.requires_grad_(True)",
+                "    y = (model(x) * weight).sum()",
+                "    g = torch.autograd.grad(y, x)[0]",
+                "x.requires_grad_(False)",
+                "return (g * weight).sum(1)",
+            ],
+            [
+                "with torch.enable_grad():",
+                "",
+                "    def y_of_x(x):",
+                "        y = (model(x) * weight).sum()",
+                "        return y",
+                "",
+                "    y, pull = torch.func.vjp(y_of_x, x)",
+                "    g = pull(torch.ones_like(y))[0].detach()",
+                "return (g * weight).sum(1)",
+            ],
+        ),
+        _example(
             "what is in between is used afterwards",
             [
                 "x.requires_grad = True",
@@ -496,7 +518,33 @@ def _rewritten(site: Site, call: cst.Call) -> Rewrite:
         raise _No
     above = [line for at in range(start, last + 1) for line in plain.get(at, [block[at]])]
     new = [*above, *_outlined(site, found, block[last + 1 : end], taking)]
-    return _edited(site, found, block[start : end + 1], new, [])
+    back = list(_put_back(site, found, block[end:]))
+    return _edited(site, found, [*block[start : end + 1], *back], new, [], put_back=len(back))
+
+
+def _put_back(
+    site: Site, found: _Derivative, rest: list[cst.BaseStatement]
+) -> Iterator[cst.BaseStatement]:
+    """What takes the flags away again, right behind the derivative or the ``with`` around it."""
+    holder = site.parent(site.parent(rest[0]) or rest[0])
+    if len(rest) == 1 and isinstance(holder, cst.With):
+        outer = [it for it in site.block_of(holder) if isinstance(it, cst.BaseStatement)]
+        rest = outer[outer.index(holder) :]
+    for statement in rest[1:]:
+        match statement:
+            case cst.SimpleStatementLine(
+                body=[
+                    cst.Expr(
+                        cst.Call(
+                            func=cst.Attribute(cst.Name(name), cst.Name("requires_grad_")),
+                            args=[cst.Arg(value=cst.Name("False"), star="")],
+                        )
+                    )
+                ]
+            ) if name in found.by:
+                yield statement
+            case _:
+                return
 
 
 def _behind_a_setting(
@@ -716,7 +764,10 @@ def _edited(
     old: Sequence[cst.BaseStatement],
     new: Sequence[cst.BaseStatement],
     rest: Sequence[cst.BaseStatement],
+    *,
+    put_back: int = 0,
 ) -> Rewrite:
+    """``put_back`` counts the names of which the original takes the flag away again."""
     edit = site.edit()
     edit.replace(old[0], *new, *rest)
     for statement in old[1:]:
@@ -728,6 +779,8 @@ def _edited(
     theirs = given & {*found.by}
     notes = [_LIMIT.format(name) for name in found.by if name in theirs]
     notes = notes or [_FROZEN.format(told, "made" if len(found.by) == 1 else "make")]
+    if put_back == len(found.by):
+        notes = []
     before = site.locals_before(old[0])
     unasked = not _is_asked(site) and all(
         (fact := before.get(name)) is not None and fact.requires_grad is False for name in theirs
