@@ -212,7 +212,9 @@ def test_a_gradient_where_there_was_none(
         ("base", [0.0, 0.0], []),
         # Behind a square root of 0, zero times infinity.
         ("base", [_NAN, 0.0], [Kind.NEW]),
-        ("base", [0.5, 0.0], [Kind.NEW]),
+        ("base", [_INF, 0.0], [Kind.NEW]),
+        # Given as an iterator, the original's inputs were not marked.
+        ("base", [0.5, 0.0], []),
         ("nan", [_NAN, 0.0], []),
     ],
 )

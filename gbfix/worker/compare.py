@@ -243,10 +243,11 @@ class Comparison:
                 found.add(Kind.DIFFERS, Part.GRADIENT, "backward", after=told, detail=who)
             return
         if not before.grads and not holds_no_numbers(before.label):
-            # Nothing of the original's result has a gradient.  What the patched one's sends back
-            # adds to that of others: nothing, where it is the arm not taken, or it is wrong.
+            # Nothing of the original's result has a gradient.  NaN that the patched one's sends
+            # back would spoil those of others.  (Other numbers: the original was perhaps given
+            # the same tensors in a form that no variation marks, an iterator.)
             for name, image in after.grads.items():
-                if image is not None and not bool((image.data == 0).all()):
+                if image is not None and not bool(torch.isfinite(image.data).all()):
                     found.add(Kind.NEW, Part.GRADIENT, name)
         for name, image in before.grads.items():
             other = after.grads.get(name)
