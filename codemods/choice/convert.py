@@ -544,9 +544,12 @@ class Converter:
             if isinstance(statement, cst.If) and (ahead := self._walruses(statement.test)):
                 parts = list(walk(statement.test))
                 if any(isinstance(it, cst.BooleanOperation | cst.IfExp) for it in parts):
-                    raise Declined("the test of a branch within a branch may bind a name")
-                inner = statement.with_changes(test=_without_walrus(statement.test))
-                self.ctx.origins[inner] = statement
+                    if self.chosen(statement):
+                        raise Declined("the test of a branch within a branch may bind a name")
+                    made.append(statement)
+                    continue
+                new = statement.with_changes(test=_without_walrus(statement.test))
+                inner = self._known(new, statement)
                 self.bound_ahead |= set(activity(statement.test).bound)
                 made += [*ahead, inner]
             else:

@@ -130,7 +130,7 @@ class _Lower(cst.CSTTransformer):
             test = self.owner.test(parts.tensor, inside)
             return _grouped(self.owner.selects.select(test, node.body, node.orelse), node)
         below = split(parts.tensor, self.ctx)
-        inner = node.deep_clone().with_changes(lpar=(), rpar=())
+        inner = node.with_changes(lpar=(), rpar=())
         chosen = self._chosen(inner, below, inside + 1)
         if isinstance(chosen, cst.IfExp):
             chosen = chosen.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

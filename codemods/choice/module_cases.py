@@ -116,21 +116,16 @@ NEAR_MISSES = (
         "the layer draws random numbers",
         "return x + F.dropout(self.fc(x), p=0.1, training=self.training)",
     ),
-    NearMiss(
-        _text("return super().forward(x * 2)", _BLOCKS).replace(
-            "class Block(nn.Module)", "class Block(nn.ReLU)"
-        ),
-        at=_AT,
-        why="a layer of torch's, extended, may write to its input",
-        facts=_FACTS,
-    ),
-    NearMiss(
-        _text("return super().forward(x * 2)", _BLOCKS).replace(
-            "class Block(nn.Module)", "class Block(nn.Dropout)"
-        ),
-        at=_AT,
-        why="a layer of torch's, extended, draws random numbers",
-        facts=_FACTS,
+    *(
+        NearMiss(
+            _text("return super().forward(x * 2)", _BLOCKS).replace(
+                "class Block(nn.Module)", f"class Block(nn.{base})"
+            ),
+            at=_AT,
+            why=f"a layer of torch's, extended, {why}",
+            facts=_FACTS,
+        )
+        for base, why in (("ReLU", "may write to its input"), ("Dropout", "draws random numbers"))
     ),
     _near_miss("the layer counts its calls", "self.calls += 1\nreturn self.fc(x)"),
     _near_miss("the layer changes its input", "x += self.fc(x)\nreturn x"),

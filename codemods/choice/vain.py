@@ -13,6 +13,7 @@ from gbfix.analysis.torch_names import (
     ELEMENTWISE,
     INT_DTYPES,
     NEW_MEMORY,
+    PAIR_REDUCTIONS,
     PURE_MODULES,
     RNG_FUNCTIONS,
     RNG_METHODS,
@@ -37,7 +38,7 @@ _INDEXED = words(
 #: Give integers that are in range.
 _IN_RANGE = words("clamp clip argmax argmin argsort arange nonzero remainder")
 #: Give values, and where they stand.
-_WITH_PLACES = words("max min sort topk median kthvalue mode")
+_WITH_PLACES = PAIR_REDUCTIONS - {"aminmax"}
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")

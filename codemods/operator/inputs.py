@@ -82,7 +82,6 @@ class Inputs:
 
 #: Stands for the table in which a class notes its objects, until that has a name.
 TABLE = "OBJECTS_BY_IDENTITY"
-_CONTAINERS = words("dict list tuple set frozenset")
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
 #: What autocast runs in a lower precision.
 PRODUCTS = words(
@@ -304,12 +303,16 @@ class Collector:
         The piece only asks it, and what its class gives it is data.
         """
         fact, holder = self.attribute_fact(node), node.value
-        if fact is None or fact.kind not in _CONTAINERS or not isinstance(holder, cst.Name):
+        if (
+            fact is None
+            or fact.kind not in ("dict", "list", "tuple", "set")
+            or not isinstance(holder, cst.Name)
+        ):
             return False
         whose = self.fact(holder)
         if whose is None or whose.kind not in ("module", "object") or not whose.in_project:
             return False
-        if not self.may_find(holder) or not self.is_only_read(code(node), "list"):
+        if not self.may_find(holder) or not self.is_only_read(code(node), "held"):
             return False
         owner = holder_of(self.site, node.attr.value, whose)
         if owner is None:
@@ -487,6 +490,8 @@ class Collector:
     def is_only_read(self, text: str, kind: str) -> bool:
         """Whether the piece only asks a container, of which the operator gets a copy.
 
+        ``held`` is the kind of one that the operator reads of its object: no copy.
+
         A function of the project may write to what it is given.
         """
         places = (
@@ -516,7 +521,8 @@ class Collector:
                 cst.ComparisonTarget() | cst.For() | cst.CompFor() | cst.If() | cst.UnaryOperation()
             ):
                 return True
-        return kind != "dict"  # another name for it, or what holds it, could be written to
+        # Another name for it, or what holds it, could be written to.
+        return kind not in ("dict", "held")
 
     def is_written(self, call: cst.CSTNode | None) -> bool:
         """Whether a function of the file changes one of the containers that it is given."""

@@ -282,7 +282,8 @@ def _conditionals(module: torch.fx.GraphModule) -> int:
             enabled = bool(node.args[0])
         elif enabled and node.op == "call_function":
             found += getattr(node.target, "__name__", "") in _CONTROL_FLOW
-            parts = [getattr(module, n.target) for n in node.all_input_nodes if n.op == "get_attr"]
+            held = [it.target for it in node.all_input_nodes if it.op == "get_attr"]
+            parts = [operator.attrgetter(str(name))(module) for name in held]
             found += sum(_conditionals(it) for it in parts if isinstance(it, torch.fx.GraphModule))
     return found
 
