@@ -1,7 +1,8 @@
 """Every corpus case: the program breaks with its code, and comes out as its metadata says.
 
-gbfix itself runs on the fixed cases and on a sample of the others; all others are traced here, by
-one process (`trace_driver.py`), for their code, and run through gbfix under ``-m slow``.
+gbfix itself runs on a sample of each kind and on some cases of every codemod.  A third of the
+others is traced here, by one process (`trace_driver.py`), for their code.  The rest is for
+``-m slow``.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ UNREACHED = {
     for path in sorted(CORPUS.glob("unreached*.toml"))
     for code, about in tomllib.loads(path.read_text()).items()
 }
-_EVERY = 12
+#: One of so many light cases is run through gbfix, and one of so many is traced.
+_EVERY, _TRACED = 12, 3
 #: Of the cases of one codemod, these many run in any case, and of the others one of so many.
-_FIRST, _OTHERS = 2, 4
+_FIRST, _OTHERS = 1, 12
 
 
 def _name(case: Path) -> str:
@@ -63,7 +65,7 @@ def _spared() -> set[Path]:
         if about["outcome"] != "fixed" or about.get("slow", False):
             continue
         count = counts[about["codemod"]] = counts.get(about["codemod"], 0) + 1
-        spared = count > _FIRST and count % _OTHERS != _FIRST + 1
+        spared = count > _FIRST and count % _OTHERS != 0
         if spared and _name(case) not in _UNTOLD:
             found.add(case)
     return found
@@ -82,6 +84,12 @@ def _is_light(case: Path) -> bool:
 LIGHT = [case for case in CASES if _is_light(case)]
 #: By name, so that a new case moves none of the others in or out.
 SAMPLE = {case for case in LIGHT if zlib.crc32(_name(case).encode()) % _EVERY == 0}
+
+
+def _traced(case: Path) -> Any:
+    """A third by name; where gbfix runs on a case, tracing says nothing more."""
+    chosen = zlib.crc32(_name(case).encode()) % _TRACED == 1 and case not in SAMPLE
+    return pytest.param(case, id=_name(case), marks=[] if chosen else [pytest.mark.slow])
 
 
 def _marked(case: Path) -> Any:
@@ -143,11 +151,20 @@ def test_corpus_case_comes_out_as_its_metadata_says(
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What tracing found in every light case's program, and in the patched one, by path."""
+def traced(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
+    """What tracing found in the programs of the cases that are asked for, by path."""
+    wanted = {
+        item.callspec.params["case"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and "traced" in item.fixturenames
+    }
     copy = tmp_path_factory.mktemp("traced") / "corpus"
     shutil.copytree(CORPUS, copy)
-    programs = [path for case in LIGHT for path in (copy / _name(case)).glob("[ba]*e*.py")]
+    programs = [
+        path for case in LIGHT if case in wanted for path in (copy / _name(case)).glob("[ba]*e*.py")
+    ]
     driver = Path(__file__).with_name("trace_driver.py")
     done = subprocess.run(
         [sys.executable, str(driver), *(str(path) for path in programs)],
@@ -161,7 +178,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     return {str(Path(item["path"]).relative_to(copy)): item for item in found}
 
 
-@pytest.mark.parametrize("case", LIGHT, ids=_name)
+@pytest.mark.parametrize("case", [_traced(case) for case in LIGHT])
 def test_corpus_program_breaks_with_its_code(case: Path, traced: dict[str, dict[str, Any]]) -> None:
     about, found = ABOUT[case], traced[f"{_name(case)}/before.py"]
     assert about["code"] in found["codes"], found

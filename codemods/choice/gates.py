@@ -10,6 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from gbfix.analysis.activity import params_of
+from gbfix.analysis.names import names_in
 from gbfix.analysis.torch_names import CASTS, INDEX_REDUCTIONS, UNARY_PREDICATES
 from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Site
@@ -137,7 +138,7 @@ class _Gates(cst.CSTTransformer):
                     return self._one_side(original_node, updated_node)
                 return updated_node
             case cst.Divide():
-                if right:
+                if right or (left and self._may_be_nothing(original_node)):
                     return updated_node.with_changes(right=self._gate(updated_node.right))
                 return updated_node
         if left and not _whole_power(original_node):
@@ -145,6 +146,29 @@ class _Gates(cst.CSTTransformer):
         if right:
             updated_node = updated_node.with_changes(right=self._gate(updated_node.right))
         return updated_node
+
+    def _may_be_nothing(self, node: cst.BinaryOperation) -> bool:
+        """Whether what is from before the arm is divided by one number, which may be a count of 0.
+
+        What comes out of the arm itself has a gate further up, behind which NaN goes no further.
+        """
+        if not isinstance(node.right, cst.Name | cst.Attribute):
+            return False
+        fact = self.ctx.kind_of(node.right)
+        if fact is None or not fact.is_tensor or fact.shape != ():
+            return False
+        return any(
+            isinstance(it, cst.Name | cst.Subscript)
+            and carries(it, self.ctx, frozenset())
+            and names_in(it).isdisjoint(self.local)
+            and not self._had_none(it)
+            for it in walk(node.left)
+        )
+
+    def _had_none(self, node: cst.BaseExpression) -> bool:
+        """Whether a tensor was seen, and asked for no gradient."""
+        fact = self.ctx.kind_of(node)
+        return fact is not None and fact.requires_grad is False
 
     def _one_side(
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -37,6 +38,23 @@ def _load_kernel():
         return None
     return attend
 """
+_KEPT = """
+import torch
+
+_kernel = None
+
+
+def _load_kernel():
+    global _kernel
+    if _kernel is not None:
+        return _kernel
+    try:
+        from kernels_that_nobody_has import attend
+    except ImportError:
+        return None
+    _kernel = attend
+    return _kernel
+"""
 _USE = """
 
 def f(x):
@@ -59,8 +77,9 @@ class ImportOnce(Codemod):
     the package.
 
     *Fix safety.*  Safe where the function only imports, reads environment variables and returns
-    what it has, and nothing in the project changes the environment, the search path or loaded
-    modules, or patches names: a later attempt would end in the same way.
+    what it has (kept in a global that nobody else knows), and nothing in the project changes the
+    environment, the search path or loaded modules, or patches names: a later attempt would end in
+    the same way.
 
     *Refuses.*  Loaders with parameters or other statements; names of the ``try`` that something
     else binds; loaders that read what the file defines below them.
@@ -74,6 +93,14 @@ class ImportOnce(Codemod):
             _source(_LOADER + "\n\n_KERNEL = _load_kernel()\n" + _USE.format("_KERNEL")),
             at="from kernels_that_nobody_has import attend",
             title="a function that loads a kernel",
+        ),
+        Example(
+            _source(_KEPT + _USE.format("_load_kernel()")),
+            _source(
+                _KEPT + "\n\n_LOADED_KERNEL = _load_kernel()\n" + _USE.format("_LOADED_KERNEL")
+            ),
+            at="from kernels_that_nobody_has import attend",
+            title="a function that keeps what it has loaded",
         ),
         Example(
             _source(
@@ -122,6 +149,22 @@ def f(x):
                 _LOADER.replace(
                     "return None\n    return", 'print("no")\n        return None\n    return'
                 )
+                + _USE.format("_load_kernel()"),
+            ),
+            (
+                "somebody else reads what it keeps",
+                _KEPT + _USE.format("_load_kernel()") + "\n\ndef known():\n    return _kernel\n",
+            ),
+            (
+                "somebody else sets what it keeps",
+                _KEPT
+                + _USE.format("_load_kernel()")
+                + "\n\ndef forget():\n    global _kernel\n    _kernel = None\n",
+            ),
+            (
+                "what it keeps begins below",
+                _KEPT.replace("_kernel = None\n\n\ndef", "def")
+                + "\n\n_kernel = None\n"
                 + _USE.format("_load_kernel()"),
             ),
             (
@@ -199,6 +242,10 @@ def _loader(site: Site, function: cst.FunctionDef) -> Rewrite | None:
         return None
     if not _reads_what_stays(site, function) or any(writers(site, function.name.value)):
         return None
+    globals_ = {item.name.value for it in walk(function) if isinstance(it, cst.Global)
+                for item in it.names}  # fmt: skip
+    if not all(_is_its_own(site, function, name) for name in globals_):
+        return None
     calls = [
         node
         for node in walk(site.module)
@@ -214,7 +261,10 @@ def _loader(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     for verb in ("load_", "get_", "try_import_", "import_", "maybe_import_"):
         name = name.removeprefix(verb)
     taken = {item.lower() for item in names_in(site.module)}
-    constant = "_" + fresh(identifier(name or "loaded"), taken).upper()
+    wish = identifier(name or "loaded")
+    if f"_{wish}" in taken:
+        wish = f"loaded_{wish}"
+    constant = "_" + fresh(wish, taken).upper()
     if constant in names_in(site.module):
         return None
     edit = site.edit()
@@ -254,7 +304,7 @@ def _only_loads(node: cst.CSTNode) -> bool:
 
 def _loads(small: cst.BaseSmallStatement) -> bool:
     match small:
-        case cst.Import() | cst.ImportFrom() | cst.Pass():
+        case cst.Import() | cst.ImportFrom() | cst.Pass() | cst.Global():
             return True
         case cst.Expr(value=cst.SimpleString()):
             return True
@@ -289,6 +339,8 @@ def _reads_what_stays(site: Site, function: cst.FunctionDef) -> bool:
         made = bound.get(name, ())
         if not made and hasattr(builtins, name):
             continue
+        if _is_its_own(site, function, name):
+            continue
         if len(made) != 1 or any(f"global {name}" in text for text in _texts(site)):
             return False
         match made[0]:
@@ -312,6 +364,26 @@ def _reads_what_stays(site: Site, function: cst.FunctionDef) -> bool:
     )
 
 
+def _is_its_own(site: Site, function: cst.FunctionDef, name: str) -> bool:
+    """Whether a global holds what the function has loaded, and nobody else knows of it."""
+    declared = any(
+        isinstance(node, cst.Global) and name in {item.name.value for item in node.names}
+        for node in walk(function)
+    )
+    made = module_bindings(site.module).get(name, ())
+    starts = [node for node in made if isinstance(node, cst.Assign)]
+    if not declared or len(starts) != 1 or code(starts[0].value) != "None":
+        return False
+    if not _is_above(site, name, function):
+        return False
+    here = [*walk(function), *walk(starts[0])]
+    used = sum(isinstance(node, cst.Name) and node.value == name for node in here)
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    others = [text for path, text in site.sources.items() if path != site.path]
+    everywhere = sum(isinstance(n, cst.Name) and n.value == name for n in walk(site.module))
+    return everywhere == used and not any(word.search(text) for text in others)
+
+
 def _texts(site: Site) -> list[str]:
     return [site.source, *site.sources.values()]
 
@@ -328,7 +400,9 @@ def _attempt(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     attempt = next((node for node in around if isinstance(node, cst.Try)), None)
     if attempt is None or site.function_of(attempt) is not function:
         return None
-    if not _only_loads(attempt) or any(isinstance(node, cst.Return) for node in walk(attempt)):
+    if not _only_loads(attempt) or any(
+        isinstance(node, cst.Return | cst.Global) for node in walk(attempt)
+    ):
         return None
     bound = activity(attempt).bound
     others = set(module_bindings(site.module)) | set(parameters_of(function.params))

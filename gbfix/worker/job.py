@@ -645,7 +645,8 @@ class Worker:
                 continue
             # A region that compiles anew for every input would take minutes: then fewer do.
             spent = time.monotonic() - begun if begun else 0.0
-            late = spent > _SEQUENCE_SECONDS * (1 if variation.kind in _SERVED else 2)
+            enough = self._enough(backend, fullgraph=fullgraph)
+            late = spent > enough * (1 if variation.kind in _SERVED else 2)
             if self._is_left_out(variation, late, before):
                 # Python state must have seen the same calls as in the original's sequence, but for
                 # those that left it alone.
@@ -688,6 +689,15 @@ class Worker:
                 comparison.note(_about_break(variation, error, original))
         if counted is not None and not counted.frames and ended and index == 0:
             comparison.note(Finding(Kind.NOTHING_COMPILED, Part.RUN))
+
+    def _enough(self, backend: str, *, fullgraph: bool) -> float:
+        """Seconds in which all variations are tried.
+
+        What Dynamo traced for ``eager``, ``aot_eager`` runs, too, with the same inputs.  A region
+        that still has breaks compiles piece by piece, and is compared again once it is whole.
+        """
+        beside = backend == "eager" and "aot_eager" in self.job.backends
+        return _FEW_SECONDS if beside or not fullgraph else _SEQUENCE_SECONDS
 
     def _asked_for(self) -> tuple[perturb.Variation, ...]:
         """The variations that not every rewrite needs."""
@@ -800,6 +810,8 @@ _PATIENCE = 0.3
 #: Seconds after the first call of a compiled sequence in which all variations are tried.  Later
 #: only the essential ones are, as the number of comparisons then shows.
 _SEQUENCE_SECONDS = 20.0
+#: The same where more is compared elsewhere.
+_FEW_SECONDS = 6.0
 #: How often code with breaks in it is compiled anew in a comparison.
 _ROUNDS_COMPILED = 32
 #: Variations for which the compiler starts anew, and may refuse what it took before.

@@ -282,7 +282,7 @@ class Camera:
             started = time.monotonic()
             try:
                 result = invoke(*args, **kwargs)
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a call may leave the program, too
                 if fatal(error):
                     raise
                 shot.error = (qualified(type(error)), str(error))
@@ -357,8 +357,10 @@ class Camera:
                         found += [(held, k, v) for k, v in items if isinstance(v, torch.Tensor)]
         return found
 
-    def _error_parts(self, error: Exception) -> Any:
+    def _error_parts(self, error: BaseException) -> Any:
         """Arguments and attributes of an exception that the program's own code raised."""
+        if isinstance(error, SystemExit):
+            return Imager().image((error.args, {}, None), "error")
         place = error.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
