@@ -454,9 +454,9 @@ def define_block(
     definition = _definition(site, torch, name, parameters, body, gives)
     place(site, edit, definition)
     if before is not None:
-        if shown:
-            raise NoBlock("a tensor's text may show its `grad_fn`")
-        call = _call(site, [before], name, parameters, (), torch, gives)
+        call = _call(
+            site, run if shown else [before], name, parameters, shown, torch, gives, before
+        )
         call = call.with_changes(leading_lines=())
         edit.insert_before(before, call)
     else:
@@ -645,6 +645,7 @@ def _call(
     shown: Sequence[Parameter],
     torch: str,
     gives: Gives | None = None,
+    at: cst.BaseStatement | None = None,
 ) -> cst.BaseStatement:
     old = run[0]
     call = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
@@ -658,7 +659,7 @@ def _call(
         if isinstance(old, cst.SimpleStatementLine) and len(run) == 1:
             line = line.with_changes(trailing_whitespace=old.trailing_whitespace)
         return with_leading_lines(line, like=old)
-    names = local_names(site, old)
+    names = local_names(site, at or old)
     tests = []
     for item in shown:
         text = code(item.argument)

@@ -152,6 +152,40 @@ def f(x, n):
             facts=_FACTS,
             title="what is told was computed in the branch",
         ),
+        Example(
+            _source(f"total = x.sum()\n    if {_BAD}:\n        print(total)\n        x = x * 0"),
+            """
+import logging
+
+import torch
+
+logger = logging.getLogger(__name__)
+
+
+@torch.library.custom_op("example::print_f", mutates_args=())
+def print_f(x: torch.Tensor, total: torch.Tensor) -> None:
+    if torch.isnan(x).any():
+        print(total)
+
+
+print_f.register_fake(lambda x, total: None)
+print_f.register_effect(torch.library.EffectType.ORDERED)
+
+
+def f(x, n):
+    total = x.sum()
+    if total.requires_grad:
+        if torch.isnan(x).any():
+            print(total)
+    else:
+        print_f(x, total)
+    x = torch.where(torch.isnan(x).any(), x * 0, x)
+    return x * 2
+""",
+            at=_BAD,
+            facts={**_FACTS, "total": tensor(requires_grad=False), "x * 0": tensor(3)},
+            title="a tensor's text, which shows where a gradient goes",
+        ),
     )
     near_misses = tuple(
         NearMiss(_source(body), at=_BAD, why=why, facts=_FACTS)
@@ -193,7 +227,7 @@ def f(x, n):
             done = rewritten(site, edit, [operator], 50)
         except (NoBlock, Unfit):
             return
-        moved = _after(site, done, head, rest)
+        moved = _after(site, done, head, rest, code(operator.call).strip().count("\n"))
         if moved is None:
             return
         found = [
@@ -373,8 +407,10 @@ class _Peeled:
         )
 
 
-def _after(site: Site, done: Rewrite, head: cst.If, rest: cst.If) -> _Peeled | None:
-    """The same break in the text with the effects taken out."""
+def _after(site: Site, done: Rewrite, head: cst.If, rest: cst.If, further: int) -> _Peeled | None:
+    """The same break in the text with the effects taken out: a call, which has ``further`` lines
+    below its first one, stands before it.
+    """
     text = done.edits[site.path]
     # Lines correspond inside of the module's statement around: what stands behind it is the same.
     top = site.top_level_statement(head)
@@ -382,7 +418,7 @@ def _after(site: Site, done: Rewrite, head: cst.If, rest: cst.If) -> _Peeled | N
     first, last = site.span(top).line, site.span(top).end_line
     fewer = len(site.text(head).split("\n")) - len(site.text(rest).split("\n"))
     end = len(new) - (len(old) - last)
-    start = end - (last - first - fewer + 1)
+    start = end - (last - first - fewer + 1 + further)
     matcher = difflib.SequenceMatcher(None, old[first - 1 : last], new[start:end], autojunk=False)
     lines = {
         start + block.b + offset + 1: first + block.a + offset
