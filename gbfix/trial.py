@@ -586,7 +586,7 @@ class Trials:
             span
             for span in branches.rewritten_tests(site.source, spans)
             if _decided_by_tensor(span, observed.facts, site)
-            and not _asks_for_none(span, site.source)
+            and not _asks_for_no_value(span, site.source)
         ]
         return tests[:1] if "inner-tests-idle" in rewrite.assumes else tests
 
@@ -1052,12 +1052,15 @@ def _decorators(source: str, qualname: str) -> str:
 _NOT_ABOUT_DATA = ("GB0291",)
 
 
-def _asks_for_none(span: Span, source: str) -> bool:
-    """Whether a test is ``x is None``: whatever a tensor holds, it is not None."""
+_NO_VALUE = r"\w+ is (?:not )?None|(?:\w+\.)?is_autocast_enabled\([\w.]*\)"
+
+
+def _asks_for_no_value(span: Span, source: str) -> bool:
+    """Whether a test is ``x is None`` or asks for autocast: what a tensor holds says nothing."""
     if span.line != span.end_line:
         return False
     text = source.split("\n")[span.line - 1][span.column : span.end_column]
-    return re.fullmatch(r"\w+ is (?:not )?None", text) is not None
+    return re.fullmatch(_NO_VALUE, text) is not None
 
 
 def _decided_by_tensor(span: Span, facts: FrameFacts, site: Site) -> bool:

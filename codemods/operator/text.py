@@ -18,6 +18,7 @@ from ..wrap.operator_text import define, namespace, operator_name, place, torch_
 from .applied import Applied, backward_of
 from .fakes import Fake
 from .gradients import Draws, backward_text, is_place
+from .grown import plainly, remove_unused
 from .inputs import TABLE, Parameter, Refused, places_written
 from .pieces import Piece, is_filled
 from .results import Result
@@ -99,6 +100,7 @@ def write(operator: Operator, edit: Edit) -> None:
             raise Refused("`self` cannot be passed to an operator")
         operator = dataclasses.replace(operator, table=table)
     place(site, edit, _definition(operator))
+    remove_unused(site, edit, piece.nodes)
     for method in piece.inputs.static:
         _make_static(site, edit, method)
     if piece.is_expression:
@@ -237,7 +239,7 @@ def _body(operator: Operator) -> list[cst.BaseStatement]:
     made = [
         p.first.replace(TABLE, operator.table) for p in operator.piece.inputs.parameters if p.first
     ]
-    return [*map(cst.parse_statement, made), *_moved(operator)]
+    return [*map(cst.parse_statement, made), *plainly(operator.piece.level.site, _moved(operator))]
 
 
 def _moved(operator: Operator) -> list[cst.BaseStatement]:

@@ -199,6 +199,15 @@ class FieldsOfDict(Codemod):
             "return out",
         ),
         _near_miss(
+            "returned as often as a list is long",
+            "out = {}",
+            "if count == 0:",
+            '    out["a"] = x',
+            "else:",
+            '    out["a"] = -x',
+            "return [out for _ in range(other)]",
+        ),
+        _near_miss(
             "returned twice",
             "out = {}",
             "if count == 0:",
@@ -321,7 +330,10 @@ class _Fields:
                 return keys
             case cst.Return(value=cst.BaseExpression() as value):
                 bare = [it for it in walk(value) if self._is_bare(it, value)]
-                if len(bare) > 1 or (bare and keys is None):
+                again = any(
+                    isinstance(it, cst.BaseComp) and self._mentions(it) for it in walk(value)
+                )
+                if len(bare) > 1 or again or (bare and keys is None):
                     raise _NotThisOne
                 for found in bare:
                     assert isinstance(found, cst.Name) and keys is not None
