@@ -715,8 +715,14 @@ class Loop:
         second = self._trials.attempt(
             settled, site, observed, self._overlay, provisional=self._provisional
         )
-        better = second.verdict.passed or not judgement.verdict.passed
-        return (settled, second) if better else (rewrite, judgement)
+        if second.verdict.passed or not judgement.verdict.passed:
+            return settled, second
+        if settled.edits != rewrite.edits:
+            # It passed with the sizes that it was seen with, and gives others for other inputs.
+            rewrite = dataclasses.replace(
+                rewrite, safety=Safety.UNSAFE, notes=(_OTHER_SIZES, *rewrite.notes)
+            )
+        return rewrite, judgement
 
     def _in_two_steps(
         self,
@@ -1077,6 +1083,9 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
     return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
 
 
+_OTHER_SIZES = (
+    "with arguments of other sizes, the operator gave results of other sizes than its fake says"
+)
 #: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.

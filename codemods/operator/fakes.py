@@ -22,12 +22,15 @@ from .sizes import Reader, fact_value, methods_named
 
 @dataclasses.dataclass(frozen=True)
 class Fake:
-    """``lines`` come first, ``text`` is the result; ``guessed`` are sizes that nothing proves."""
+    """``lines`` come first, ``text`` is the result; ``guessed`` are sizes that nothing proves,
+    ``likely`` those that one argument alone was seen to have.
+    """
 
     text: str
     lines: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
     dynamic: bool = False
+    likely: tuple[str, ...] = ()
 
 
 def fake_of(
@@ -68,7 +71,7 @@ def fake_of(
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     new = f"{torch}.library.get_ctx().new_dynamic_size()"
     lines = tuple(f"{name} = {new}" for name in maker.sizes)
-    return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic))
+    return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic), tuple(maker.likely))
 
 
 def _added_up(piece: Piece) -> dict[str, Parameter]:
@@ -208,6 +211,7 @@ class Maker:
         self.read = read
         self.numbers = numbers
         self.guessed: list[str] = []
+        self.likely: list[str] = []
         self.dynamic = 0
         #: Names of sizes that the data decide, one for each: that two were equal may be chance.
         self.sizes: list[str] = []
@@ -318,6 +322,8 @@ class Maker:
             if not self.guesses:
                 return self.data_size()
             self.guessed.append(choices[0])
+        else:
+            self.likely.append(choices[0])
         return choices[0]
 
     def empty(

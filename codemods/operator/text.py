@@ -9,8 +9,9 @@ from typing import cast
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Edit, Site
 
 from ..side_effects.owners import find_owners
@@ -106,7 +107,8 @@ def write(operator: Operator, edit: Edit) -> None:
     if piece.is_expression:
         node = cast(cst.BaseExpression, piece.nodes[0])
         if piece.results[0].parts:
-            raise Refused("several values within an expression")
+            _ahead(operator, edit, node)
+            return
         new: cst.CSTNode = cst.parse_expression(_read_back(piece.results[0], _call(operator)))
         edit.replace(node, new.with_changes(lpar=node.lpar, rpar=node.rpar) if node.lpar else new)
         return
@@ -124,6 +126,48 @@ def write(operator: Operator, edit: Edit) -> None:
     below = site.module.body[site.module.body.index(top) + 1 :]
     if below:
         edit.insert_before(below[0])
+
+
+def _ahead(operator: Operator, edit: Edit, node: cst.BaseExpression) -> None:
+    """Call the operator in a line of its own, and put several values together in the expression."""
+    piece, site = operator.piece, operator.piece.level.site
+    statement = site.statement_of(node)
+    if not isinstance(statement, cst.SimpleStatementLine) or not _comes_first(statement, node):
+        raise Refused("several values within an expression")
+    taken = names_in(piece.level.function)
+    named = dataclasses.replace(piece.results[0], name=fresh("made", taken))
+    *lines, last = _statements(
+        dataclasses.replace(operator, piece=dataclasses.replace(piece, results=(named,)))
+    )
+    match last:
+        case cst.SimpleStatementLine(body=[cst.Assign(value=value)]) if lines:
+            if activity(*lines).binds & taken:
+                raise Refused("several values within an expression")
+            first, *others = lines
+            edit.insert_before(statement, first, *others)
+            edit.replace(node, value)
+        case _:
+            raise Refused("several values within an expression")
+
+
+def _comes_first(statement: cst.SimpleStatementLine, node: cst.BaseExpression) -> bool:
+    """Whether a statement looks up names, and then computes the expression before all else."""
+    if len(statement.body) != 1:
+        return False
+    match statement.body[0]:
+        case (
+            cst.Expr(value=value)
+            | cst.Assign(targets=[cst.AssignTarget(target=cst.Name())], value=value)
+            | cst.Return(value=cst.BaseExpression() as value)
+        ):
+            if value is node:
+                return True
+        case _:
+            return False
+    match value:
+        case cst.Call(func=func, args=[cst.Arg(value=inner, star="")]):
+            return inner is node and dotted(func) is not None
+    return False
 
 
 # -- the operator ----------------------------------------------------------------------------------

@@ -450,7 +450,8 @@ def _rewrite(
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         assumes=["same-questions"] if _gives_fractions(piece) else [],
     )
-    if told is None and fake.guessed and not changed and does in (Activity.NOTHING, Activity.DRAWS):
+    runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
+    if told is None and (fake.guessed or fake.likely) and runs:
         return _to_be_settled(rewrite, operator, number, minds=minds)
     return rewrite
 
