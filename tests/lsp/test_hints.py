@@ -17,6 +17,7 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 
 #: What the syntax tree does not tell: C functions, numpy's kinds, iterators, values' later use.
 NOT_SEEN = {
+    "GB0124/leaves-when-not-finite",  # what the model that the step calls gives, no text tells
     "GB0124/kept-by-a-base-class",  # a base class reads what it is given
     "GB0124/rows-rolled-by-their-delays",  # an element of what `topk` gives
     "GB0007/flag-set-by-chance",  # a draw in training alone
@@ -98,6 +99,8 @@ NOT_SEEN = {
 #: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
 #: compiled in a way that is not followed.
 STILL_HINTED = {
+    "GB0036/spread-of-the-classes",  # the same code, as a plain function
+    "GB0170/told-before-it-returns",  # the same code, where a gradient goes through it
     "GB0124/mask-as-wide-as-the-longest",
     "GB0124/mask-from-a-helper",
     "GB0124/mask-of-a-square",
