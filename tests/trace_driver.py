@@ -23,6 +23,9 @@ from typing import Any
 
 import torch
 import torch._dynamo
+
+# `torch.save` imports it when it is first called, and Dynamo would trace the import.
+import torch.utils.serialization.config
 from torch._dynamo.utils import counters
 
 from gbfix.registry import Registry

@@ -15,23 +15,25 @@ def cheapest_pairs(cost):
 
 
 @torch.library.custom_op("before::cheapest_pairs_op", mutates_args=())
-def cheapest_pairs_op(cost: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    rows, columns = cheapest_pairs(cost.numpy())
+def cheapest_pairs_op(
+    found: torch.Tensor, wanted: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    with torch.no_grad():
+        cost = torch.cdist(found, wanted)
+        rows, columns = cheapest_pairs(cost.numpy())
     return torch.tensor(rows), torch.tensor(columns)
 
 
 @cheapest_pairs_op.register_fake
-def _(cost):
-    return (torch.empty((min(cost.shape[0], cost.shape[1]),), dtype=torch.int64 if min(cost.shape[0], cost.shape[1]) else torch.float64), torch.empty((min(cost.shape[0], cost.shape[1]),), dtype=torch.int64 if min(cost.shape[0], cost.shape[1]) else torch.float64))
+def _(found, wanted):
+    return (torch.empty((min(found.shape[0], wanted.shape[0]),), dtype=torch.int64 if min(found.shape[0], wanted.shape[0]) else torch.float64), torch.empty((min(found.shape[0], wanted.shape[0]),), dtype=torch.int64 if min(found.shape[0], wanted.shape[0]) else torch.float64))
 
 
 class PairLoss(torch.nn.Module):
     def forward(self, found, wanted):
-        with torch.no_grad():
-            cost = torch.cdist(found, wanted)
-            rows, columns = cheapest_pairs_op(cost)
-            rows = rows.numpy()
-            columns = columns.numpy()
+        rows, columns = cheapest_pairs_op(found, wanted)
+        rows = rows.numpy()
+        columns = columns.numpy()
         return (found[torch.as_tensor(rows)] - wanted[torch.as_tensor(columns)]).abs().mean()
 
 
