@@ -115,6 +115,8 @@ def function(qualname: str, *, in_project: bool = False) -> Fact:
 
 #: By the name of an operator of the rewrite.
 Settle = Callable[[Mapping[str, Told]], "Rewrite | None"]
+#: What is said of a rewrite that no better one replaces, though these contradict it.
+OTHER_SIZES = "runs with arguments of other sizes gave results of other sizes than the fake says"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,16 @@ from gbfix import (
 from gbfix.analysis.clocks import time_attributes
 from gbfix.bench import Bench
 from gbfix.clock import Clock
-from gbfix.codemod import Advice, Codemod, RecordedFacts, Rewrite, Site, SiteError, discover
+from gbfix.codemod import (
+    OTHER_SIZES,
+    Advice,
+    Codemod,
+    RecordedFacts,
+    Rewrite,
+    Site,
+    SiteError,
+    discover,
+)
 from gbfix.errors import Stop
 from gbfix.evidence import Finding, Part
 from gbfix.patch import unified_diff
@@ -720,7 +729,7 @@ class Loop:
         if settled.edits != rewrite.edits:
             # It passed with the sizes that it was seen with, and gives others for other inputs.
             rewrite = dataclasses.replace(
-                rewrite, safety=Safety.UNSAFE, notes=(_OTHER_SIZES, *rewrite.notes)
+                rewrite, safety=Safety.UNSAFE, notes=(OTHER_SIZES, *rewrite.notes)
             )
         return rewrite, judgement
 
@@ -1083,9 +1092,6 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
     return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
 
 
-_OTHER_SIZES = (
-    "with arguments of other sizes, the operator gave results of other sizes than its fake says"
-)
 #: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.

@@ -6,6 +6,7 @@ no `register_autograd`), and two operators where one does it all are two calls.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -14,25 +15,40 @@ from gbfix.analysis.names import names_in
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
+from ..wrap.operator_text import namespace
+
 _PARTS = ("", "_backward", "_keep", "_pull")
 
 
 def own_operators(site: Site) -> dict[str, str]:
-    """By name: operators of the file whose code is a function beside them, and its name."""
+    """By name: operators that gbfix made of a function beside them, and that function's name.
+
+    They change nothing, are no effects, and give what the function gives.
+    """
     functions = {
         item.name.value: item for item in site.module.body if isinstance(item, cst.FunctionDef)
+    }
+    effects = {
+        code(item.body[0].value.func).removesuffix(".register_effect")
+        for item in site.module.body
+        if isinstance(item, cst.SimpleStatementLine)
+        and isinstance(item.body[0], cst.Expr)
+        and isinstance(item.body[0].value, cst.Call)
     }
     return {
         name: f"{name}_plain"
         for name, function in functions.items()
-        if f"{name}_plain" in functions and _is_operator(function)
+        if f"{name}_plain" in functions and name not in effects and _is_made(site, function)
     }
 
 
-def _is_operator(function: cst.FunctionDef) -> bool:
-    return any(
-        isinstance(it.decorator, cst.Call) and code(it.decorator.func).endswith("custom_op")
-        for it in function.decorators
+def _is_made(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether a function is nothing but a pure operator around the function beside it."""
+    name = function.name.value
+    given = ", ".join(item.name.value for item in function.params.params)
+    own = f'.library.custom_op("{namespace(site)}::{name}", mutates_args=())'
+    return any(code(it.decorator).endswith(own) for it in function.decorators) and (
+        code(function.body).strip() == f"return {name}_plain({given})"
     )
 
 
@@ -80,8 +96,8 @@ def remove_unused(site: Site, edit: Edit, nodes: Sequence[cst.CSTNode]) -> None:
             for node in walk(item)
             if isinstance(node, cst.Name) and node.value in parts and node not in inside
         ]
-        if others or any(word in text for path, text in site.sources.items() if path != site.path
-                         for word in (f"import {name}", f".{name}(")):  # fmt: skip
+        elsewhere = (text for path, text in site.sources.items() if path != site.path)
+        if others or any(re.search(rf"\b{name}\b", text) for text in elsewhere):
             continue
         for item in belongs:
             edit.moved(item)  # with what is said of it above

@@ -524,8 +524,10 @@ def _statements(operator: Operator) -> list[cst.BaseStatement]:
             base = leaf.node.value
         if not base and len(piece.results) == 1 and piece.results[0].keys:
             base = piece.results[0].keys[index] if index < len(piece.results[0].keys) else ""
-        if not leaf.name or base in names:
-            base = fresh(base or f"part_{index}", set(names))
+        if not base:
+            base = fresh(f"part_{index}", taken)
+        elif not leaf.name or base in names:
+            base = fresh(base, set(names))
         names.append(base)
         taken.add(base)
     lines = [line(f"{', '.join(names)} = {call}")]

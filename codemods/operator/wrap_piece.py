@@ -15,8 +15,8 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
-from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
-from gbfix.rewriting.handlers import who_handles
+from gbfix.codemod import OTHER_SIZES, Advice, Codemod, Edit, Rewrite, Site
+from gbfix.rewriting.handlers import goes_on_after, who_handles
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety, Told
 
@@ -447,8 +447,7 @@ def _rewrite(
         safety=safety,
         notes=notes,
         also=also[:1],
-        # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
-        assumes=["same-questions"] if _gives_fractions(piece) else [],
+        assumes=_assumes(site, piece, kinds),
     )
     runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
     if told is None and (fake.guessed or fake.likely) and runs:
@@ -466,7 +465,11 @@ def _to_be_settled(rewrite: Rewrite, operator: Operator, number: int, *, minds: 
         try:
             better = _rewrite(operator.piece, number, minds=minds, told=sizes)
         except Refused:
-            return None
+            if rewrite.safety is Safety.UNSAFE:
+                return None
+            # It passed with sizes that other runs contradict, and what they say has no place.
+            notes = (OTHER_SIZES, *rewrite.notes)
+            return dataclasses.replace(rewrite, safety=Safety.UNSAFE, notes=notes, settle=None)
         known = better.edits == rewrite.edits and better.safety is rewrite.safety
         return None if known else better
 
@@ -591,6 +594,22 @@ def _check_numbers(piece: Piece, leaves: Sequence[Result]) -> None:
                 raise Refused(f"`{target.target.value}` is no number in other calls")
 
 
+def _assumes(site: Site, piece: Piece, kinds: Sequence[str]) -> list[str]:
+    """What holds of it by its text; ``kinds`` are the exceptions that it raises."""
+    found = []
+    if _gives_fractions(piece):
+        # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
+        found.append("same-questions")
+    if kinds and not goes_on_after(site, kinds):
+        # Nobody is there to see what an error leaves behind: that is told, and no more.
+        found.append("unset-at-errors")
+    return found
+
+
+#: Calls that leave the program, by an exception as well.
+_EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "exit", "quit")
+
+
 def _raised(site: Site, nodes: Sequence[cst.CSTNode]) -> list[str]:
     """The classes of what a piece says that it raises; "" for one that its text does not name."""
     found = []
@@ -601,6 +620,8 @@ def _raised(site: Site, nodes: Sequence[cst.CSTNode]) -> list[str]:
             elif isinstance(node, cst.Raise):
                 kind = node.exc.func if isinstance(node.exc, cst.Call) else node.exc
                 found.append("" if kind is None else code(kind))
+            elif isinstance(node, cst.Call) and resolve(site.module, node.func) in _EXITS:
+                found.append("SystemExit")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -122,6 +123,27 @@ class FieldsOfDict(Codemod):
             facts=_FACTS,
             title="in both arms",
         ),
+        Example(
+            _text(
+                'out = {"sum": x.sum()}',
+                'if out["sum"] > 1 and other:',
+                '    out["sum"] = out["sum"] * 2',
+                "if count == 0:",
+                '    out["sum"] = x.sum() * 0',
+                "return out",
+            ),
+            _text(
+                "out_sum = x.sum()",
+                "if out_sum > 1 and other:",
+                "    out_sum = out_sum * 2",
+                "if count == 0:",
+                "    out_sum = x.sum() * 0",
+                'return {"sum": out_sum}',
+            ),
+            at="count == 0",
+            facts=_FACTS,
+            title="asked by a test",
+        ),
     )
     near_misses = (
         _near_miss(
@@ -199,6 +221,14 @@ class FieldsOfDict(Codemod):
             "return out",
         ),
         _near_miss(
+            "made of the dict before it",
+            'out = {"a": x, "b": -x}',
+            'out = {"a": out["b"], "b": out["a"]}',
+            "if count == 0:",
+            '    out["a"] = x * 2',
+            "return out",
+        ),
+        _near_miss(
             "returned as often as a list is long",
             "out = {}",
             "if count == 0:",
@@ -255,6 +285,8 @@ class _Fields:
         self.parts: dict[cst.Subscript, str] = {}
         self.returns: dict[cst.Name, tuple[str, ...]] = {}
         self.stores = 0
+        #: Tests and contexts, which stand in no line of their own.
+        self.heads: list[cst.CSTNode] = []
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -278,6 +310,7 @@ class _Fields:
                     before = keys
                     for item in items:
                         self._reads(item, keys)
+                        self.heads.append(item)
                     keys, goes_on = self.block(body, keys)
                     if not goes_on or keys != before:
                         raise _NotThisOne
@@ -287,6 +320,7 @@ class _Fields:
 
     def _if(self, node: cst.If, keys: _Keys) -> tuple[_Keys, bool]:
         self._reads(node.test, keys)
+        self.heads.append(node.test)
         first, goes_on = self.block(_lines(node.body), keys)
         match node.orelse:
             case None:
@@ -305,8 +339,9 @@ class _Fields:
                 cst.Assign(targets=[cst.AssignTarget(target=cst.Name(word))], value=value)
                 | cst.AnnAssign(target=cst.Name(word), value=cst.BaseExpression() as value)
             ) if word == self.name and (values := _display(value)) is not None:
-                for _, item in values:
-                    self._reads(item, keys)
+                # What is read of the dict before it, the new names would hide.
+                if any(self._mentions(item) for _, item in values):
+                    raise _NotThisOne
                 self.made[node] = values
                 for key, _ in values:
                     self._named(key)
@@ -403,6 +438,10 @@ class _Fields:
 
     def rewrite(self, site: Site) -> Rewrite:
         edit = site.edit()
+        for head in self.heads:
+            if self._mentions(head):
+                put = _Put(self, site.span(head).column, line_length(site.module))
+                edit.replace(head, cast(cst.CSTNode, head.visit(put)))
         for node in walk(self.function):
             if not isinstance(node, cst.SimpleStatementLine) or not self._mentions(node):
                 continue

@@ -136,13 +136,7 @@ class Comparison:
             held = Findings(before.label, self.sensitivity, moves=moves)
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
-            if both and self.graphs and "SystemExit" in before.error_types:
-                # The program ends: what its graph had not set by then, no later call reads.
-                for finding in held.findings:
-                    undone = finding.part in (Part.STATE, Part.INPUT)
-                    kind = Kind.UNDONE if undone else finding.kind
-                    found.findings.append(dataclasses.replace(finding, kind=kind))
-            elif both and self.graphs and before.error_parts is None:
+            if both and self.graphs and before.error_parts is None:
                 # A graph that does not come to its end has set no attributes yet.  (What the
                 # program's own code raises is a part of what it does, and so is what it set.)
                 for finding in held.findings:

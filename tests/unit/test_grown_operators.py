@@ -84,6 +84,22 @@ def test_what_nothing_else_calls_goes_with_all_that_belongs_to_it() -> None:
     assert "m::near" not in left and "near_pull" not in left and "As large" not in left
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return near_plain(x)", "return near_plain(x), x.sum()"),
+        ("return near_plain(x)", "return near_plain(x + 1)"),
+        ('near", mutates_args=()', 'near", mutates_args=("x",)'),
+        ('"m::near"', '"others::near"'),
+        ("near.register_autograd(near_pull)", "near.register_effect(ORDERED)"),
+    ],
+)
+def test_an_operator_that_does_more_or_is_not_ours_stays(old: str, new: str) -> None:
+    text = TEXT.replace(old, new)
+    assert text != TEXT
+    assert own_operators(_site(text)) == {} and _without(text) == text
+
+
 @pytest.mark.parametrize("other", ["\n\ndef g(x):\n    return near(x)\n", "\n\nkept = near\n"])
 def test_what_something_else_calls_stays(other: str) -> None:
     assert _without(TEXT + other) == TEXT + other
