@@ -1141,8 +1141,21 @@ def _but_graphs(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, rungs=rungs)
 
 
+#: Frames of their own before Python 3.12.
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
 def _function(found: GraphBreak) -> tuple[str, str] | None:
-    return (found.site.path, found.site.function) if found.site is not None else None
+    """Where it breaks: the file, and the function, to which lists that it makes belong."""
+    if found.site is None:
+        return None
+    frames = list(found.frames)
+    at = frames.index(found.site) if found.site in frames else -1
+    name = found.site.function
+    while at > 0 and name.rpartition(".")[2] in _COMPREHENSIONS:
+        at -= 1
+        name = frames[at].function
+    return (found.site.path, name)
 
 
 def _change(patch: Patch) -> tuple[object, ...]:

@@ -150,41 +150,65 @@ def test_corpus_case_comes_out_as_its_metadata_says(
 # -- the same, traced only -------------------------------------------------------------------
 
 
+#: Programs that one process traces: its start costs as much as some of them.
+_AT_ONCE = 24
+
+
+class _Traced:
+    """What tracing found in programs, by path; those that come next are traced along.
+
+    Workers of pytest-xdist hold all tests and run a part: none traces what another runs.
+    """
+
+    def __init__(self, wanted: list[Path], folder: Path) -> None:
+        self._wanted = wanted
+        self._folder = folder / "corpus"
+        self._found: dict[str, dict[str, Any]] = {}
+        shutil.copytree(CORPUS, self._folder)
+
+    def of(self, case: Path, program: str) -> dict[str, Any]:
+        name = f"{_name(case)}/{program}"
+        if name not in self._found:
+            at = self._wanted.index(case)
+            self._trace(self._wanted[at : at + _AT_ONCE])
+        return self._found[name]
+
+    def _trace(self, cases: list[Path]) -> None:
+        programs = [
+            path
+            for case in cases
+            for path in sorted((self._folder / _name(case)).glob("[ba]*e*.py"))
+        ]
+        driver = Path(__file__).with_name("trace_driver.py")
+        done = subprocess.run(
+            [sys.executable, str(driver), *(str(path) for path in programs)],
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        for item in map(json.loads, done.stdout.splitlines()):
+            self._found[str(Path(item["path"]).relative_to(self._folder))] = item
+
+
 @pytest.fixture(scope="module")
-def traced(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, Any]]:
-    """What tracing found in the programs of the cases that are asked for, by path."""
-    wanted = {
+def traced(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> _Traced:
+    wanted = [
         item.callspec.params["case"]
         for item in request.session.items
         if isinstance(item, pytest.Function) and "traced" in item.fixturenames
-    }
-    copy = tmp_path_factory.mktemp("traced") / "corpus"
-    shutil.copytree(CORPUS, copy)
-    programs = [
-        path for case in LIGHT if case in wanted for path in (copy / _name(case)).glob("[ba]*e*.py")
     ]
-    driver = Path(__file__).with_name("trace_driver.py")
-    done = subprocess.run(
-        [sys.executable, str(driver), *(str(path) for path in programs)],
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    return {str(Path(item["path"]).relative_to(copy)): item for item in found}
+    return _Traced(wanted, tmp_path_factory.mktemp("traced"))
 
 
 @pytest.mark.parametrize("case", [_traced(case) for case in LIGHT])
-def test_corpus_program_breaks_with_its_code(case: Path, traced: dict[str, dict[str, Any]]) -> None:
-    about, found = ABOUT[case], traced[f"{_name(case)}/before.py"]
+def test_corpus_program_breaks_with_its_code(case: Path, traced: _Traced) -> None:
+    about, found = ABOUT[case], traced.of(case, "before.py")
     assert about["code"] in found["codes"], found
     assert bool(found["eager"]) == (about["outcome"] == "eager-error"), found
     if about["outcome"] == "fixed" and about.get("whole", True):
-        patched = traced[f"{_name(case)}/after.py"]
+        patched = traced.of(case, "after.py")
         assert (patched["eager"], patched["whole"]) == ("", ""), patched
         assert patched["printed"] == found["printed"]
 

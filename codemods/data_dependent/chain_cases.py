@@ -5,7 +5,7 @@ from __future__ import annotations
 from gbfix.codemod import Example, NearMiss, scalar, tensor
 from gbfix.schema import Fact
 
-from .selections import MEAN_OF_KEPT
+from .selections import MEAN_OF_KEPT, STD_OF_KEPT
 
 
 def _source(*lines: str) -> str:
@@ -54,6 +54,10 @@ _FACTS: dict[str, Fact] = {
     "(a - b) ** 2": tensor(7),
     "(a - b).abs()": tensor(7),
     "a * b": tensor(7),
+    "(x - y).abs()": tensor(7),
+    "c * b": tensor(7),
+    "a - a.mean()": tensor(7),
+    "a.mean()": tensor(),
     "a / one": tensor(7),
     "a + eps": tensor(7),
     "c": tensor(7, 5),
@@ -128,6 +132,43 @@ _METHOD = """class A:
 
 
 EXAMPLES = (
+    _example(
+        "what is left of a mean, and its norm",
+        ("a = x[m]", "b = y[m]", "c = a - a.mean()", "return (c * b).sum() / (c.norm() + 1e-8)"),
+        (
+            "a = torch.where(m, x, 0)",
+            "b = torch.where(m, y, 0)",
+            "c = a - mean_of_kept(a, m.sum())",
+            "return torch.where(m, c * b, 0).sum() / (torch.where(m, c, 0).norm() + 1e-8)",
+        ),
+    ),
+    Example(
+        "import torch\n\n\ndef f(x, m):\n    a = x[m]\n    return a.std()\n",
+        f"import torch\n\n\n{STD_OF_KEPT}\n\ndef f(x, m):\n    a = torch.where(m, x, 0)\n"
+        "    return std_of_kept(a, m, (0, 1), 1)\n",
+        at="x[m]",
+        facts=_FACTS,
+        title="a standard deviation",
+    ),
+    _example(
+        "names that are bound again",
+        (
+            "x = x[m]",
+            "y = y[m]",
+            "x = (x - y).abs()",
+            "loss = x.mean()",
+            "x = loss * 2",
+            "return x",
+        ),
+        (
+            "x = torch.where(m, x, 0)",
+            "y = torch.where(m, y, 0)",
+            "x = (x - y).abs()",
+            "loss = mean_of_kept(torch.where(m, x, 0), m.sum())",
+            "x = loss * 2",
+            "return x",
+        ),
+    ),
     _example(
         "written where it was selected, if there is any",
         (
@@ -289,7 +330,13 @@ NEAR_MISSES = (
     _near_miss("the last dimension is the mask's", _A, "return (a.softmax(-1) * a).sum()"),
     _near_miss("changed in place", _A, "a += 1", "return a.sum()"),
     _near_miss("changed in place by a method", _A, "a.clamp_(0)", "return a.sum()"),
-    _near_miss("bound again", _A, "a = a * 2", "return a.sum()"),
+    _near_miss("bound again on one way", _A, "if eps > 0:", "    a = a * 2", "return a.sum()"),
+    _near_miss("selected on one way", "if eps > 0:", "    x = x[m]", "return x.sum()"),
+    _near_miss("bound again to other rows", _A, "a = a.sort()", "return a.sum()"),
+    _near_miss("read by a function, as it is later", "late = lambda: x.sum()", "x = x[m]",
+               "return x.sum(), late()"),
+    _near_miss("bound again in each round", "for i in range(2):", "    x = x[m]",
+               "    x = x.sum()", "return x"),
     _near_miss("the mask is bound again", _A, "m = ~m", _B, "return (a * b).sum()"),
     _near_miss("the mask is changed", _A, "m[0] = False", _B, "return (a * b).sum()"),
     _near_miss("other masks", _A, "b = y[~m]", "return (a * b).sum()"),
@@ -300,7 +347,7 @@ NEAR_MISSES = (
     _near_miss("columns", "r = x[rows]", "s = labels[rows]", "return (r * s[:, None]).sum()"),
     _near_miss("the number of rows", _A, "return torch.zeros(len(a)), a.sum()"),
     _near_miss("the least of an empty batch", _A, "return a.min()"),
-    _near_miss("a variance", _A, "return a.var()"),
+    _near_miss("a variance of what all are, not of a sample", _A, "return a.var(correction=0)"),
     _near_miss("a loss by hand over rows", "r = x[rows]", "return F.kl_div(r, r)"),
     _near_miss("others see the name", _A, "return a.sum()", first="global a"),
     _near_miss("a class less than none", "k = labels[m]", "c = F.one_hot(k - 1, 5)",

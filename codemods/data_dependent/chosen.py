@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -25,6 +26,8 @@ _LAST = words(
     """softmax log_softmax sum mean norm vector_norm argmax argmin amax amin logsumexp cumsum
     normalize cosine_similarity any all"""
 )
+#: Make one number of what is selected.
+REDUCTIONS = words("sum mean norm var std")
 #: Show a matrix in another order.
 _TURNS = words("t transpose permute to type_as contiguous detach")
 #: Of these, what has no finite derivative where all are zero.
@@ -37,6 +40,15 @@ _INTS = words("torch.uint8 torch.int8 torch.int16 torch.int32 torch.int64 torch.
 _RISKY = STEEP | _AT_ZERO | words("div divide true_divide atan2 hypot")
 
 
+class _Version(NamedTuple):
+    """What a name stands for from somewhere on."""
+
+    since: tuple[int, int]
+    value: cst.BaseExpression | None
+    #: Whether it is computed with a risky function, and with what learns.
+    marks: tuple[bool, bool]
+
+
 class Chosen:
     """Expressions of selections by one mask."""
 
@@ -47,9 +59,11 @@ class Chosen:
         #: What the mask is called in the new text; ``written`` is how selections have it now.
         self.mask = mask
         self._written = written
-        #: Names that hold such expressions, and how: with a risky function, with what learns.
+        #: Names that hold such expressions.
         self.names: dict[str, cst.BaseExpression] = {}
-        self._marks: dict[str, tuple[bool, bool]] = {}
+        #: From where on each holds which (None: no such expression), and how: with a risky
+        #: function, with what learns.
+        self._versions: dict[str, list[_Version]] = {}
         fact = tensor_fact(site, written)
         #: How many dimensions the mask has.
         self.masked = len((fact.shape or ()) if fact is not None else ())
@@ -88,10 +102,33 @@ class Chosen:
         """Whether what `uses_of` was asked for last may be infinite, or have such a derivative."""
         return self._risky
 
-    def bind(self, name: str, value: cst.BaseExpression) -> None:
-        """Lets a name stand for the expression that `uses_of` was asked for last."""
+    def bind(self, name: str, value: cst.BaseExpression, since: tuple[int, int] = (0, 0)) -> None:
+        """Lets a name stand for the expression that `uses_of` was asked for last.
+
+        ``since``: the line and the column behind which it does; a name may be bound again.
+        """
         self.names[name] = value
-        self._marks[name] = (self._risky, self._learns)
+        marks = (self._risky, self._learns)
+        self._versions.setdefault(name, []).append(_Version(since, value, marks))
+
+    def end(self, name: str, since: tuple[int, int]) -> None:
+        """Lets a name stand for something else from there on."""
+        self._versions[name].append(_Version(since, None, (False, False)))
+
+    def holds(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """The expression that a name stands for where it is written; None if for no such one."""
+        version = self._version(node)
+        return version.value if version is not None else None
+
+    def _version(self, node: cst.CSTNode) -> _Version | None:
+        if not isinstance(node, cst.Name) or node.value not in self._versions:
+            return None
+        versions = self._versions[node.value]
+        if len(versions) == 1 and versions[0].since == (0, 0):
+            return versions[0]
+        span = self.site.span(node)
+        place = (span.line, span.column)
+        return next((it for it in reversed(versions) if it.since <= place), None)
 
     def rank(self, node: cst.BaseExpression) -> int:
         """How many dimensions a selection or an expression of it has; 0 where it is not known."""
@@ -103,8 +140,9 @@ class Chosen:
             return len(held.shape) - self.masked + 1
         if node in self._ranks:
             return self._ranks[node]
-        if isinstance(node, cst.Name) and node.value in self.names:
-            return self.rank(self.names[node.value])
+        held_now = self.holds(node)
+        if held_now is not None:
+            return self.rank(held_now)
         fact = tensor_fact(self.site, node)
         return 0 if fact is None or fact.shape is None else len(fact.shape)
 
@@ -134,8 +172,9 @@ class Chosen:
 
     def is_direct(self, node: cst.BaseExpression) -> bool:
         """Whether it is zero where it does not count, without any more ado."""
-        if isinstance(node, cst.Name) and node.value in self.names:
-            return self.is_direct(self.names[node.value])
+        value = self.holds(node)
+        if value is not None:
+            return self.is_direct(value)
         return self._selected(node) is not None
 
     def _selected(self, node: cst.CSTNode) -> cst.BaseExpression | None:
@@ -149,9 +188,9 @@ class Chosen:
 
     def _follow(self, node: cst.BaseExpression, uses: list[cst.CSTNode]) -> bool:
         match node:
-            case cst.Name(value=name) if name in self.names:
+            case cst.Name() if (version := self._version(node)) and version.value is not None:
                 uses.append(node)
-                risky, learns = self._marks[name]
+                risky, learns = version.marks
                 self._risky, self._learns = self._risky or risky, self._learns or learns
                 return True
             case cst.Subscript() | cst.Call() if (selected := self._selected(node)) is not None:
@@ -194,7 +233,7 @@ class Chosen:
         """The dimensions of a tensor that is no selection, which all rows have: ``self.weight``."""
         if not isinstance(node, cst.Name | cst.Attribute):
             return 0
-        if isinstance(node, cst.Name) and node.value in self.names:
+        if self.holds(node) is not None:
             return 0
         fact = tensor_fact(self.site, node)
         if fact is None or not fact.shape or (fact.dtype or "") not in _FLOATS:
@@ -208,6 +247,9 @@ class Chosen:
             return True
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
             return self._is_single(node.expression)
+        if isinstance(node, cst.Call) and self._reduces(node):
+            self._learns = True
+            return True
         if not isinstance(node, cst.Name | cst.Attribute):
             return False
         fact = infer(node, self.site.fact)
@@ -217,6 +259,24 @@ class Chosen:
             self._learns = True
             return True
         return fact.kind in ("int", "float", "bool")
+
+    def _reduces(self, node: cst.Call) -> bool:
+        """``x.mean()`` of a selection: one number, which whoever asks has to put in itself."""
+        match node:
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(kind)), args=[]) if (
+                kind in REDUCTIONS
+            ):
+                pass
+            case cst.Call(args=[cst.Arg(value=value, keyword=None, star="")]) if (
+                resolve(self.site.module, node.func) or ""
+            ) in {f"torch.{kind}" for kind in REDUCTIONS}:
+                pass
+            case _:
+                return False
+        marks = self._risky, self._learns
+        uses = self.uses_of(value)
+        self._risky, self._learns = marks
+        return bool(uses)
 
     def _operator(
         self, left: cst.BaseExpression, operator: cst.BaseBinaryOp, right: cst.BaseExpression
@@ -246,7 +306,7 @@ class Chosen:
         if fact is None or len(fact.shape or ()) != 2 or (fact.dtype or "") not in _FLOATS:
             return False
         for part in walk(right):
-            own = isinstance(part, cst.Name) and part.value in self.names
+            own = self.holds(part) is not None
             if own or self._selected(part) is not None or part in self.columns:
                 return False
             if isinstance(part, cst.Call):

@@ -18,7 +18,7 @@ from gbfix.schema import Safety
 
 from ..api.splice import Splice
 from .chain_cases import EXAMPLES, NEAR_MISSES
-from .chosen import Chosen
+from .chosen import REDUCTIONS, Chosen
 from .flow import torch_name
 from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
@@ -26,12 +26,14 @@ from .nested import Atom, Bare, Nested, Parts
 from .selections import (
     FLOATS,
     averaged,
+    deviated,
     hit_tested,
     is_own,
     mean_function,
     missed,
     selection_of,
     tensor_fact,
+    varied,
 )
 
 _LOSSES = words(
@@ -149,7 +151,10 @@ def _unnamed(site: Site) -> list[_Mask]:
         if not all(line in lines and _changes_nothing(line) for line in between):
             continue
         names = {node.value for node in walk(masks[0]) if isinstance(node, cst.Name)}
-        if names & (activity(*between).writes | does.mutates | does.captures):
+        # What the last of them binds, it binds when it has selected.
+        alone = isinstance(lines[-1], cst.SimpleStatementLine) and len(lines[-1].body) == 1
+        writes = activity(*(between[:-1] if alone else between)).writes
+        if names & (writes | does.mutates | does.captures):
             continue
         taken = {node.value for node in walk(site.module) if isinstance(node, cst.Name)}
         name = fresh(telling_name(masks[0]), taken)
@@ -291,19 +296,64 @@ class _Chain:
     def _names(self, function: cst.FunctionDef) -> None:
         """Finds the names that hold selections, in the order of the text."""
         does = activity(function.body)
-        shared = {*does.globals, *does.nonlocals, *parameters_of(function.params), self.mask}
+        shared = {*does.globals, *does.nonlocals, self.mask}
+        params = set(parameters_of(function.params))
+        blocks: dict[str, Sequence[cst.CSTNode]] = {}
         for node in walk(function.body):
             if not isinstance(node, cst.Assign) or len(node.targets) != 1:
                 continue
+            span = self.site.span(node)
             for target, value in _pairs(node.targets[0].target, node.value):
                 if not isinstance(target, cst.Name) or target.value in shared:
                     continue
+                name = target.value
                 uses = self.chosen.uses_of(value)
-                if uses is None or not _is_bound_once(self.site, target.value):
+                since = (0, 0)
+                if name in params or not _is_bound_once(self.site, name):
+                    block = self.site.block_of(self.site.statement_of(node))
+                    if name in does.captures or not self._is_in_line(
+                        node, name, block, blocks.get(name)
+                    ):
+                        continue
+                    since = (span.end_line, span.end_column)
+                if uses is None:
+                    if name in blocks:
+                        self.chosen.end(name, since)
+                        self.covered.add(target)
                     continue
-                self.chosen.bind(target.value, value)
+                if since != (0, 0):
+                    blocks[name] = block
+                self.chosen.bind(name, value, since)
                 self._take(uses)
                 self.covered.add(target)
+
+    def _is_in_line(
+        self,
+        node: cst.Assign,
+        name: str,
+        block: Sequence[cst.CSTNode],
+        before: Sequence[cst.CSTNode] | None,
+    ) -> bool:
+        """Whether a name that has another value above has this one wherever it stands below.
+
+        ``x = x[mask]``, and then ``x = f(x)`` in the same block, ``before``.
+        """
+        line = self.site.statement_of(node)
+        if any(isinstance(it, cst.For | cst.While) for it in self._around(line)):
+            return False
+        if line not in block:
+            return False
+        if before is not None:
+            return before is block
+        span = self.site.span(line)
+        at = list(block).index(line)
+        inside = {id(it) for later in block[at:] for it in walk(later)}
+        assert self.site.function is not None
+        return all(
+            id(place) in inside
+            for place in self.site.places_of(name, self.site.function.body)
+            if self.site.span(place).line >= span.line
+        )
 
     def _take(self, uses: list[cst.CSTNode]) -> None:
         """Counts the uses as known, and puts zeros into the selections among them."""
@@ -330,6 +380,8 @@ class _Chain:
                     isinstance(parent, cst.FunctionDef | cst.Lambda) and parent is not function
                     for parent in self._around(place)
                 )
+                if self.chosen.holds(place) is None:
+                    continue  # something else has the name here
                 holder = self.site.parent(place)
                 asks = isinstance(holder, cst.Attribute) and holder.attr.value in _SAME
                 if inside or not (asks or place in self.covered):
@@ -412,9 +464,10 @@ class _Chain:
     def _sink(self, node: cst.Call) -> None:
         kind: str
         match node:
-            case cst.Call(
-                func=cst.Attribute(value=value, attr=cst.Name("sum" | "mean" as kind))
-            ) if not (resolve(self.site.module, node.func) or "").startswith("torch."):
+            case cst.Call(func=cst.Attribute(value=value, attr=cst.Name(kind))) if (
+                kind in REDUCTIONS
+                and not (resolve(self.site.module, node.func) or "").startswith("torch.")
+            ):
                 args = list(node.args)
             case cst.Call(args=[cst.Arg(keyword=None, star="", value=value), *others]):
                 name = resolve(self.site.module, node.func) or ""
@@ -427,7 +480,7 @@ class _Chain:
                     kind, options = module
                     self._loss(node, kind, functional(self.site, kind), options)
                     return
-                if name not in ("torch.sum", "torch.mean"):
+                if home != "torch" or kind not in REDUCTIONS:
                     return
                 args = list(others)
             case _:
@@ -453,7 +506,15 @@ class _Chain:
         along: bool,
     ) -> None:
         rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
-        if fact is None or (kind == "mean" and fact.dtype not in FLOATS):
+        if fact is None or (kind != "sum" and fact.dtype not in FLOATS):
+            return
+        if kind in ("var", "std"):
+            if rank == 1 and not along:
+                over = ", ".join(str(n) for n in range(self.chosen.dims))
+                over = f"({over})" if self.chosen.dims > 1 else over
+                self._take(uses)
+                made = varied if kind == "var" else deviated
+                self.edits[node] = made(self.site, Bare(value), self.chosen.wide(1), over, "1")
             return
         count, whole = f"{self.mask}.sum()", ""
         if kind == "mean" and not along and rank > 1:
@@ -466,9 +527,11 @@ class _Chain:
         dense: Parts = (f"{self.torch}.where({self.chosen.wide(rank)}, ", Bare(value), f", {none})")
         if self.chosen.is_direct(value):
             dense = (value,)
+        if kind == "norm" and along:
+            return
         self._take(uses)
-        if kind == "sum":
-            self.edits[node] = (*dense, f".sum({over})")
+        if kind in ("sum", "norm"):
+            self.edits[node] = (*dense, f".{kind}({over})")
         else:
             self.edits[node] = averaged(self.site, (*dense, whole), count, over)
 
@@ -702,7 +765,7 @@ class _Chain:
                 pass
             case _:
                 return None
-        return name if name.value in self.chosen.names else None
+        return name if self.chosen.holds(name) is not None else None
 
 
 def _only_goes_on(node: cst.If) -> bool:

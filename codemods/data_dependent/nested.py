@@ -25,7 +25,8 @@ class Bare(Atom):
     """A node rendered without the parentheses around it, where a comma or a bracket follows."""
 
 
-Parts = Sequence["str | cst.CSTNode | Atom"]
+Part = str | cst.CSTNode | Atom
+Parts = Sequence[Part]
 
 _TIGHT = (
     cst.Name,

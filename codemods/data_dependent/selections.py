@@ -16,7 +16,7 @@ from gbfix.rewriting.functions import function_of_file
 from gbfix.schema import Fact
 
 from .flow import torch_name
-from .nested import Nested, Parts
+from .nested import Nested, Part, Parts
 
 FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
@@ -139,16 +139,16 @@ _STD = '''def {name}(x, mask, dim, correction):
 STD_OF_KEPT = _STD.format(name="std_of_kept", torch="torch")
 
 
-def varied(site: Site, of: cst.CSTNode | str, mask: str, over: str, correction: str) -> Parts:
+def varied(site: Site, of: Part, mask: str, over: str, correction: str) -> Parts:
     """A call for the variance of what a mask keeps; that of nothing is nan, as it was."""
     name, _ = _var_of_kept(site)
     return (f"{name}(", of, f", {mask}, {over}, {correction})")
 
 
-def deviated(site: Site, of: str, mask: str, over: str, correction: str) -> Parts:
+def deviated(site: Site, of: Part, mask: str, over: str, correction: str) -> Parts:
     """A call for the standard deviation of what a mask keeps."""
     name, _ = _std_of_kept(site)
-    return (f"{name}({of}, {mask}, {over}, {correction})",)
+    return (f"{name}(", of, f", {mask}, {over}, {correction})")
 
 
 def _std_of_kept(site: Site) -> tuple[str, str]:

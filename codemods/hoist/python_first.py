@@ -31,6 +31,7 @@ _FACTS = {
     "table.name": scalar("a"),
     "table.count()": scalar(2),
     "table.count(y)": scalar(2),
+    "table.stop()": Fact("none", "NoneType"),
     "table.rows": _X,
     "n": scalar(3),
     "n + 1": scalar(4),
@@ -49,6 +50,11 @@ _QUESTIONS = words(
 )
 #: Functions of torch that change a state of the process.
 _SETS = re.compile(r"set_|_set|use_|enable|manual_seed|seed|initial_seed|fork_rng")
+#: Methods that begin or end a span, a clock or a context: what lies between must stay there.
+_SPANS = words(
+    """__enter__ __exit__ __aenter__ __aexit__ start stop begin end tick tock tic toc lap elapsed
+    elapsed_time range_push range_pop mark record_event"""
+)
 #: What Python does only sometimes, later, or several times.
 _SOMETIMES = (
     cst.IfExp | cst.BooleanOperation | cst.Comparison | cst.Lambda | cst.BaseComp | cst.NamedExpr
@@ -192,6 +198,11 @@ class PythonFirst(Codemod):
                 "table.count()",
                 "what comes before may change it",
                 ("y = x.sin()", "n()", "return y * table.count()"),
+            ),
+            (
+                "table.stop()",
+                "the end of a span that the lines above belong to",
+                ("y = x.sin()", "table.stop()", "return y"),
             ),
             (
                 "table.count()",
@@ -359,11 +370,13 @@ def _is_torch_alone(site: Site, statement: cst.BaseStatement) -> bool:
 
 
 def _depends_on_when(site: Site, part: cst.CSTNode) -> bool:
-    """Whether it reads a clock, or a state of torch's that what comes before may change."""
+    """Whether it reads a clock, ends a span, or reads what the lines above may have set."""
     if not isinstance(part, cst.Call):
         return False
     name = resolve(site.module, part.func) or ""
     if name.startswith(("time.", "datetime.")):
+        return True
+    if isinstance(part.func, cst.Attribute) and part.func.attr.value in _SPANS:
         return True
     return name.startswith("torch.") and name.rpartition(".")[2] not in _QUESTIONS
 

@@ -9,6 +9,7 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import children, walk, words
 from gbfix.codemod import Site
+from gbfix.schema import Fact
 
 #: Ask a tensor for what is known while tracing.
 KNOWN = words(
@@ -16,6 +17,8 @@ KNOWN = words(
     hasattr getattr is_floating_point is_contiguous stride requires_grad data_ptr range"""
 )
 _READS = words("item tolist numpy __array__")
+#: Hand on what they are given, and numbers that Python counts.
+_IN_ORDER = words("enumerate zip reversed")
 
 
 def data_names(site: Site, function: cst.FunctionDef, given: frozenset[str]) -> frozenset[str]:
@@ -94,8 +97,10 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
     if isinstance(node, cst.Call):
         func = node.func
         last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
-        if last in KNOWN:
+        if last in KNOWN or _gives_tensors(fact):
             return False
+        if isinstance(func, cst.Name) and last in _IN_ORDER:
+            return any(is_data(site, argument.value, data) for argument in node.args)
         if (resolve(site.module, func) or "").startswith(("numpy.random.", "random.")):
             # Dynamo draws with torch's generator instead of NumPy's, and so other numbers; those of
             # `random` are tensors in a graph, which no operator takes for numbers.
@@ -123,6 +128,13 @@ def is_data(site: Site, node: cst.BaseExpression, data: frozenset[str]) -> bool:
         for child in (_expression(part) for part in children(node))
         if child is not None
     )
+
+
+def _gives_tensors(fact: Fact | None) -> bool:
+    """Whether a call gave several tensors and nothing else: ``x.split(2)``."""
+    if fact is None or fact.kind not in ("tuple", "list") or not fact.items:
+        return False
+    return all(item.is_tensor for item in fact.items)
 
 
 def _expression(node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -18,6 +18,8 @@ from .fakes import called
 from .inputs import local_names
 
 _OTHER_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
+#: What a profiler shows: a backward that computes again would show it again.
+_RANGES = ("torch.cuda.nvtx.", "nvtx.", "torch.profiler.", "torch.autograd.profiler.")
 _EFFECTS = words(
     """builtins.print builtins.open builtins.input warnings.warn torch.save numpy.save
     warnings.filterwarnings warnings.simplefilter warnings.resetwarnings"""
@@ -79,7 +81,7 @@ def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> A
             if not isinstance(inner, cst.Call):
                 continue
             name = resolve(site.module, inner.func) or ""
-            if name in _EFFECTS or name.startswith(_OTHER_DRAWS):
+            if name in _EFFECTS or name.startswith((*_OTHER_DRAWS, *_RANGES)):
                 return Activity.MORE
             method = inner.func.attr.value if isinstance(inner.func, cst.Attribute) else ""
             if name in _TORCH_DRAWS or method in _METHODS:
