@@ -41,7 +41,15 @@ def find(target: str, folder: str = "", inputs: str = "", timeout: float = 300.0
     folder: the absolute path of the project (the server's own folder by default).
     """
     report = _run(target, folder, inputs, Options(check_only=True, timeout=timeout))
-    return _bounded({**_summary(report), "breaks": [_break(item) for item in report.breaks]})
+    return _bounded(found_dict(report))
+
+
+def found_dict(report: Report) -> dict[str, Any]:
+    """What `find` answers: breaks of a run that looked for no fixes, and says so."""
+    told = _summary(report, looked=False)
+    if report.breaks:
+        told["summary"] += " No fixes were looked for: `propose` does that."
+    return {**told, "breaks": [_break(item) for item in report.breaks]}
 
 
 def explain(codes: list[str]) -> dict[str, Any]:
@@ -204,11 +212,12 @@ def _run(target: str, folder: str, inputs: str, options: Options) -> Report:
         return tasks.run(wanted, _with_config(options, cwd))
 
 
-def _summary(report: Report) -> dict[str, Any]:
+def _summary(report: Report, *, looked: bool = True) -> dict[str, Any]:
     from gbfix.report.summary import Mode, closing_line
 
+    mode = Mode.DIFF if looked else Mode.CHECK
     return {
-        "summary": closing_line(report, Mode.DIFF) or "Nothing was compiled.",
+        "summary": closing_line(report, mode) or "Nothing was compiled.",
         "errors": [
             {"kind": e.kind, "message": e.message, "path": e.path, "line": e.line, "fatal": e.fatal}
             for e in report.errors
@@ -217,7 +226,8 @@ def _summary(report: Report) -> dict[str, Any]:
             {
                 "name": region.name,
                 "place": f"{region.path}:{region.line}",
-                "status": region.status,
+                # What was not tried has not failed.
+                "status": region.status if looked or region.status != "unfixed" else "breaks",
                 "breaks": [region.breaks_before, region.breaks_after],
                 "graphs": [region.graphs_before, region.graphs_after],
             }
@@ -239,6 +249,7 @@ def _break(found: BreakReport) -> dict[str, Any]:
         "source": frame.text.strip() if frame else "",
         "region": cause.region.rpartition("::")[2],
         "why": plain.why(cause.explanation or cause.message),
+        "facts": list(found.facts),
         "advice": list(found.advice or cause.hints)[:3],
         "tried": [
             f"{item.codemod}: {'passed' if item.passed else item.reason}" for item in found.attempts

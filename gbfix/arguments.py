@@ -36,6 +36,8 @@ def target(words: Words, inputs: str | None, cwd: str, commands: Iterable[str] =
             raise ArgumentError(f"-m {words.module}: not the name of a module; use dots, no .py")
         _no_inputs(inputs)
         return Target("module", words.module, words.rest, cwd=cwd)
+    if not words.rest:
+        raise ArgumentError("names no target: write SCRIPT [ARGS], -m MODULE or PATH::QUALNAME")
     first, *args = words.rest
     if first == "-":
         raise ArgumentError("a program on standard input cannot be patched; save it to a file")
@@ -197,7 +199,7 @@ def _check_file(path: str, cwd: str, is_command: bool) -> None:
         if not os.path.lexists(Path(cwd, path)):
             if is_command:
                 step = f"for the command write `gbfix {path} ...`, without options before it"
-            elif "/" not in path and not path.endswith(".py"):
+            elif "/" not in path and not path.endswith((".py", ".pyw", ".ipynb")):
                 step = f"for a module write `gbfix -m {path}`"
         raise SourceError(path, error.cause, step, line=error.line) from None
     if path.endswith(".ipynb"):

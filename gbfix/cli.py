@@ -22,7 +22,7 @@ import gbfix
 from gbfix import subcommands
 from gbfix import words as command_line
 from gbfix.judging import verify_command
-from gbfix.target_command import TargetCommand
+from gbfix.target_command import TargetCommand, asked
 from gbfix.words import ArgumentError
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def run(ctx: click.Context, /, **given: Any) -> int:
         save=save,
         repro=Path(cwd, given["repro"]) if given["repro"] else None,
         timings=given["timings"],
+        asked=asked(ctx, given["save"] or ""),
         cwd=Path(cwd),
     )
 
@@ -299,6 +300,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
+        # Of a command inside a command (`overlay check`), its own help.
+        name = error.ctx.command_path if error.ctx is not None else name
         return _fail(f"{error.format_message().rstrip('.')} (see `{name} --help`)")
     except click.ClickException as error:
         return _fail(error.format_message())

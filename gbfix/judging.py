@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gbfix import words as command_line
-from gbfix.target_command import TargetCommand
+from gbfix.target_command import TargetCommand, asked
 from gbfix.words import ArgumentError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _SECONDS = click.FloatRange(0, min_open=True)
 _FORMATS = ("text", "json", "sarif", "github", "markdown")
+#: Options that a run of `gbfix` on the same target takes as well.
+_SHARED = ("inputs", "calls", "backend", "jobs", "timeout", "inductor_timeout", "memory_limit")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _EPILOG = """Exit status: 0 the change is safe (or nothing that runs changed), 1 it is unsafe, wrong
 or leaves graph breaks, 2 it could not be judged."""
@@ -76,17 +78,21 @@ def verify_command(ctx: click.Context, /, **given: Any) -> int:
     if given["against"] and given["patch"]:
         raise ArgumentError("--against and --patch exclude each other: a patch is a change already")
     settings = config.load(cwd)
-    targets = _targets(ctx.obj, given["inputs"], settings, str(cwd))
+    words: command_line.Words = ctx.obj
+    targets = _targets(words, given["inputs"], settings, str(cwd))
     options = arguments.options({**given, "mode": "diff", "no_cache": True}, settings.options)
     patch = _patch_bytes(given["patch"], cwd)
+    name = "the patch from standard input" if given["patch"] == "-" else given["patch"]
     from gbfix.session import Progress as Line
 
     found = []
     with Line(sys.stderr, quiet=given["quiet"], verbose=given["verbose"]) as line:
         for number, target in enumerate(targets):
-            change = verify.change_for(target, given["against"], given["patch"], patch, cwd)
+            change = verify.change_for(target, given["against"], name, patch, cwd)
             save = _folder(given["save"], number, len(targets), cwd)
             found.append(judge(target, options, change, save, line.show))
+            if words.names_target:
+                found[-1].asked = asked(ctx, only=_SHARED)
     if given["style"] == "text":
         for one in found:
             verdicts.show(

@@ -143,9 +143,9 @@ def _report(name: str, writers: Sequence[_Writer], ranks: str = "ranks") -> Repo
         if len(world) > 1 and shown.ranks:
             numbers = ", ".join(map(str, shown.ranks))
             text = f"Logged by {len(shown.ranks)} of {len(world)} {ranks} ({numbers})."
-            shown.advice = (text,)
+            shown.facts = (text,)
         elif len(writers) > 1 and not world:
-            shown.advice = (f"Logged by {len(by)} of {len(writers)} processes.",)
+            shown.facts = (f"Logged by {len(by)} of {len(writers)} processes.",)
         report.breaks.append(shown)
     packages.mention(report)
     if not found:

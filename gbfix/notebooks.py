@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gbfix import engine
-from gbfix.patch import display_path, unified_diff
+from gbfix.patch import header_path, unified_diff
 from gbfix.schema import ErrorReport, Frame, GraphBreak, Options, Patch, Report, Target
 from gbfix.source import SourceError, SourceFile, check_syntax
 
@@ -295,7 +295,7 @@ def _patch(one: Patch, notebook: Notebook, script: str, target: Target, report: 
         return one
     before, after = split(notebook, one.before), split(notebook, one.after)
     whole = with_cells(notebook, one.after)
-    shown = display_path(notebook.path, target.cwd)
+    shown = header_path(notebook.path, target.cwd)
     if before is None or after is None:
         return one
     diff = "".join(

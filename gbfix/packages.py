@@ -13,7 +13,7 @@ import os
 import sysconfig
 from collections.abc import Iterable, Sequence
 
-from gbfix.patch import display_path
+from gbfix.patch import header_path
 from gbfix.schema import BreakReport, Frame, Report
 from gbfix.words import ArgumentError
 
@@ -139,23 +139,38 @@ def mention(report: Report, include: Iterable[str] = ()) -> None:
             found.advice = (text, *found.advice)
 
 
+def outside(report: Report) -> list[str]:
+    """Installed packages that were left alone, and where breaks that stay come from."""
+    included = {name.partition(".")[0] for name in report.include}
+    left = [found for found in report.breaks if found.status != "fixed"]
+    names = [inside[0] for found in left if (inside := _could_include(found, included))]
+    return list(dict.fromkeys(names))
+
+
 def _advice(found: BreakReport, included: set[str]) -> str:
+    inside = _could_include(found, included)
+    if inside is None:
+        return ""
+    name, frame = inside
+    short = os.path.basename(frame.path)
+    return (
+        f"The code that breaks is in the installed package {name} ({short}, line "
+        f"{frame.line}), which gbfix leaves alone by default. With --include {name}, "
+        "it looks for a patch there, too."
+    )
+
+
+def _could_include(found: BreakReport, included: set[str]) -> tuple[str, Frame] | None:
+    """The package that ``--include`` would have to name to reach a break, and the frame in it."""
     cause = found.graph_break
     for frame in reversed(cause.frames):
         if frame == cause.site:
-            return ""
+            return None
         inside = _package_of(frame)
         if inside is None:
             continue
-        if inside in _REFUSED or inside in included:
-            return ""
-        short = os.path.basename(frame.path)
-        return (
-            f"The code that breaks is in the installed package {inside} ({short}, line "
-            f"{frame.line}), which gbfix leaves alone by default. With --include {inside}, "
-            "it looks for a patch there, too."
-        )
-    return ""
+        return None if inside in _REFUSED or inside in included else (inside, frame)
+    return None
 
 
 def _package_of(frame: Frame) -> str | None:
@@ -171,4 +186,4 @@ def diff_path(path: str, cwd: str, include: Iterable[str] = ()) -> str:
     inside = holder(path, include)
     if inside is not None and not os.path.abspath(cwd).startswith(inside[0]):
         return os.path.relpath(os.path.realpath(path), os.path.realpath(inside[0]))
-    return display_path(path, cwd)
+    return header_path(path, cwd)

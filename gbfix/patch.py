@@ -49,7 +49,7 @@ def unified_diff(before: str, after: str, path: str, *, context: int = 3) -> str
     """The unified diff of two texts of a file, empty when they are equal.
 
     ``path`` names the file in the headers, after ``a/`` and ``b/``: give it relative to the folder
-    where the diff will be applied (see `display_path`).  ``\\r\\n`` stays as it is, and a missing
+    where the diff will be applied (see `header_path`).  ``\\r\\n`` stays as it is, and a missing
     newline at the end of the file is marked as `git` and `patch` expect it.  With ``context=0``,
     ``git apply`` needs ``--unidiff-zero``.
     """
@@ -81,7 +81,7 @@ def diff_bytes(patch: Patch, cwd: str | Path) -> bytes:
     if not source.bom and source.encoding == "utf-8":
         return patch.diff.encode("utf-8", "surrogateescape")
     mark = _BOM if source.bom else ""
-    diff = unified_diff(mark + patch.before, mark + patch.after, display_path(patch.path, cwd))
+    diff = unified_diff(mark + patch.before, mark + patch.after, header_path(patch.path, cwd))
     # Two header lines hold the path, which is in the file system's encoding, not the file's.
     headers, body = diff.split("\n@@", 1) if diff else ("", "")
     return os.fsencode(headers) + b"\n@@" + body.encode(source.encoding) if diff else b""
@@ -98,12 +98,19 @@ def replacements(before: str, after: str) -> list[tuple[int, int, str]]:
 
 
 def display_path(path: str | Path, cwd: str | Path) -> str:
-    """The path as a diff names it: relative to ``cwd`` where it lies below it, with ``/``."""
+    """The path as a reader finds it: relative to ``cwd`` where it lies below it, else in full."""
     absolute = Path(os.path.abspath(Path(cwd, path)))
     try:
         return absolute.relative_to(os.path.abspath(cwd)).as_posix()
     except ValueError:
-        return absolute.as_posix().lstrip("/")
+        return absolute.as_posix()
+
+
+def header_path(path: str | Path, cwd: str | Path) -> str:
+    """The path as the header of a diff has it, after ``a/``: outside of ``cwd`` from the root on,
+    so that ``git apply --directory`` and ``patch -p1 -d /`` find it.
+    """
+    return display_path(path, cwd).lstrip("/")
 
 
 def merge(base: str, *versions: str) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from gbfix import GbfixError, packages
+from gbfix.report import plain
 from gbfix.runner import Runner
 from gbfix.schema import BreakReport, Options, Report, Target
 from gbfix.source import SourceFile, project_root
@@ -53,6 +54,12 @@ class _Kept:
     error: str
 
 
+def check_folder(folder: Path) -> None:
+    """Raise `ReproError` where no script may be written: before the program runs."""
+    if folder.exists() and not folder.is_dir():
+        raise ReproError(f"--repro {folder}: is a file; name a folder")
+
+
 def write(
     report: Report,
     target: Target,
@@ -64,8 +71,7 @@ def write(
     left = [found for found in report.breaks if found.status != "fixed"]
     if not left:
         return []
-    if folder.exists() and not folder.is_dir():
-        raise ReproError(f"--repro {folder}: is a file; name a folder")
+    check_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -184,7 +190,7 @@ def _docstring(found: BreakReport) -> str:
     if cause.site is not None:
         parts.append(f"At {cause.site.path}:{cause.site.line}, in {cause.site.function}:\n\n"
                      f"    {cause.site.text.strip()}")  # fmt: skip
-    why = " ".join((cause.explanation or cause.message).split())
+    why = plain.why(cause.explanation or cause.message)
     parts.append("\n".join(textwrap.wrap(why, 96)))
     for attempt in found.attempts:
         text = f"Tried: {attempt.codemod} ({attempt.title}): {attempt.reason or 'passed'}"

@@ -403,6 +403,13 @@ class BreakReport:
     split: bool = False
     #: Of a log of many ranks: those that it was logged by, as far as they are known.
     ranks: tuple[int, ...] = ()
+    #: What is known of this very break beside its cause, a sentence each; no advice.
+    facts: tuple[str, ...] = ()
+
+    def is_in(self, region: Region) -> bool:
+        """Whether the break is one of this region's."""
+        path, _, name = self.graph_break.region.rpartition("::")
+        return name.partition("#")[0] == region.name and path in (region.path, "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -461,6 +468,26 @@ class TargetReport:
     failed: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The command line that a report answers, for the commands that it proposes next."""
+
+    #: The target's words as they were given, a launcher included; empty where a file lists them.
+    target: str = ""
+    #: The options that a next command needs, too: all but what says how to show or to write.
+    options: tuple[tuple[str, ...], ...] = ()
+    #: The folder of ``--save``.
+    saved: str = ""
+    #: Whether `gbfix run` can start the target: it takes scripts and modules.
+    runs: bool = True
+
+    def command(self, *first: str, leave_out: str = "") -> str:
+        """A command line for the same target, with these options first."""
+        kept = [word for option in self.options if option[0] != leave_out for word in option]
+        words = shlex.join(["gbfix", *first, *kept])
+        return f"{words} {self.target}" if self.target else words
+
+
 @dataclasses.dataclass
 class Report:
     """Everything that one run found, in the order in which it is printed."""
@@ -486,6 +513,10 @@ class Report:
     #: Packages that could be patched, and for whose calls (`Options.include`, `Options.callers`).
     include: tuple[str, ...] = ()
     callers: str = "program"
+    #: The command line, where one asked for this report.
+    asked: Asked | None = None
+    #: Patches of installed packages that ``--apply`` neither wrote nor saved.
+    held: list[Patch] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -19,7 +19,7 @@ from gbfix.report import github, markdown, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode, exit_status
-from gbfix.schema import ErrorReport, Options, Patch, Report, Target
+from gbfix.schema import Asked, BreakReport, ErrorReport, Options, Patch, Region, Report, Target
 from gbfix.source import project_root
 from gbfix.words import ArgumentError
 
@@ -37,6 +37,7 @@ def run(
     save: Path | None = None,
     repro: Path | None = None,
     timings: bool = False,
+    asked: Asked | None = None,
     cwd: Path,
 ) -> int:
     """Run the targets, show what came out, write what is to be written; the exit status."""
@@ -48,9 +49,14 @@ def run(
         from gbfix import overlays
 
         overlays.check_folder(save)
+    if repro is not None:
+        from gbfix import repro as writer
+
+        writer.check_folder(repro)
     with Progress(sys.stderr, quiet=quiet, verbose=options.verbose) as progress:
         report = _run(targets, options, executor, cwd, progress)
         report.include, report.callers = options.include, options.callers
+        report.asked, report.held = asked, []
         reproduced = _reproduce(report, targets, options, repro, progress) if repro else []
     console = ConsoleReport(
         mode,
@@ -238,6 +244,7 @@ def _held_back(report: Report, options: Options, *, saved: bool) -> list[Patch]:
     if held and not saved:
         for one in held:
             _drop(report, one)
+        report.held = held
         report.errors.append(
             ErrorReport(
                 "not-written",
@@ -277,8 +284,34 @@ def _ask(question: str) -> str:
 
 
 def _drop(report: Report, one: Patch) -> None:
-    """A patch that is not written fixes nothing: say so of the breaks that it was for."""
-    for found in report.breaks:
-        site = found.graph_break.site
-        if found.status == "fixed" and site is not None and site.path == one.path:
-            found.status = "unfixed"
+    """A patch that is not written fixes nothing: say so of its breaks and of their regions."""
+    lost = [
+        found
+        for found in report.breaks
+        if found.status == "fixed" and one.path in _changes(found, report)
+    ]
+    for found in lost:
+        found.status = "unfixed"
+    for region in report.regions:
+        if any(found.is_in(region) for found in lost):
+            fixed = [it for it in report.breaks if it.is_in(region) and it.status == "fixed"]
+            _without(region, len(fixed))
+
+
+def _changes(found: BreakReport, report: Report) -> Collection[str]:
+    """The files that the rewrite of a fixed break changes."""
+    if found.step is not None and found.step < len(report.steps):
+        return report.steps[found.step].edits
+    site = found.graph_break.site
+    return () if site is None else (site.path,)
+
+
+def _without(region: Region, fixed: int) -> None:
+    """What is known of a region with so many breaks fixed that had all patches when measured."""
+    region.breaks_after = max(region.breaks_before - fixed, 0)
+    region.status = "partial" if fixed else "unfixed"
+    region.payoff = None
+    for name in ("graphs", "recompiles", "sizes", "fallbacks"):
+        # Between none of the patches and all of them, nobody counted.
+        before = getattr(region, f"{name}_before")
+        setattr(region, f"{name}_after", None if fixed else before)

@@ -52,9 +52,26 @@ def check_command(folder: str, words: tuple[str, ...], quick: bool, timeout: flo
 
     targets = []
     if words:
-        named = command_line.split(words, {})
+        named = command_line.split(words, {"--timeout": True})
+        if named.options:
+            raise ArgumentError(_misplaced(folder, named))
         targets = [arguments.target(named, None, os.getcwd())]
     return overlays.check(folder, targets, Options(timeout=timeout), click.echo, quick=quick)
+
+
+def _misplaced(folder: str, named: command_line.Words) -> str:
+    """What is wrong with options that stand where a target may begin."""
+    import shlex
+
+    word = named.options[0]
+    if word.partition("=")[0] not in ("--quick", "--timeout", "-h", "--help"):
+        return (
+            f"{word} stands after {folder}, where a target may begin (SCRIPT [ARGS] or "
+            "-m MODULE); see `gbfix overlay check --help`"
+        )
+    module = () if named.module is None else ("-m", named.module)
+    right = shlex.join([*named.options, folder, *module, *named.rest])
+    return f"{word} stands after {folder}; write `gbfix overlay check {right}`"
 
 
 @overlay_command.command("show", context_settings=_HELP)
@@ -96,6 +113,8 @@ def scan_command(
     sys.stdout.write(scan.render(found, style, Path.cwd()))
     for problem in found.problems:
         print(f"warning: {problem}", file=sys.stderr)
+    if found.problems and not found.files:
+        raise ArgumentError("scan: none of the files could be read; nothing was looked at")
     return 1 if found.hints else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import gbfix
-from gbfix.schema import ErrorReport, GraphBreak, Verdict
+from gbfix.schema import Asked, ErrorReport, GraphBreak, Verdict
 
 #: From best to worst: the worst of its parts is what a change is.
 STATUSES = ("same", "safe", "still breaks", "unsafe", "unmatched", "wrong", "error")
@@ -64,6 +64,8 @@ class Verification:
     #: The folder with the counterexample, and whether its script shows the difference.
     counterexample: str = ""
     reproduced: bool | None = None
+    #: The command line, where one asked for this.
+    asked: Asked | None = None
 
     @property
     def parts(self) -> list[RegionVerdict]:

@@ -37,6 +37,7 @@ from gbfix.schema import (
 from gbfix.source import ABSENT, SourceError, project_root
 from gbfix.trial import Observed
 from gbfix.verification import RegionVerdict, Verification, Witness
+from gbfix.words import ArgumentError
 from gbfix.worker.protocol import (
     Compared,
     FactsSeen,
@@ -104,7 +105,16 @@ def verify(
 def change_for(
     target: Target, against: str | None, patch: str | None, data: bytes, cwd: Path
 ) -> Change:
-    """What is to be judged for a target: all that changed in its project."""
+    """What is to be judged for a target: all that changed in its project.
+
+    Raises `ArgumentError` for a notebook, whose cells are never compared.
+    """
+    if target.kind == "script" and target.value.endswith(".ipynb"):
+        raise ArgumentError(
+            f"{target.value}: verify does not read notebooks; write both versions as scripts "
+            "(`jupyter nbconvert --to script`), each in a folder of its own, and compare these "
+            "with --against DIR"
+        )
     file = arguments.file_of(target)
     start = file.parent if file is not None else Path(target.cwd)
     if patch:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports import clean, unfixed
 
 from gbfix import agents
 from gbfix.schema import BreakReport, GraphBreak, Report
@@ -82,6 +83,7 @@ def test_an_agent_finds_explains_proposes_and_verifies(project: Path) -> None:
         found = await call("find", {"target": "f.py"})
         assert [item["code"] for item in found["breaks"]] == ["GB0170"]
         assert found["breaks"][0]["place"].endswith("f.py:6")
+        assert "No fixes were looked for: `propose` does that." in found["summary"]
 
         told = await call("explain", {"codes": ["GB0170", "nonsense"]})
         assert "What to do" in told["explanations"]["GB0170"]
@@ -103,6 +105,14 @@ def test_an_agent_finds_explains_proposes_and_verifies(project: Path) -> None:
         assert "no such file" in mistake["error"]
 
     _talk(project, work)
+
+
+def test_find_says_that_it_looked_for_no_fixes(tmp_path: Path) -> None:
+    told = agents.found_dict(unfixed(tmp_path / "m.py"))
+    assert told["summary"].startswith("Found 1 graph break in 1 region")
+    assert told["summary"].endswith(". No fixes were looked for: `propose` does that.")
+    assert "left" not in told["summary"] and told["regions"][0]["status"] == "breaks"
+    assert "No fixes" not in agents.found_dict(clean(tmp_path / "m.py"))["summary"]
 
 
 def test_answers_are_bounded_and_say_what_they_leave_out() -> None:

@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,6 +130,9 @@ def test_one_cluster_of_letters_before_m_is_kept(fake: Engine) -> None:
         ([], "no target: name a script"),
         (["none.py"], "none.py: no such file"),
         (["pkgname"], "for a module write `gbfix -m pkgname`"),
+        (["none.ipynb"], "none.ipynb: no such file"),
+        (["--repro", "pyproject.toml", "model.py"], "pyproject.toml: is a file; name a folder"),
+        (["--save", "pyproject.toml", "model.py"], "pyproject.toml: is a file; name a folder"),
         (["-v", "explain"], "for the command write `gbfix explain ...`"),
         (["."], ".: is a directory"),
         (["-"], "standard input"),
@@ -186,6 +191,10 @@ def test_a_target_that_python_cannot_read_is_a_clear_error(
     assert message in error
     if "syntax" in message:
         assert error.endswith("    \ty = = 2\n    \t    ^")
+
+
+def test_a_missing_notebook_is_no_module(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "-m" not in errors_of(["none.ipynb"], capsys)
 
 
 def test_a_notebook_is_refused_with_a_way_out(
@@ -448,6 +457,64 @@ def test_check_reports_without_patches(fake: Engine, capsys: pytest.CaptureFixtu
     assert out.rstrip().endswith(
         "Found 1 graph break in 1 region.\nNext: gbfix model.py  looks for fixes and shows them"
     )
+
+
+NEXT = {
+    "model.py --steps '2 3'": "gbfix --apply model.py --steps '2 3'",
+    "-m pack.model -x": "gbfix --apply -m pack.model -x",
+    "torchrun --nproc-per-node 2 model.py": "gbfix --apply torchrun --nproc-per-node 2 model.py",
+    "-v --diff --select GB0170 --select GB0007 --timeout 9.5 --only-if-faster model.py": (
+        "gbfix --apply --select GB0170 --select GB0007 --only-if-faster --timeout 9.5 model.py"
+    ),
+    "--unsafe-fixes --no-cache model.py": "gbfix --apply --unsafe-fixes --no-cache model.py",
+    "--inputs '(1, 2)' model.py::f": "gbfix --apply --inputs '(1, 2)' model.py::f",
+    "--target-file some.txt": "gbfix --apply --target-file some.txt",
+}
+
+
+@pytest.mark.parametrize("line", NEXT, ids=str)
+def test_the_next_command_is_for_the_same_target(
+    line: str, fake: Engine, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "some.txt").write_text("model.py\n")
+    fake.make = lambda _: reports.fixed(project / "model.py")
+    assert main(shlex.split(line)) == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"Next: {NEXT[line]} writes the fix;" in shown
+
+
+def test_what_is_not_written_is_fixed_nowhere(
+    fake: Engine, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table and the closing line agree, for a patch of a package as for one said no to."""
+    site = project / "site-packages" / "toys"
+    site.mkdir(parents=True)
+    (site / "__init__.py").write_text("")
+    (site / "layer.py").write_text(reports.BEFORE)
+    monkeypatch.syspath_prepend(str(site.parent))
+    fake.make, fake.path = reports.fixed, site / "layer.py"
+    assert main(["--include", "toys", "--apply", "model.py"]) == 1
+    out, err = capsys.readouterr()
+    assert re.search(r"^f +\S+ +unfixed +1 +2$", out, re.MULTILINE)
+    assert "0 fixed, 1 left" in out and "belongs to an installed package" in err
+    assert "Next: gbfix --save overlay --include toys model.py" in out
+    assert main(["--include", "toys", "--apply", "--save", "over", "model.py"]) == 0
+    out, _ = capsys.readouterr()
+    assert re.search(r"^f +\S+ +fixed +1 -> 0 +2 -> 1$", out, re.MULTILINE)
+    assert "1 fixed, 0 left" in out and "Next: gbfix run --overlay over model.py" in out
+    assert (site / "layer.py").read_text() == reports.BEFORE
+
+
+def test_of_some_patches_not_written_a_region_is_fixed_in_part(project: Path) -> None:
+    report = reports.fixed(project / "model.py")
+    (region,) = report.regions
+    region.breaks_before = 2
+    report.breaks += reports.fixed(project / "other.py").breaks
+    for found in report.breaks:
+        found.graph_break = dataclasses.replace(found.graph_break, region=f"{region.path}::f")
+    session._drop(report, report.patches[0])
+    assert [found.status for found in report.breaks] == ["unfixed", "fixed"]
+    assert (region.status, region.breaks_after, region.graphs_after) == ("partial", 1, None)
 
 
 @pytest.mark.parametrize(

@@ -75,5 +75,22 @@ def test_the_guides_codemod_fixes_its_program(package: Path) -> None:
     assert "+    for kind, group in itertools.groupby(kinds):" in done.stdout, done.stderr
 
 
+def test_every_relative_link_leads_to_a_file_of_the_site() -> None:
+    """The site holds what is in docs/, and nothing else of the repository."""
+    docs = (ROOT / "docs").resolve()
+    dead = []
+    for page in docs.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"^(```+).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(r"(?<!`)(`+)(?!`)(?:(?!\n\n)[\s\S])+?(?<!`)\1(?!`)", "", text)
+        for link in re.findall(r"\]\(([^)\s]+)(?: [^)]*)?\)", text):
+            path = (page.parent / link.partition("#")[0]).resolve()
+            if re.match(r"[a-z]+:|#", link):
+                continue
+            if not (path.is_relative_to(docs) and path.is_file()):
+                dead.append(f"{page.relative_to(docs)}: {link}")
+    assert dead == []
+
+
 def test_the_guide_is_linked() -> None:
     assert "docs/writing-a-codemod.md" in (ROOT / "CONTRIBUTING.md").read_text()

@@ -183,7 +183,7 @@ def test_ranks_that_logged_a_break_are_counted(program: Path, tmp_path: Path) ->
     ranks = [logged(ITEM.format(path=program), rank, 10 + rank) for rank in (0, 2)]
     ranks.append(logged(OUTSIDE, 1, 11))
     log.write_text("\n".join(line for lines in ranks for line in lines))
-    said = {item.graph_break.code: item.advice for item in logs.from_log(log).breaks}
+    said = {item.graph_break.code: item.facts for item in logs.from_log(log).breaks}
     assert said["GB0124"] == ("Logged by 2 of 3 ranks that broke (0, 2).",)
 
 
@@ -213,7 +213,7 @@ def test_a_trace_of_many_ranks_is_counted_by_rank(program: Path, tmp_path: Path)
     report = logs.from_trace(folder)
     found = {shown.graph_break.code: shown for shown in report.breaks}
     assert found["GB0124"].ranks == (0, 2)
-    assert found["GB0124"].advice == ("Logged by 2 of 3 ranks (0, 2).",)
+    assert found["GB0124"].facts == ("Logged by 2 of 3 ranks (0, 2).",)
     site = found["GB0124"].graph_break.site
     assert site is not None and (site.path, site.function) == (str(program), "f")
     (other,) = (shown for code, shown in found.items() if code != "GB0124")
@@ -224,8 +224,24 @@ def test_processes_that_know_no_rank_are_counted(program: Path, tmp_path: Path) 
     item = ITEM.format(path=program)
     for name, texts in {"a": (item,), "b": (item, OUTSIDE), "c": ()}.items():
         (tmp_path / f"dedicated_log_torch_trace_{name}.log").write_text(traced(*texts))
-    said = {shown.graph_break.code: shown.advice for shown in logs.from_trace(tmp_path).breaks}
+    said = {shown.graph_break.code: shown.facts for shown in logs.from_trace(tmp_path).breaks}
     assert said["GB0124"] == ("Logged by 2 of 3 processes.",)
+
+
+def test_who_logged_a_break_stands_on_each(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no advice, which the console gives once."""
+    for name in ("a", "b"):
+        text = traced(ITEM.format(path=program), OUTSIDE)
+        (tmp_path / f"dedicated_log_torch_trace_{name}.log").write_text(text)
+    assert main(["--from-trace", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.count("note: Logged by 2 of 2 processes.") == 2
+    assert main(["--from-trace", str(tmp_path), "--format", "json"]) == 1
+    for item in json.loads(capsys.readouterr().out)["breaks"]:
+        assert item["facts"] == ["Logged by 2 of 2 processes."]
+        # Who looked for it among the advice finds it there still.
+        assert item["advice"][0] == item["facts"][0]
 
 
 def test_ranks_stand_in_the_json_report(

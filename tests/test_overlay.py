@@ -285,6 +285,34 @@ def test_check_names_what_does_not_fit(
     assert "toys 1.3 is installed now" in out
 
 
+MISPLACED = {
+    "--quick": "--quick stands after {}; write `gbfix overlay check --quick {}`",
+    "--timeout 5 main.py": "--timeout stands after {}; write "
+    "`gbfix overlay check --timeout 5 {} main.py`",
+    "-x": "-x stands after {}, where a target may begin (SCRIPT [ARGS] or -m MODULE); "
+    "see `gbfix overlay check --help`",
+}
+
+
+@pytest.mark.parametrize("words", MISPLACED, ids=str)
+def test_an_option_behind_the_folder_is_one_clear_line(
+    words: str, overlay: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["overlay", "check", str(overlay), *words.split()]) == 2
+    out, err = capsys.readouterr()
+    says = MISPLACED[words].replace("{}", str(overlay))
+    assert (out, err) == ("", f"error: {says}\n")
+
+
+def test_a_mistake_points_to_the_help_of_its_own_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["overlay", "check"]) == 2
+    assert capsys.readouterr().err.endswith(" (see `gbfix overlay check --help`)\n")
+    assert cli.main(["overlay", "chekc"]) == 2
+    assert capsys.readouterr().err.endswith(" (see `gbfix overlay --help`)\n")
+
+
 BAD = {
     "no folder": (lambda over: (over / MANIFEST).unlink(), "is no overlay"),
     "no JSON": (lambda over: (over / MANIFEST).write_text("{"), "cannot be read"),

@@ -112,6 +112,11 @@ def test_from_patch_to_overlay_and_back(site: Path, tmp_path: Path) -> None:
     done = gbfix("--no-cache", "--include", "toys", "--apply", "main.py")
     assert done.returncode == 1
     assert "belongs to an installed package, where gbfix does not write; --save DIR" in done.stderr
+    # The table and the closing line agree on what was not written, and say how to go on.
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("Layer "))
+    assert row.split()[2:] == ["unfixed", "1", "2"]
+    assert "Found 1 graph break in 1 region: 0 fixed, 1 left" in done.stdout
+    assert "gbfix --save overlay --include toys --no-cache main.py" in done.stdout
     words = ("--include", "toys", "--save", "over", "--format", "json", "main.py")
     done = gbfix("--no-cache", *words)
     assert done.returncode == 1, done.stderr

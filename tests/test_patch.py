@@ -16,6 +16,7 @@ from gbfix.patch import (
     conflicting,
     diff_bytes,
     display_path,
+    header_path,
     merge,
     unified_diff,
 )
@@ -111,7 +112,10 @@ def test_headers_name_the_file_under_a_and_b() -> None:
 def test_paths_are_shown_relative_to_the_folder_where_that_is_possible(tmp_path: Path) -> None:
     assert display_path(tmp_path / "a" / "x.py", tmp_path) == "a/x.py"
     assert display_path("a/x.py", tmp_path) == "a/x.py"
-    assert display_path("/else/where.py", tmp_path) == "else/where.py"
+    assert display_path("/else/where.py", tmp_path) == "/else/where.py"
+    # Behind `a/` in the head of a diff, it counts from the root.
+    assert header_path("/else/where.py", tmp_path) == "else/where.py"
+    assert header_path(tmp_path / "a" / "x.py", tmp_path) == "a/x.py"
 
 
 lines = st.lists(st.sampled_from(["a\n", "b\n", "\n", "a\r\n", "c"]), max_size=12).map("".join)

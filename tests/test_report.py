@@ -17,11 +17,12 @@ import reports
 
 import gbfix.report
 from gbfix.patch import diff_bytes
-from gbfix.report import explain, github, plain, sarif
+from gbfix.report import explain, github, html, markdown, plain, sarif
 from gbfix.report import json as report_json
 from gbfix.report.console import ConsoleReport
-from gbfix.report.summary import Mode, closing_line, exit_status
+from gbfix.report.summary import Mode, closing_line, exit_status, next_steps
 from gbfix.schema import (
+    Asked,
     BreakReport,
     ErrorReport,
     Frame,
@@ -323,6 +324,81 @@ def test_the_closing_line_counts(script: Path) -> None:
     assert closing_line(Report("x"), Mode.DIFF) == ""
 
 
+def in_a_package(report: Report, folder: Path) -> Report:
+    """The same, where the file lies in an installed package."""
+    path = folder / "site-packages" / "toys" / "layer.py"
+    for one in report.patches:
+        one.path = str(path)
+    for found in report.breaks:
+        frame = Frame(str(path), 5, "f", in_project=False)
+        site = None if found.status == "outside" else frame
+        found.graph_break = dataclasses.replace(found.graph_break, frames=(frame,), site=site)
+    return report
+
+
+def commands(report: Report, mode: Mode) -> list[str]:
+    return [command for command, _ in next_steps(report, mode)]
+
+
+TORCHRUN = Asked("torchrun --nproc-per-node 2 ranks.py", (("--calls", "3"),), runs=False)
+TOYS = Asked("main.py --steps 2", (("--include", "toys"), ("--callers", "any")))
+
+
+def test_what_is_proposed_next_keeps_the_launcher_and_the_options(script: Path) -> None:
+    report = dataclasses.replace(reports.fixed(script), asked=TORCHRUN)
+    assert commands(report, Mode.DIFF) == [
+        "gbfix --apply --calls 3 torchrun --nproc-per-node 2 ranks.py"
+    ]
+    report = dataclasses.replace(reports.unfixed(script), asked=TORCHRUN)
+    report.regions[0].calls_made = 5
+    assert commands(report, Mode.CHECK) == [
+        "gbfix --calls 3 torchrun --nproc-per-node 2 ranks.py",
+        "gbfix --unsafe-fixes --calls 3 torchrun --nproc-per-node 2 ranks.py",
+        "gbfix --calls 5 torchrun --nproc-per-node 2 ranks.py",
+    ]
+
+
+def test_the_page_proposes_what_the_terminal_does(script: Path) -> None:
+    report = dataclasses.replace(reports.fixed(script), asked=TORCHRUN)
+    text = html.render(report, script.parent)
+    footer = text[text.index("<footer>") :]
+    assert (
+        "<code>gbfix --apply --calls 3 torchrun --nproc-per-node 2 ranks.py</code>: "
+        "writes the fix; <code>gbfix undo</code> takes it back" in footer
+    )
+    assert "gbfix --apply" not in html.render(reports.clean(script), script.parent)
+
+
+def test_a_patch_of_a_package_is_saved_and_not_written(script: Path) -> None:
+    report = in_a_package(reports.fixed(script), script.parent)
+    report.asked = TOYS
+    again = "--include toys --callers any main.py --steps 2"
+    assert commands(report, Mode.DIFF) == [f"gbfix --save overlay {again}"]
+    report.asked = dataclasses.replace(TOYS, saved="my overlay")
+    for mode in (Mode.DIFF, Mode.APPLY):
+        assert commands(report, mode) == ["gbfix run --overlay 'my overlay' main.py --steps 2"]
+    report.asked = dataclasses.replace(TOYS, saved="over", runs=False)
+    assert commands(report, Mode.DIFF) == ["gbfix overlay check over"]
+    report.asked = TOYS
+    report.patches += reports.fixed(script).patches
+    assert commands(report, Mode.DIFF) == [f"gbfix --apply --save overlay {again}"]
+
+
+def test_a_break_in_a_package_asks_for_the_package(script: Path) -> None:
+    report = reports.unfixed(script)
+    report.breaks[0].status, report.unsafe_patches = "outside", []
+    in_a_package(report, script.parent)
+    report.asked = Asked("main.py")
+    assert commands(report, Mode.CHECK) == ["gbfix --include toys main.py"]
+    report.include = ("other",)
+    report.asked = Asked("main.py", (("--include", "other"), ("--calls", "3")))
+    assert commands(report, Mode.CHECK) == ["gbfix --include other,toys --calls 3 main.py"]
+    report.include, report.asked = (), Asked("main.py")
+    assert commands(report, Mode.DIFF) == [
+        "gbfix --include toys main.py", "gbfix explain GB0170"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_sarif_has_a_result_for_each_break(make: Callable[[Path], Report], script: Path) -> None:
     report = make(script)
@@ -418,6 +494,32 @@ def test_a_reason_goes_without_the_listing_that_torch_puts_behind_it() -> None:
     )
     assert plain.why(text) == "Detected branching (e.g. `if x.sum() > 0:`). Not supported."
     assert plain.why('# File "/a/b.py"') == '# File "/a/b.py"'
+
+
+@pytest.mark.parametrize("render", [github.render, sarif.render, markdown.render])
+def test_what_goes_to_others_names_no_folder_of_this_machine(
+    render: Callable[[Report, Path], str], script: Path
+) -> None:
+    report = reports.fixed(script)
+    why = 'Detected branching. A tensor of: # File "/home/me/site-packages/toys/x.py", line 6 in f'
+    found = report.breaks[0]
+    found.graph_break = dataclasses.replace(found.graph_break, explanation=why)
+    text = render(report, script.parent)
+    assert "Detected branching." in text and "/home/me" not in text
+
+
+SENTENCES = {
+    "an abbreviation": ("A branch (e.g. If x). It is not so.", "A branch (e.g. If x)"),
+    "no end": ("fails: 1.5 times", "fails: 1.5 times"),
+    "a name with dots": ("torch.nn.Module is no. Then more.", "torch.nn.Module is no"),
+    "one": ("One sentence.", "One sentence"),
+}
+
+
+@pytest.mark.parametrize("what", SENTENCES, ids=str)
+def test_the_first_sentence_of_a_reason(what: str) -> None:
+    text, first = SENTENCES[what]
+    assert plain.first_sentence(text) == first
 
 
 def test_a_target_is_named_as_on_a_command_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import textwrap
@@ -119,6 +120,16 @@ NEEDED = {
 def test_what_a_script_needs_of_a_file(what: str) -> None:
     text, roots, wanted = NEEDED[what]
     assert repro._needed(textwrap.dedent(text), roots).strip() == wanted.strip()
+
+
+def test_the_head_of_a_script_has_no_listing_of_files_elsewhere(tmp_path: Path) -> None:
+    from reports import unfixed
+
+    (found,) = unfixed(tmp_path / "m.py").breaks
+    why = 'Detected branching. A tensor of: # File "/home/me/site-packages/toys/x.py", line 6 in f'
+    found.graph_break = dataclasses.replace(found.graph_break, explanation=why)
+    text = repro._docstring(found)
+    assert "Detected branching." in text and "/home/me" not in text
 
 
 def test_a_file_in_the_way_is_one_clear_line(tmp_path: Path) -> None:

@@ -117,6 +117,24 @@ def test_bad_input_is_one_clear_line(what: str, tree: Path, capsys: Shown) -> No
     assert line.startswith("error: ") and says in line
 
 
+def test_a_file_outside_of_the_folder_is_named_in_full(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: Shown
+) -> None:
+    (tree / "work").mkdir()
+    monkeypatch.chdir(tree / "work")
+    assert cli.main(["scan", "../pack"]) == 1
+    assert capsys.readouterr().out.startswith(f"{tree}/pack/model.py:5:8: GB0170 ")
+
+
+def test_where_nothing_could_be_read_it_is_a_failure(tree: Path, capsys: Shown) -> None:
+    (tree / "broken").mkdir()
+    (tree / "broken" / "one.py").write_text("def (:\n")
+    assert cli.main(["scan", "broken"]) == 2
+    warning, error = capsys.readouterr().err.splitlines()
+    assert "one.py:1: syntax error" in warning
+    assert error == "error: scan: none of the files could be read; nothing was looked at"
+
+
 def test_a_file_that_does_not_parse_is_named(tree: Path, capsys: Shown) -> None:
     (tree / "broken.py").write_text("def (:\n")
     assert cli.main(["scan", "."]) == 1

@@ -83,13 +83,20 @@ _PLACES = (
 )
 
 
+#: What torch says of values that differ.
+_APART = (
+    "Mismatched elements: 3 / 12 (25.0%); Greatest absolute difference: 1.2000000476837158 at "
+    "index (0, 1) (up to 1e-05 allowed)"
+)
+
+
 def _break(path: Path, number: int, region: str, status: str) -> BreakReport:
     code, title, line, column = _PLACES[number % 3]
     frame = Frame(str(path), line, "Block.forward", column, line, column + 12)
     why = "Detected data-dependent branching. Dynamo does not trace dynamic control flow."
     hint = ("Use `torch.cond` to express dynamic control flow.",)
     cause = GraphBreak(code, title, why, "", hint, (frame,), f"{path}::{region}", frame)
-    rejected = "outputs: output: values differ (3 of 12, at most 1.2) (inputs: negated)"
+    rejected = f"outputs: output: values differ ({_APART}) (inputs: negated)"
     tried = (
         Attempt("if-to-cond", "branch with torch.cond", False, rejected),
         Attempt("if-to-where", "select with torch.where", True),
@@ -203,16 +210,10 @@ def _as_looked_at(stream: io.StringIO, name: str) -> str:
 
 def _judged(script: Path) -> Verification:
     """A change that is right here, unsafe there and wrong in the third region."""
-    witness = Witness(
-        "norm", 1, "negated", "outputs", "output: values differ (3 of 12, at most 1.2)"
-    )
-    apart = (
-        "Mismatched elements: 3 / 12 (25.0%); Greatest absolute difference: 1.2000000476837158 at "
-        "index (0, 1) (up to 1e-05 allowed)"
-    )
+    witness = Witness("norm", 1, "negated", "outputs", f"output: values differ ({_APART})")
     reasons = (
-        f"output: values differ ({apart}) (inputs: negated)",
-        "inputs.0: values differ (1 of 12, at most 1.2) (inputs: zeros)",
+        f"output: values differ ({_APART}) (inputs: negated)",
+        f"inputs.0: values differ ({_APART.replace('3 /', '1 /')}) (inputs: zeros)",
     )
     caveat = "stdout differs: 'scale 1.0' became nothing (inputs: base)"
     parts = [

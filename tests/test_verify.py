@@ -15,11 +15,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from gbfix import changes, cli, counterexample, matching, verify
+from gbfix import changes, cli, counterexample, matching, verification, verify
 from gbfix.patch import unified_diff
 from gbfix.report import plain, verdicts
 from gbfix.runner import Runner
-from gbfix.schema import Options, Target
+from gbfix.schema import Asked, Options, Target
 from gbfix.source import ABSENT
 
 NET = """
@@ -418,6 +418,9 @@ def test_the_command_judges_a_patch_in_every_format(
         (["--patch", "nothing.diff", "f.py"], "cannot be read"),
         ([], "no target"),
         (["f.py"], "in no git repository"),
+        (["--against", ".", "n.ipynb"], "n.ipynb: verify does not read notebooks; write both"),
+        (["n.ipynb"], "and compare these with --against DIR"),
+        (["--patch", "-", "f.py"], "--patch: the patch from standard input holds no unified diff"),
     ],
 )
 def test_mistakes_are_one_clear_line(
@@ -428,7 +431,9 @@ def test_mistakes_are_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "f.py").write_text("import torch\n")
+    (tmp_path / "n.ipynb").write_text('{"cells": [], "nbformat": 4}')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"no diff")))
     assert cli.main(["verify", *words]) == 2
     shown = capsys.readouterr()
     assert says in shown.err and shown.err.count("\n") == 1, shown.err
@@ -492,3 +497,11 @@ def test_files_that_one_version_lacks_are_found_and_hidden(tmp_path: Path) -> No
         for name in set(sys.modules) - set(before[1]):
             del sys.modules[name]
     assert shown.getvalue() == "1 1 1 False\ngone\n"
+
+
+def test_the_way_to_fixes_keeps_the_launcher() -> None:
+    part = verification.RegionVerdict("k", "f", "f.py", 1, "still breaks")
+    found = verification.Verification("f.py", "HEAD", regions=[part])
+    assert verdicts.next_steps(found)[-1] == "Fixes for them: gbfix f.py"
+    found.asked = Asked("torchrun --nproc-per-node 2 f.py")
+    assert verdicts.next_steps(found)[-1].endswith(": gbfix torchrun --nproc-per-node 2 f.py")

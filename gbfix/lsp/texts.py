@@ -5,15 +5,14 @@ from __future__ import annotations
 from gbfix import payoff, registry
 from gbfix.lsp.hints import Hint
 from gbfix.lsp.measured import Measured, State
-from gbfix.report import explain
+from gbfix.report import explain, plain
 from gbfix.schema import BreakReport, Safety, Verdict
 
 
 def measured_message(found: BreakReport, measured: Measured, state: State) -> str:
     """The message of a diagnostic: what breaks, why, and whether there is a fix."""
     cause = found.graph_break
-    why = " ".join((cause.explanation or cause.message).split())
-    why = why.partition(". ")[0].removesuffix(".")
+    why = plain.first_sentence(cause.explanation or cause.message)
     text = cause.gb_type or cause.message.partition("\n")[0] or cause.code
     if why and why != text:
         text += f": {why}"

@@ -210,6 +210,8 @@ class ConsoleReport:
             self._field("in", f"compiled region {next(iter(regions))}")
         elif regions:
             self._field("in", f"{len(regions)} compiled regions: {_listed(list(regions))}")
+        for text in found.facts:
+            self._field("note", text)
         if found.codemod:
             self._field("fix", found.codemod, "green")
         self._tried(found)
@@ -438,7 +440,8 @@ def _story(found: BreakReport) -> tuple[object, ...]:
     tried = tuple((item.codemod, item.passed, item.reason) for item in found.attempts)
     if found.status == "fixed":
         tried = ()
-    return (cause.code, cause.gb_type, found.status, found.codemod, found.advice, tried)
+    told = (*found.facts, *found.advice)
+    return (cause.code, cause.gb_type, found.status, found.codemod, told, tried)
 
 
 def _listed(names: Sequence[str]) -> str:

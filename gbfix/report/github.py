@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gbfix.patch import display_path
+from gbfix.report import plain
 from gbfix.schema import BreakReport, ErrorReport, Report
 
 
@@ -26,7 +27,7 @@ def _break(found: BreakReport, cwd: Path) -> str:
             place["col"] = frame.column + 1
             if frame.end_column is not None:
                 place["endColumn"] = frame.end_column
-    text = cause.explanation or cause.message or cause.gb_type
+    text = plain.why(cause.explanation or cause.message or cause.gb_type)
     if found.status == "fixed":
         text += f" (gbfix has a fix: {found.codemod})"
     return command("warning", text, place, f"{cause.code} {cause.gb_type}".strip())

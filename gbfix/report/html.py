@@ -17,7 +17,7 @@ import jinja2
 from gbfix import payoff
 from gbfix.patch import display_path
 from gbfix.report import plain
-from gbfix.report.summary import Mode, closing_line
+from gbfix.report.summary import Mode, closing_line, next_steps
 from gbfix.schema import BreakReport, Frame, Patch, Region, Report, Rung, Safety, Step, Verdict
 from gbfix.source import SourceError, SourceFile
 
@@ -100,6 +100,7 @@ class Break:
     source: tuple[tuple[int, str, bool], ...]
     evidence: Evidence | None
     tried: tuple[tuple[str, str, str, str], ...]
+    facts: tuple[str, ...]
     advice: tuple[str, ...]
     url: str
 
@@ -160,6 +161,8 @@ def page(report: Report, cwd: Path, mode: Mode = Mode.DIFF) -> dict[str, Any]:
         "versions": f"gbfix {report.gbfix_version}, torch {report.torch_version}",
         "headline": _headline(len(report.breaks), fixed, len(sections), len(whole), mode),
         "closing": closing_line(report, mode),
+        # Every other piece of a reason is code.
+        "steps": [(command, why.split("`")) for command, why in next_steps(report, mode)],
         "numbers": (
             (str(len(report.breaks)), "graph breaks found"),
             (str(fixed), "would be fixed" if mode is Mode.DIFF else "fixed"),
@@ -200,7 +203,7 @@ def _sections(report: Report, cwd: Path) -> list[Section]:
     numbers = {id(found): number for number, found in enumerate(report.breaks, 1)}
     sections = []
     for index, region in enumerate(report.regions, 1):
-        mine = [found for found in report.breaks if _belongs(found, region)]
+        mine = [found for found in report.breaks if found.is_in(region)]
         left = [found for found in mine if found.status != "fixed"]
         sections.append(
             Section(
@@ -235,11 +238,6 @@ def _captured(region: Region) -> str:
         number = plain.change(region.fallbacks_before, region.fallbacks_after)
         words.append(f"{number} frames run uncompiled")
     return ", ".join(words)
-
-
-def _belongs(found: BreakReport, region: Region) -> bool:
-    path, _, name = found.graph_break.region.rpartition("::")
-    return name.partition("#")[0] == region.name and path in (region.path, "")
 
 
 def _loose(report: Report, cwd: Path, sections: Sequence[Section]) -> list[Break]:
@@ -361,6 +359,7 @@ def _break(
         _source(frame, texts) if frame else (),
         _of_step(found, report, texts, cwd),
         tried,
+        found.facts,
         found.advice or cause.hints,
         found.url,
     )

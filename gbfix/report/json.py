@@ -109,7 +109,9 @@ def _break(found: BreakReport) -> dict[str, Any]:
         "split": found.split,
         "ranks": list(found.ranks),
         "codemod": found.codemod,
-        "advice": list(found.advice),
+        "facts": list(found.facts),
+        # Facts stood here before they had a key of their own: they stay for who reads them here.
+        "advice": [*found.facts, *found.advice],
         "url": found.url,
         "explanation": cause.explanation,
         "hints": list(cause.hints),

@@ -125,7 +125,8 @@ def _cause(found: BreakReport) -> str:
     site = cause.site
     line = f", line {site.line}" if site is not None else ""
     code = f"[{cause.code}]({found.url})" if found.url else cause.code
-    why = " ".join((cause.explanation or cause.message).split())
+    # A listing of torch's names folders of this machine.
+    why = plain.why(cause.explanation or cause.message)
     word = "Break (only split: as much is left out of graphs as before)" if found.split else "Break"
     head = f"**{word}:** {code} {_text(cause.gb_type)}{line}."
     source = site.text.strip() if site is not None else ""
@@ -174,7 +175,8 @@ def _left(report: Report, cwd: Path) -> list[str]:
         cause = found.graph_break
         frame = cause.site or (cause.frames[-1] if cause.frames else None)
         place = f"`{display_path(frame.path, cwd)}:{frame.line}`" if frame is not None else ""
-        rows.append((cause.code, place, cause.gb_type, next(iter(found.advice), "")))
+        told = (*found.facts, *found.advice[:1])
+        rows.append((cause.code, place, cause.gb_type, " ".join(told)))
     return ["### Breaks that stay", _table(("code", "where", "what", "what to do"), rows)]
 
 

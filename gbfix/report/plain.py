@@ -122,6 +122,17 @@ def why(text: str) -> str:
     return " ".join((_LISTING.sub("", text) or text).split())
 
 
+#: An end of a sentence: what follows is another one, and no abbreviation stands before it.
+_SENTENCE = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bcf)(?<!\bvs)[.!?](?=\s+[^\sa-z])")
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a reason in one line, without its full stop."""
+    text = why(text)
+    end = _SENTENCE.search(text)
+    return text[: end.start()] if end is not None else text.removesuffix(".")
+
+
 def difference(text: str) -> str:
     """What differs, and on which inputs, as a reader says it."""
     text = _SCALARS.sub(r"\1 became \2", text)

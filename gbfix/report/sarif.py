@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from gbfix import registry
 from gbfix.patch import display_path, replacements
+from gbfix.report import plain
 from gbfix.schema import BreakReport, ErrorReport, Frame, Patch, Report
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -79,7 +80,8 @@ def _result(
     found: BreakReport, codes: list[str], fixes: dict[str, dict[str, Any]], cwd: Path
 ) -> dict[str, Any]:
     cause = found.graph_break
-    text = ": ".join(part for part in (cause.gb_type, cause.explanation or cause.message) if part)
+    why = plain.why(cause.explanation or cause.message)
+    text = ": ".join(part for part in (cause.gb_type, why) if part)
     result: dict[str, Any] = {
         "ruleId": cause.code,
         "ruleIndex": codes.index(cause.code),

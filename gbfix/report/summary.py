@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import shlex
 
-from gbfix.schema import Report
+from gbfix import packages
+from gbfix.schema import Asked, Report
 
 
 class Mode(enum.StrEnum):
@@ -58,30 +60,60 @@ def next_steps(report: Report, mode: Mode) -> list[tuple[str, str]]:
     if any(error.fatal for error in report.errors) or not report.regions:
         return []
     # Of several targets, each has words of its own.
-    target = "" if report.targets else f" {report.target}"
-    fixed = [found for found in report.breaks if found.status == "fixed"]
-    left = [found for found in report.breaks if found.status != "fixed"]
-    steps = []
-    if report.patches and mode is Mode.DIFF:
-        what = "writes the fix; `gbfix undo` takes it back"
-        if len(fixed) > 1:
-            what = f"writes the {len(fixed)} fixes; `gbfix undo` takes them back"
-        steps.append((f"gbfix --apply{target}", what))
-    elif report.breaks and mode is Mode.CHECK:
-        steps.append((f"gbfix{target}", "looks for fixes and shows them"))
-    elif report.patches and mode is Mode.APPLY:
-        steps.append(("git diff", "shows what was written; `gbfix undo` takes it back"))
+    asked = report.asked or Asked("" if report.targets else report.target)
+    steps = _with_patches(report, mode, asked)
+    ours = any(found.status != "outside" for found in report.breaks)
+    if ours and mode is Mode.CHECK:
+        steps.append((asked.command(), "looks for fixes and shows them"))
+    outside = packages.outside(report)
+    if outside:
+        # What the command line names takes the place of what the configuration does.
+        names = ",".join([*report.include, *outside])
+        command = asked.command("--include", names, leave_out="--include")
+        steps.append((command, f"looks for fixes in {', '.join(outside)}, too"))
     if report.unsafe_patches:
         number = sum(max(len(patch.titles), 1) for patch in report.unsafe_patches)
         which = "the unsafe fix" if number == 1 else f"the {number} unsafe fixes"
-        steps.append((f"gbfix --unsafe-fixes{target}", f"shows {which}, too"))
+        steps.append(
+            (asked.command("--unsafe-fixes", leave_out="--unsafe-fixes"), f"shows {which}, too")
+        )
     unseen = _calls_not_seen(report)
     if unseen:
-        steps.append((f"gbfix --calls {min(unseen[1], _MANY)}{target}", _about_calls(*unseen)))
+        command = asked.command("--calls", str(min(unseen[1], _MANY)), leave_out="--calls")
+        steps.append((command, _about_calls(*unseen)))
+    left = [found for found in report.breaks if found.status != "fixed"]
     codes = list(dict.fromkeys(found.graph_break.code for found in left))
-    if codes and mode is not Mode.CHECK:
+    if codes and (mode is not Mode.CHECK or not steps):
         more = "" if len(codes) <= 3 else " and so on"
         steps.append((f"gbfix explain {' '.join(codes[:3])}", f"what to do by hand{more}"))
+    return steps
+
+
+def _with_patches(report: Report, mode: Mode, asked: Asked) -> list[tuple[str, str]]:
+    """What becomes of the patches: written, or saved where they are of a package."""
+    theirs = any(packages.holder(one.path, report.include) for one in report.patches)
+    ours = any(not packages.holder(one.path, report.include) for one in report.patches)
+    fixed = sum(found.status == "fixed" for found in report.breaks)
+    fixes, them = (f"the {fixed} fixes", "them") if fixed > 1 else ("the fix", "it")
+    steps = []
+    if asked.saved and report.patches:
+        if asked.runs:
+            command = f"gbfix run --overlay {shlex.quote(asked.saved)} {asked.target}"
+            steps.append((command, f"runs the program with {fixes}; no file of it changes"))
+        else:
+            command = f"gbfix overlay check {shlex.quote(asked.saved)}"
+            steps.append((command, f"runs the program with {fixes} and without"))
+    elif report.held or (theirs and not ours and mode is Mode.DIFF):
+        what = fixes if not report.held else "what is in a package"
+        steps.append((asked.command("--save", "overlay"), f"saves {what} for `gbfix run`"))
+    if ours and mode is Mode.APPLY:
+        steps.append(("git diff", "shows what was written; `gbfix undo` takes it back"))
+    elif ours and mode is Mode.DIFF and theirs:
+        command = asked.command("--apply", "--save", asked.saved or "overlay")
+        steps.append((command, f"writes {fixes}; saves what is in a package for `gbfix run`"))
+    elif ours and mode is Mode.DIFF:
+        what = f"writes {fixes}; `gbfix undo` takes {them} back"
+        steps.append((asked.command("--apply"), what))
     return steps
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from gbfix.patch import display_path
 from gbfix.report import github, plain, sarif
 from gbfix.report.json import error_dict, verdict_dict
-from gbfix.schema import GraphBreak
+from gbfix.schema import Asked, GraphBreak
 from gbfix.verification import RegionVerdict, Verification
 
 _STYLES = {
@@ -176,7 +176,7 @@ def next_steps(found: Verification) -> list[str]:
     if status == "still breaks":
         codes = sorted({item.code for part in found.parts for item in part.breaks})
         return [f"What the breaks mean: gbfix explain {' '.join(codes[:3])}",
-                f"Fixes for them: gbfix {found.target}"]  # fmt: skip
+                f"Fixes for them: {(found.asked or Asked(found.target)).command()}"]  # fmt: skip
     if status == "unsafe":
         return ["Read the reasons: if none of them can happen to your callers, the change holds."]
     return []

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
+import reports
 from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types as lsp
 
 from gbfix.lsp.documents import Documents, path_of, uri_of
+from gbfix.lsp.measured import Measured, State
 from gbfix.lsp.positions import Encoding, Text, width
-from gbfix.schema import Span
+from gbfix.lsp.texts import measured_message
+from gbfix.schema import Span, Target
 
 LINE = 'x = "🔥é" + y'
 
@@ -81,3 +87,12 @@ def test_only_files_have_paths() -> None:
     assert path_of("untitled:Untitled-1") is None
     assert path_of("file://server/share/a.py") is None
     assert path_of(uri_of("/tmp/ä b#c.py")) == "/tmp/ä b#c.py"
+
+
+def test_a_message_ends_where_its_sentence_does(tmp_path: Path) -> None:
+    report = reports.fixed(tmp_path / "m.py")
+    why = "Detected data-dependent branching (e.g. `if x.sum() > 0:`). Dynamo does not support it."
+    found = report.breaks[0]
+    found.graph_break = dataclasses.replace(found.graph_break, explanation=why)
+    text = measured_message(found, Measured(Target("script", "m.py"), report, {}), State.EXACT)
+    assert ": Detected data-dependent branching (e.g. `if x.sum() > 0:`). In compiled" in text
