@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import textwrap
 import tomllib
@@ -22,6 +23,9 @@ from gbfix.report import explain
 
 ROOT = Path(__file__).resolve().parent.parent
 _ORDER = ("fixed", "unsafe", "advice", "eager-error")
+#: A block of code between fences, and a literal as docstrings write it.
+_FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+_LITERAL = re.compile(r"(?<!`)``(?!`)(.+?)(?<!`)``(?!`)", re.DOTALL)
 
 
 def coverage() -> dict[Path, str]:
@@ -54,7 +58,7 @@ def page(codemod: Codemod) -> str:
     """A codemod's page."""
     doc = inspect.cleandoc(type(codemod).__doc__ or "")
     codes = ", ".join(f"`{code}`" for code in codemod.codes)
-    parts = [f"# {codemod.name}", f"Answers {codes}.", doc.replace("``", "`"), "## Examples"]
+    parts = [f"# {codemod.name}", f"Answers {codes}.", _markdown(doc), "## Examples"]
     for example in codemod.examples:
         parts += list(_example(example))
     parts.append("## Left alone")
@@ -62,6 +66,20 @@ def page(codemod: Codemod) -> str:
         parts.append(f"{miss.why[:1].upper()}{miss.why[1:]}:")
         parts.append(_python(miss))
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown(doc: str) -> str:
+    """A docstring whose literals stand in single backticks; its blocks of code stay as they are."""
+    parts = _FENCED.split(doc)
+    parts[::2] = [_LITERAL.sub(r"`\1`", text) for text in parts[::2]]
+    return "".join(parts)
+
+
+def _summary(codemod: Codemod) -> str:
+    """What a codemod does, for the index: its first paragraph, up to a block of code."""
+    doc = re.split(r"\n\n|\n *```", inspect.cleandoc(type(codemod).__doc__ or ""))[0]
+    text = _markdown(" ".join(doc.replace("*What it does.*", "").split()))
+    return f"{text[:-1]}." if text.endswith(":") else text
 
 
 def _example(example: Example) -> Iterator[str]:
@@ -89,9 +107,7 @@ def generated() -> dict[Path, str]:
     pages = {Path("docs", "codemods", f"{item.name}.md"): page(item) for item in codemods}
     index = ["# Codemods", ""]
     for item in codemods:
-        doc = " ".join(inspect.cleandoc(type(item).__doc__ or "").split("\n\n")[0].split())
-        summary = doc.replace("*What it does.*", "").strip().replace("``", "`")
-        index.append(f"- [{item.name}]({item.name}.md): {summary}")
+        index.append(f"- [{item.name}]({item.name}.md): {_summary(item)}")
     pages[Path("docs", "codemods", "README.md")] = "\n".join(index) + "\n"
     return {
         **coverage(),

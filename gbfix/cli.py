@@ -77,7 +77,7 @@ Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2
 @click.option(
     "--callers",
     type=click.Choice(["program", "any"]),
-    help="Whose calls a safe patch must suit: the program's, or any (for packages).",
+    help="Callers that a safe patch must hold for: this program's, or any (for packages).",
 )
 @click.option("--save", metavar="DIR", help="Save the patches as an overlay; see `gbfix run`.")
 @click.option("--repro", metavar="DIR", help="Write a small script for each break that stays.")
@@ -85,7 +85,12 @@ Exit status: 0 nothing to do or all fixed, 1 breaks remain or a diff is shown, 2
 @click.option(
     "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region (2)."
 )
-@click.option("--backend", multiple=True, metavar="NAME", help="inductor: all of it there, too.")
+@click.option(
+    "--backend",
+    multiple=True,
+    metavar="NAME",
+    help="Backend to check on; `inductor` runs the full check there instead of the brief one.",
+)
 @click.option("--measure", is_flag=True, default=None, help="Time regions with the patches, too.")
 @click.option(
     "--only-if-faster", is_flag=True, default=None, help="Leave out patches that do not pay."

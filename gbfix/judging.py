@@ -53,7 +53,12 @@ or leaves graph breaks, 2 it could not be judged."""
 @click.option(
     "--calls", type=click.IntRange(1), metavar="N", help="Calls to record of each region."
 )
-@click.option("--backend", multiple=True, metavar="NAME", help="inductor: all of it there, too.")
+@click.option(
+    "--backend",
+    multiple=True,
+    metavar="NAME",
+    help="Backend to check on; `inductor` runs the full check there instead of the brief one.",
+)
 @click.option("--jobs", type=click.IntRange(0), metavar="N", help="Worker processes; 0 chooses.")
 @click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds for one run.")
 @click.option(

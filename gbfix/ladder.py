@@ -440,8 +440,8 @@ _EQUAL = (
 
 #: What a graph takes for granted of a mask of lengths.
 _AS_WIDE = (
-    "Where the longest of `{}`, or the size that it meets, is 1 and the other is not, the original"
-    " repeats that one; the compiled function raises an error."
+    "If exactly one of `max({})` and the size that it meets is 1, the original broadcasts it; the"
+    " compiled function raises an error."
 )
 
 
@@ -600,8 +600,8 @@ def not_tried(backend: str, why: str) -> Rung:
 
 
 _SHOWS_GRADIENT = (
-    "A tensor that the program prints shows a `grad_fn` where it showed none: the side of a"
-    " condition that is not taken has a part in it."
+    "A printed tensor now shows a `grad_fn`, because the branch that is not taken is part of its"
+    " computation."
 )
 
 

@@ -1098,8 +1098,8 @@ _OPTIONS = 80
 _STEPS = 2
 _COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
 _VARIES = (
-    "A module counts its calls: Dynamo takes such a number for a constant, and would compile for"
-    " each count; the option `allow_unspec_int_on_nn_module` lets it vary, in the whole process."
+    "Dynamo treats a module's counter as a constant and recompiles for each value; the patch sets"
+    " `allow_unspec_int_on_nn_module`, for the whole process."
 )
 
 

@@ -688,7 +688,8 @@ class Trials:
                 or unrun.is_made_otherwise(text, problem)
             ):
                 limits[
-                    f"`{text}` was not made {forced.value}: this object was made for the other"
+                    f"gbfix could not test `{text}` as {forced.value}: this object was built for"
+                    " the other case"
                 ] = None
             elif problem:
                 problem = problem.partition(": ")[2]

@@ -177,8 +177,8 @@ def lost_dispatch(old: str, new: str, project: Mapping[str, str]) -> tuple[str, 
                 for path, text in project.items():
                     if given.search(text):
                         found.setdefault(
-                            f"{os.path.basename(path)} names `{owner.name}.{method.name}`, which"
-                            " takes no object any more"
+                            f"{os.path.basename(path)} uses `{owner.name}.{method.name}`, which is"
+                            " a static method now and takes no `self`"
                         )
             if now >= was or (now and bound_now <= bound):
                 continue

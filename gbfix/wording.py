@@ -183,7 +183,9 @@ def _not_compiled(finding: Finding) -> str:
 def _of_compilers(finding: Finding, place: str) -> str:
     """What every graph has, whatever the patch."""
     if finding.kind is Kind.UNDONE:
-        return f"a call that raises an error does not change {place} before"
+        return (
+            f"if a call raises an error, the changes that it made to {place} before that are lost"
+        )
     if finding.kind is Kind.LEFT:
         return f"a call that raises an error leaves the {finding.place} as it was in the graph"
     what = f"the gradient of {place}" if finding.part is Part.GRADIENT else place

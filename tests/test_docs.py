@@ -28,6 +28,22 @@ def test_generated_files_are_current() -> None:
     assert pages == {path.name for path in files if path.parent.name == "codemods"}
 
 
+def test_pages_of_codemods_are_markdown() -> None:
+    """Fences open and close in turn, with three backticks; a literal has one on each side."""
+    pages = sorted((ROOT / "docs" / "codemods").glob("*.md"))
+    assert pages
+    for page in pages:
+        is_open = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            where = f"{page.name}:{number}: {line}"
+            if line.lstrip().startswith("``"):
+                assert re.fullmatch(r" *```" if is_open else r" *```\w+", line), where
+                is_open = not is_open
+            else:
+                assert is_open or "``" not in line, where
+        assert not is_open, page.name
+
+
 def _holds(path: Path, text: str) -> bool:
     return path.exists() and path.read_text(encoding="utf-8") == text
 

@@ -67,7 +67,7 @@ def test_a_mask_of_lengths_is_as_wide_as_the_longest() -> None:
     taken = SizesSeen("f", 0, {}, ("u0 == 7",), made={"u0 == 7": "/p.py:6"})
     rung, _ = ladder.decided_sizes(Outcome([*both, taken]), widths={"/p.py:6": "lengths"})
     assert not rung.caveats
-    assert "Where the longest of `lengths`" in rung.limits[0]
+    assert "If exactly one of `max(lengths)` and" in rung.limits[0]
     other = ladder.decided_sizes(Outcome([*both, taken]), widths={"/p.py:5": "lengths"})[0]
     assert other.caveats and not other.limits
 

@@ -217,7 +217,8 @@ class RequiresGradNode(Codemod):
             rank=12,
             safety=Safety.UNSAFE,
             notes=(
-                f"`{held.value}` is no leaf any more: whoever it goes to finds no `grad` on it",
+                f"`{held.value}` is no longer a leaf tensor: `{held.value}.grad` stays None after"
+                " backward",
             ),
         )
 

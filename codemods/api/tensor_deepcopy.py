@@ -24,8 +24,8 @@ _ADVICE = (
     " one by one (`x.detach().clone()`), or make the copy before the compiled call and pass it."
 )
 _NOTE = (
-    "a caller's tensor that requires gradients, or a view with gaps, is cloned differently than"
-    " `deepcopy` copies it; of a tensor that a container holds twice, there are two copies"
+    "a clone may lose `requires_grad` and the memory layout of a view, which `deepcopy` keeps; a"
+    " tensor that is twice in a container may become two tensors"
 )
 #: What copies containers of more than one kind; ``{name}``, ``{torch}`` as the file calls them.
 _COPIED = '''def {name}(value):

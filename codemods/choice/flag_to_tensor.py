@@ -187,7 +187,7 @@ def _kept(site: Site, line: cst.SimpleStatementLine) -> Rewrite | None:
     edit = site.edit()
     edit.replace(value, cst.parse_expression(text))
     return edit.rewrite(
-        f"leave `{name}` in a tensor, whose truth is the same",
+        f"keep `{name}` as a tensor instead of a Python scalar",
         notes=[f"`{name}` is a tensor now, also where it is handed on.", *bools],
         safety=Safety.UNSAFE if bools else Safety.SAFE,
         rank=15,

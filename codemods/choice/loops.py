@@ -17,7 +17,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.torch_names import NEW_MEMORY
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
-from gbfix.rewriting.settings import set_options
+from gbfix.rewriting.settings import NO_SCRIPT, set_options
 from gbfix.schema import Fact, Safety
 
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
@@ -382,7 +382,7 @@ class _Engine:
         options = ["capture_scalar_outputs"] if self.numbers or cut else []
         also = set_options(self.site, edit, options)
         if also is None:
-            raise Refusal("no script is known that could be told to keep numbers in the graph")
+            raise Refusal(NO_SCRIPT)
         if values.torch_missing:
             edit.add_import("torch")
         notes = [
@@ -391,13 +391,14 @@ class _Engine:
         ]
         if self.bound is not None and self.bound.meets:
             notes.append(
-                "Where its limit is below what it counts from, only the data end the original, and"
-                " the patch does not end."
+                "If the counter starts above its limit, only the data stops the original; the"
+                " patched loop never stops."
             )
         if self.numbers:
             notes.append(describe(list(self.numbers.values())))
         notes += [
-            f"How much of `{name}` is used comes out of a tensor, by a setting of Dynamo."
+            f"Data decides how much of `{name}` is used; `capture_scalar_outputs` keeps that number"
+            " in the graph."
             for name in cut
         ]
         # Why it is unsafe comes first.
@@ -421,8 +422,8 @@ class _Engine:
         """Why the loop may come to something else."""
         given = {param.name.value for param in params_of(self.function.params)}
         found = [
-            f"Where the data end the loop before its first slice, `{kept.name}` is a copy, and no"
-            " longer what was given."
+            f"If the loop ends before anything is appended, `{kept.name}` is a copy of the argument"
+            " and not the argument itself."
             for kept in self.lists.values()
             if kept.grows is not None and kept.jumps and kept.name in given
         ]
@@ -435,12 +436,13 @@ class _Engine:
             )
         if self.vain.others:
             found.append(
-                f"`{self.vain.others[0]}` may do more than compute where another call gives it."
+                f"Another call may have another `{self.vain.others[0]}`; if that has side effects,"
+                " the patch runs them also in iterations that the original skips."
             )
         if self.vain.unsure:
             found.append(
-                "With gradients, a derivative that is not finite there makes them NaN"
-                f" (`{self.vain.unsure[0]}`)."
+                "If an operation that the original skips has a NaN or infinite derivative,"
+                f" gradients become NaN (`{self.vain.unsure[0]}`)."
             )
         if self.ctx.gradients_seen and not self.ctx.without_gradients(self.loop):
             tests = [node.test for node in walk(self.loop) if isinstance(node, cst.If)]

@@ -274,7 +274,7 @@ class _Dense:
         adds_up = not change.once and _weighs_last(statements, change.weights, (row, place))
         if not adds_up and not self._chosen_once():
             safety = Safety.UNSAFE
-            notes.append("A token that chose one expert twice would count in another way.")
+            notes.append("If a token is routed to the same expert twice, the result differs.")
         told = experts_told(self.site, self.function, self.loop)
         if told:
             safety = Safety.UNSAFE

@@ -524,7 +524,9 @@ class _Parts:
         return name
 
 
-_UNCOUNTED = "Rows that nothing counts would be left out by the original."
+_UNCOUNTED = (
+    "The original drops rows beyond the sum of the counts; the patch gives zeros in their place."
+)
 
 
 def _flat(node: cst.BaseExpression) -> str:

@@ -568,8 +568,8 @@ class _Split:
         notes = ["Each expert computes all rows, also those of others."]
         if self.over:
             notes.append(
-                "Where there are fewer experts than parts with rows, the original leaves these out;"
-                " the assertion raises an error."
+                "If parts beyond the last expert have rows, the original ignores them; the patch's"
+                " assertion fails."
             )
         return edit.rewrite(
             "let each expert see all rows, masked",
@@ -597,7 +597,10 @@ class _Split:
             if pair is not None:
                 rows.bind(code(pair[0]), value)
         if rows.given:
-            return f"`{min(rows.given)}` may be another layer elsewhere, or have a hook."
+            return (
+                f"Another object may hold a different layer in `{min(rows.given)}`, or one with a"
+                " hook, and it would see rows that are not its own."
+            )
         return ""
 
     def _as_many(self) -> str:

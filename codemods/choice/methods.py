@@ -31,7 +31,9 @@ def inlined(call: cst.Call, ctx: Context) -> list[cst.BaseStatement]:
     for local in sorted(what.binds):
         if local in ctx.taken:
             names[local] = cst.Name(ctx.fresh(local))
-    ctx.notes.append(f"A subclass that overrides `{name}` is not asked here any more.")
+    ctx.notes.append(
+        f"The body of `{name}` was copied here, so a subclass's own `{name}` is no longer called."
+    )
     body = list(method.body.body)
     if body and is_docstring(body[0]):
         body = body[1:]

@@ -100,7 +100,8 @@ class Selects:
         if not self.ctx.is_tensor(value):
             raise Declined("a branch gives None")
         self.ctx.notes.append(
-            f"`{code(value)}` is given where None was: what is done with it changes nothing then."
+            f"The patch passes the tensor `{code(value)}` where the original passed None; nothing"
+            " that is done with it then changes the result."
         )
         return value
 

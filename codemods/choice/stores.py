@@ -176,8 +176,9 @@ class Stores:
     def _tell(self, place: cst.BaseExpression) -> None:
         """What autograd sees of a write in every call, where the original wrote in some."""
         note = (
-            f"`{code(place)}` is written in every call, with what it held where the test says so:"
-            " one backward through two calls raises an error where it needs the tensor as it was."
+            f"The patch writes `{code(place)}` in every call (its old value where the original does"
+            " not write). One backward pass over two calls then fails if it needs the earlier"
+            " value."
         )
         held = code(place).startswith("self.") and ".data" not in code(place)
         if held and note not in self.ctx.notes:
@@ -203,7 +204,8 @@ class Stores:
         single = given is None or (given.is_tensor and given.shape in ((), None))
         if single and (given is None or given.shape is None):
             note = (
-                "What is written where a mask holds has to be one number, in other branches, too."
+                "The value written through the mask must be a single number, also in branches that"
+                " did not run."
             )
             if note not in self.ctx.notes:
                 self.ctx.notes.append(note)

@@ -309,7 +309,10 @@ def _rewrite(site: Site, node: cst.If, function: cst.FunctionDef) -> Rewrite:
     graded = floats and not surely_without_gradients(site, loop)
     if graded and not zero_stays_zero(vain, values):
         safety = Safety.UNSAFE
-        notes.append("With gradients, a derivative that is not finite there makes them NaN.")
+        notes.append(
+            "If an operation that the original skips has a NaN or infinite derivative, gradients"
+            " become NaN."
+        )
     title = "let the loop run on, and keep what it had with torch.where"
     return edit.rewrite(title, notes=notes, rank=24, safety=safety)
 

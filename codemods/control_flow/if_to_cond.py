@@ -197,8 +197,8 @@ def _about_results(
         yield f"Where a branch hands on {names} itself, the result is now a copy.", Safety.SAFE
     if lowering.written:
         yield (
-            f"{_listed(lowering.written)} is written to in both branches, with what it held in one"
-            " of them.",
+            f"Both branches write {_listed(lowering.written)}; where one did not change it, that"
+            " branch writes the old value back.",
             Safety.SAFE,
         )
         given = _given(lowering, values)

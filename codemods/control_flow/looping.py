@@ -111,7 +111,8 @@ def rewrite_loop(
     if graded and not zero_stays_zero(statements, values):
         safety = Safety.UNSAFE
         notes.append(
-            "With gradients, a derivative that is not finite where the loop ends makes them NaN."
+            "If an operation that the original skips has a NaN or infinite derivative, gradients"
+            " become NaN."
         )
     if graded and not each_on_its_own(statements, graded, line.flags, values):
         safety = Safety.UNSAFE

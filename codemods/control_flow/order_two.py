@@ -234,7 +234,10 @@ def _rewrite(site: Site) -> Rewrite:
     safety, notes = Safety.SAFE, ["Each result is a copy of what Python would have chosen."]
     if not all(isinstance(item, cst.Name) or stays(item, values) for item in choice.items):
         safety = Safety.UNSAFE
-        notes.append("A gradient of zero goes back to what was not chosen; it may become NaN.")
+        notes.append(
+            "The tensor that was not chosen gets a zero gradient instead of none, which may turn"
+            " into NaN further back."
+        )
     place: cst.CSTNode = call
     if points and choice.kind == "sorted" and (wanted := _wanted(site, call)) is not None:
         place, first = wanted

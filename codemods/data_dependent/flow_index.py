@@ -135,7 +135,10 @@ def assigned_slice(uses: Uses, statement: cst.Assign) -> bool:
         if other is None or other.shape != held.shape or other.dtype != held.dtype:
             raise Stopped("slices of two tensors that are not alike")
         if not _made_like(uses, owner, code(value.value)):
-            uses.limits.append("the two tensors whose slices are copied are taken to be alike")
+            uses.limits.append(
+                f"the patch assumes that `{owner}` and `{code(value.value)}` have the same shape"
+                " and dtype, as in the recorded run"
+            )
         torch = uses.flow.torch
         uses.edits[statement] = (
             f"{owner}.copy_({torch}.where(",

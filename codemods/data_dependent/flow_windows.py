@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .flow_uses import Uses
 
 _OUTSIDE = (
-    "a window that does not lie within its tensor raises an error, or takes rows from its end,"
-    " where the original gives a smaller one"
+    "if the slice reaches beyond the tensor, the original returns fewer rows; the patch raises an"
+    " error or takes rows from the end"
 )
 _WRITTEN = (
     "a window that does not lie within what is written raises another error, or one where the"

@@ -29,12 +29,14 @@ _OVERRIDDEN = "a subclass that overrides the method is given the list, too"
 
 class ListBeside(Codemod):
     """*What it does.*  Loops over the list of sizes that a tensor was made of, instead of over the
-    tensor, whose values Dynamo does not know: with
+    tensor, whose values Dynamo does not know:
+
     ```python
     shapes = torch.as_tensor(shapes_list, dtype=torch.long, device=x.device)
+    for height, width in shapes:
     ```
-    ``for height, width in shapes:`` becomes ``for height, width in shapes_list:``; where a function
-    or a method loops over its parameter, the call passes the list: ``grid(shapes_list)``.
+    becomes ``for height, width in shapes_list:``; where a function or a method loops over its
+    parameter, the call passes the list: ``grid(shapes_list)``.
 
     *When it applies.*  The looping function does nothing else with its parameter than to loop over
     it, and the numbers are sizes, bounds of slices, ends of ``linspace``, or go into arithmetic.

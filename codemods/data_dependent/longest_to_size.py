@@ -375,8 +375,8 @@ def _assertion(count: str, size: str, lengths: str) -> str:
 
 def _notes(lengths: str, size: str) -> list[str]:
     return [
-        f"where the longest of `{lengths}` or `{size}` is 1 and the other is not, the original"
-        " repeats the one column; the assertion raises an error",
+        f"if exactly one of `max({lengths})` and `{size}` is 1, the original broadcasts it; the"
+        " patch raises an error",
         "on a GPU, an assertion that fails ends the process' use of the device",
     ]
 

@@ -134,8 +134,8 @@ def _rewrite(
 
 
 UNTOLD = (
-    "only the recorded run says that the index is a tensor; another kind is looked up as before,"
-    " but an error that it leads to is Dynamo's then"
+    "the index was a tensor in all recorded calls; other types still work, but a bad index then"
+    " raises Dynamo's error"
 )
 
 

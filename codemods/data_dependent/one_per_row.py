@@ -275,8 +275,8 @@ class _Hits:
         if Values(self.site).torch_missing:
             edit.add_import("torch")
         note = (
-            f"where `{self.text}` does not hit one place in each row, the assertion raises an"
-            " error; also where all hits are one, or as many as the rows, and the original goes on"
+            f"the patch asserts exactly one hit in each row of `{self.text}`; the original also"
+            " accepts one hit in all, or as many as there are rows, wherever they are"
         )
         title = "ask each row for its one place"
         if self.exact:

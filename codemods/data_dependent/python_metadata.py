@@ -22,7 +22,10 @@ _LONG = ("torch.long", "torch.int64", "torch.int32", "torch.int")
 _STATIC_METHODS = words("dim size ndimension numel")
 _STATIC_ATTRIBUTES = words("shape ndim")
 _STATIC_CALLS = words("len int bool min max sum isinstance tuple list range zip enumerate")
-_ELSEWHERE = "code outside of these files that reads the entry finds a Python number there"
+_ELSEWHERE = (
+    "the entry is now a Python number, not a tensor; code outside this project that reads it sees"
+    " that"
+)
 
 
 class PythonMetadata(Codemod):

@@ -168,7 +168,10 @@ class InlineMethod(Codemod):
             yield edit.rewrite(
                 f"write {what} out where it is called",
                 rank=58,
-                notes=(f"A subclass that overrides {what} is not asked here any more.",),
+                notes=(
+                    f"The body of {what} was copied here, so the patch no longer calls a subclass's"
+                    f" own {what}.",
+                ),
                 prepares=True,
             )
 

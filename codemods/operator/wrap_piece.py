@@ -17,7 +17,7 @@ from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import OTHER_SIZES, Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.handlers import goes_on_after, who_handles
-from gbfix.rewriting.settings import set_options
+from gbfix.rewriting.settings import NO_SCRIPT, set_options
 from gbfix.schema import Safety, Told
 
 from ..control_flow.refusal import Refusal
@@ -184,7 +184,7 @@ def _by_level(site: Site) -> list[Piece | Refused]:
     return [*refused, *sorted(found, key=rank)]
 
 
-_FOUND = "it finds its object by its identity, and is compiled anew for each object"
+_FOUND = "the operator looks its object up by `id`, so each new object causes a recompile"
 _SETS_FILTERS = re.compile(r"\b(?:filterwarnings|simplefilter|resetwarnings)\(")
 _MINDS = "for inputs of other dtypes than in the run, the code runs as before, outside of it"
 _CLOCK = (
@@ -709,8 +709,8 @@ def _held_notes(piece: Piece, operator: Operator) -> list[str]:
     if not held or not (seldom or hidden):
         return []
     return [
-        f"`{operator.name}` counts as a change of `{held[0]}` in every call: one backward through"
-        " two calls raises an error where it needs the tensor as it was"
+        f"autograd takes every call of `{operator.name}` for an in-place change of `{held[0]}`: one"
+        " backward pass over two calls fails if it needs the earlier value"
     ]
 
 
@@ -725,7 +725,7 @@ def _options(
         options.append("capture_dynamic_output_shape_ops")
     also = set_options(site, edit, options)
     if also is None:
-        raise Refused("no script is known that could be told to keep numbers in the graph")
+        raise Refused(NO_SCRIPT)
     return options, also
 
 

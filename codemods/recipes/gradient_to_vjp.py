@@ -41,8 +41,8 @@ _FACTS = {
 _AT = "torch.autograd.grad"
 _AGAIN = "The result can be differentiated again, where the original has used up its graph."
 _FROZEN = (
-    "With all parameters frozen, what is computed does not require a gradient any more: {} alone"
-    " {} it do so"
+    "If all parameters are frozen, the result no longer requires a gradient: in the original only"
+    " {} made it require one."
 )
 _LIMIT = "A caller's `{}` does not require a gradient afterwards, where the original marks it so."
 #: Who asks for a flag that is set on an argument, or for what it brings.
@@ -778,7 +778,7 @@ def _edited(
     given = {*parameters_of(site.function.params)} - activity(site.function.body).bound
     theirs = given & {*found.by}
     notes = [_LIMIT.format(name) for name in found.by if name in theirs]
-    notes = notes or [_FROZEN.format(told, "made" if len(found.by) == 1 else "make")]
+    notes = notes or [_FROZEN.format(told)]
     if put_back == len(found.by):
         notes = []
     before = site.locals_before(old[0])

@@ -25,8 +25,8 @@ _EQUAL = (
 
 
 _COMPUTED = (
-    "Two tensors that hold the same numbers and are not one object count as two now; they are"
-    " computed in the region, or differ in size, so that no such inputs could be made."
+    "Two different tensors with equal values now count as different. gbfix could not test this:"
+    " they are computed inside the function, or differ in size."
 )
 
 

@@ -26,7 +26,7 @@ from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Edit, Rewrite, Site
 from gbfix.schema import Fact
 
-from ..wrap.capture import Parameter, Refused, capture, has_loose_number
+from ..wrap.capture import LOOSE_NUMBER, Parameter, Refused, capture, has_loose_number
 from ..wrap.operator_text import (
     define,
     namespace,
@@ -158,8 +158,7 @@ def effect_operator(
         # Called where the original looked at a condition first, and with whatever a caller gives.
         notes = (
             *notes,
-            "a parameter without annotation takes what the program gave: a tensor in place of a"
-            " number (or the other way round) is an error now",
+            LOOSE_NUMBER,
         )
     return edit.rewrite(
         f"move the {effect.verb} into an effectful custom operator",

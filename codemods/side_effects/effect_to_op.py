@@ -419,7 +419,7 @@ def define_block(
     """
     for part in site.ancestors(before or run[0]):
         if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
-            raise NoBlock("it is what is done where autograd shows")
+            raise NoBlock("it stands under a test of `requires_grad`, which an operator cannot see")
     bound = gives.name if gives is not None else ""
     taker = Taker(site, run, at=before, members=members, harmless=harmless, gives=bound)
     taken = taker.take(repeats=repeats)

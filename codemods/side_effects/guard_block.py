@@ -22,7 +22,7 @@ from gbfix.analysis.tree import code, statements_of, walk
 from gbfix.codemod import Advice, Rewrite, Site, Statement
 from gbfix.schema import Fact
 
-from ..wrap.capture import Captured, Parameter, Refused, has_loose_number, tensors
+from ..wrap.capture import LOOSE_NUMBER, Captured, Parameter, Refused, has_loose_number, tensors
 from ..wrap.capture_block import CapturedBlock, capture_block
 from ..wrap.operator_text import (
     define,
@@ -336,10 +336,7 @@ def guard_operator(site: Site, guard: Guard, effect_of: EffectOf) -> Rewrite | A
     notes += [note for note in noted if note not in notes]
     numbers = [p.argument for p in parameters if not p.fact.is_tensor]
     if has_loose_number(site, numbers):
-        notes.append(
-            "a parameter without annotation takes what the program gave: a tensor in place of a"
-            " number (or the other way round) is an error now"
-        )
+        notes.append(LOOSE_NUMBER)
     return edit.rewrite(
         f"move the {verb} into an effectful custom operator", rank=50, notes=tuple(notes)
     )

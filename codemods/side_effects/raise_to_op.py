@@ -340,8 +340,8 @@ def _feeds_more(site: Site) -> bool:
 
 
 _STATE = (
-    "what is set on the way to the check is lost where it raises in compiled code, which sets it"
-    " after the graph"
+    "if the check fails in compiled code, attributes and globals set before it keep their old"
+    " values: compiled code sets them after the graph"
 )
 
 

@@ -152,6 +152,13 @@ def may_be_none(function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
     return False
 
 
+#: What a patch says of a parameter for which `has_loose_number` holds.
+LOOSE_NUMBER = (
+    "a parameter has no annotation, so the operator accepts only the types seen in the run: a"
+    " tensor for a number (or the reverse) raises an error"
+)
+
+
 def has_loose_number(site: Site, arguments: Sequence[cst.BaseExpression]) -> bool:
     """Whether a parameter of the function without annotation is among what an operator takes as a
     number, a bool or a text: another caller may give a tensor, which an operator refuses.

@@ -27,8 +27,10 @@ _ASKS = {
     "sizes": "Sizes that the data decides were compared where they are 0 and where they are 1.",
     "recompiles": "It does not recompile more often.",
     "branches": "Both sides of each condition ran, and agree.",
-    "unrun": "What no call ran does the same, where it is made to run.",
-    "constants": "Values that are read less often now cannot change.",
+    "unrun": "Branches that no call reached were forced in both versions, and agree (but for the"
+    " limits below).",
+    "constants": "Values that the patch reads less often (globals, attributes) were varied in both"
+    " versions, and the results agree (but for the limits below).",
 }
 _WORDS = {True: "passed", False: "**failed**", None: "not run"}
 

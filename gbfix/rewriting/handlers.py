@@ -269,12 +269,12 @@ def _outward(site: Site) -> list[Frame]:
 
 
 _CATCHES = (
-    "`{}` handles such errors: where it is compiled around this check, it does not see them any"
-    " more"
+    "`{}` handles such errors: if it is itself compiled, it no longer sees them when this check"
+    " fails"
 )
 _CLEANS = (
-    "`{}` cleans up after errors (`finally`, or a context manager): where it is compiled around"
-    " this check, it does not"
+    "if `{}` is itself compiled, its cleanup (`finally`, context manager) does not run when this"
+    " check fails"
 )
 
 

@@ -9,6 +9,12 @@ import libcst as cst
 
 from gbfix.codemod import Edit, Rewrite, Site
 
+#: Why there is no patch where `set_options` gives None.
+NO_SCRIPT = (
+    "the patch must set a Dynamo option in the script that was started, and gbfix does not know"
+    " which script that is"
+)
+
 
 def entry_of(site: Site) -> Site | None:
     """The script that was started: where settings of the whole program belong."""

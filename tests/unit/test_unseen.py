@@ -81,7 +81,7 @@ _SUBCLASS = (
         (
             _DISPATCH.replace("    def change(self,", "    @staticmethod\n    def change("),
             "from net import Net\n\nNet.change(Net(), 1)\n",
-            "names `Net.change`",
+            "uses `Net.change`, which is a static method now",
         ),
         # A mixin is asked first; what an object is given, or a class body binds again, as well.
         (
