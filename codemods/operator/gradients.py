@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
@@ -37,6 +38,8 @@ _DRAWS = re.compile(
     r"|batch_norm|instance_norm|seed)\b",
     re.IGNORECASE,
 )
+#: Asks a tensor whether it has a gradient, or fails where it has one.
+_ASKS = re.compile(r"\.numpy\(|\.is_leaf\b|\.grad_fn\b|\.requires_grad\b|\b__array__\b")
 #: Of these, what torch's generators do not put back: a layer's state, a seed.
 _KEEPS = re.compile(r"\b\w*(batch_norm|instance_norm|seed)\b", re.IGNORECASE)
 _WIDTH = 100
@@ -58,7 +61,8 @@ def differentiable(piece: Piece, *, draws: bool = False) -> tuple[str, ...]:
     if not leaves or not all(leaf.kind == "tensor" and leaf.dtype in _FLOATS for leaf in leaves):
         raise Refused("a gradient goes through some of its results, and not through others")
     asked = {bool(leaf.fact.requires_grad) for leaf in leaves}
-    if len(asked) > 1:
+    if len(asked) > 1 and _ASKS.search(piece.level.site.source):
+        # A result that had no gradient in this call has one now: code that asks would notice.
         raise Refused("a gradient goes through some of its results, and not through others")
     text = written(piece)
     found = _LOOKS.search(text)
@@ -127,6 +131,9 @@ def _check_names(piece: Piece) -> None:
             if id(node) in raised:
                 continue
             if isinstance(node, cst.Attribute) and _is_own(node) and top not in nodes:
+                fact = site.fact(node)
+                if fact is not None and fact.kind in ("int", "float", "bool", "str"):
+                    continue
                 raise Refused(f"a gradient goes through it, and `{code(node)}` may hold a tensor")
             if not isinstance(node, cst.Name) or node.value in local_names(site, top):
                 continue
@@ -156,8 +163,24 @@ def _is_harmless(bound: cst.CSTNode, functions: Sequence[cst.FunctionDef], name:
         return name.partition(".")[0] in _MODULES
     match bound:
         case cst.Assign(value=value) | cst.AnnAssign(value=cst.BaseExpression() as value):
-            return isinstance(value, cst.Integer | cst.Float | cst.SimpleString)
+            return _is_written_out(value)
     return name.partition(".")[0] in _MODULES
+
+
+def _is_written_out(value: cst.BaseExpression) -> bool:
+    """Whether numbers and texts are all that it is made of: no tensor comes out of these."""
+    plain = (
+        cst.Integer, cst.Float, cst.SimpleString, cst.Tuple, cst.Element, cst.UnaryOperation,
+        cst.BinaryOperation, cst.BaseUnaryOp, cst.BaseBinaryOp, cst.BaseParenthesizableWhitespace,
+        cst.LeftParen, cst.RightParen, cst.Comma, cst.TrailingWhitespace, cst.Newline, cst.Comment,
+    )  # fmt: skip
+    return all(
+        isinstance(node, plain) or (isinstance(node, cst.Name) and node.value in _CONSTANTS)
+        for node in walk(value)
+    )
+
+
+_CONSTANTS = ("True", "False", "None")
 
 
 def has_products(piece: Piece) -> bool:
@@ -308,16 +331,19 @@ def backward_text(
     outs = grads[0] if len(grads) == 1 else f"({', '.join(grads)})"
     layout = f"memory_format={torch}.contiguous_format"
     made = [f"    return {torch}.empty_like({gradients[0]}, {layout})"]
-    result = f"pull({outs})[0].clone({layout})"
+    pull = fresh("pull", names)
+    result = f"{pull}({outs})[0].clone({layout})"
     if len(gradients) > 1:
         kind = f"tuple[{', '.join([kind] * len(gradients))}]"
         like = [f"        {torch}.empty_like({n}, {layout})," for n in gradients]
         made = ["    return (", *like, "    )"]
-        result = f"tuple(part.clone({layout}) for part in pull({outs}))"
+        result = f"tuple(part.clone({layout}) for part in {pull}({outs}))"
     head = [f"def {back}({', '.join(given)}) -> {kind}:"]
     if len(head[0]) > _WIDTH:
         head = [f"def {back}(", *(f"    {item}," for item in given), f") -> {kind}:"]
-    run = [f"_, pull = {torch}.func.vjp({_call(plain, names, gradients)}, {', '.join(gradients)})"]
+    run = [
+        f"_, {pull} = {torch}.func.vjp({_call(plain, names, gradients)}, {', '.join(gradients)})"
+    ]
     if draws is not None:
         run = draws.again(torch, run)
     saved = [*tensors, *state]

@@ -73,7 +73,7 @@ class FilterWhen(Codemod):
     for other codemods, or for an option of Dynamo: where none can go on, this rewrite is not kept.
 
     *Refuses.*  Names that are changed in place later, as the caller's tensor would have changed
-    with them; masks that are other than the first dimension; conditions that are not for tensors alone.
+    with them; masks that are other than the first dimension; conditions that ask more than tensors.
     """
 
     name = "filter-when"
