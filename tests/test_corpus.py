@@ -36,7 +36,7 @@ UNREACHED = {
 #: One of so many light cases is run through gbfix, and one of so many is traced.
 _EVERY, _TRACED = 12, 3
 #: Of the cases of one codemod, these many run in any case, and of the others one of so many.
-_FIRST, _OTHERS = 1, 12
+_FIRST, _OTHERS = 1, 20
 
 
 def _name(case: Path) -> str:
