@@ -20,7 +20,7 @@ from gbfix.rewriting.project import mentions, writers
 _CHANGES = (
     r"environ(?!\.get\()|(?:import|from)[^\n]*environ|putenv|setenv|load_dotenv"
     r"|sys\.(?:path|modules|meta_path)\b|invalidate_caches|addsitedir|importlib\.reload"
-    r"|\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]"
+    r"|\bmock|[Mm]onkey_?[Pp]atch|(?<![.\w])patch[.(]"
 )
 _NOTE = "the import is tried when the file is imported, not in the first call"
 _LOADER = """
@@ -62,6 +62,23 @@ def f(x):
     return x if attend is None else attend(x)
 """
 
+_WITHOUT = """
+import warnings
+
+import torch
+
+
+def f(x):
+    # The fast one.
+    try:
+        from kernels_that_nobody_has import attend
+    except ImportError:
+        warnings.warn("no kernel")
+        y = x * 2
+        return y
+    return attend(x)
+"""
+
 
 def _source(text: str) -> str:
     return text.lstrip("\n")
@@ -71,7 +88,7 @@ class ImportOnce(Codemod):
     """*What it does.*  Tries an import once, when the file is imported, and not in each call of a
     compiled function: ``attend = _load_kernel()`` becomes ``attend = _KERNEL``, with
     ``_KERNEL = _load_kernel()`` at module level; a ``try`` around imports inside a function moves
-    above it.
+    above it.  Where the ``except`` computes in another way, a flag of the module's decides.
 
     *When it applies.*  An import failed while Dynamo traced it, where the program goes on without
     the package.
@@ -136,6 +153,34 @@ def f(x):
             at="from kernels_that_nobody_has import attend",
             title="an attempt inside the function",
         ),
+        Example(
+            _source(_WITHOUT),
+            _source(
+                """
+import warnings
+
+import torch
+
+
+try:
+    from kernels_that_nobody_has import attend
+    attend_found = True
+except ImportError:
+    attend_found = False
+
+
+def f(x):
+    # The fast one.
+    if not attend_found:
+        warnings.warn("no kernel")
+        y = x * 2
+        return y
+    return attend(x)
+"""
+            ),
+            at="from kernels_that_nobody_has import attend",
+            title="another way without the package",
+        ),
     )
     near_misses = tuple(
         NearMiss(_source(text), at="from kernels_that_nobody_has import attend", why=why)
@@ -171,6 +216,22 @@ def f(x):
                 "it takes an argument",
                 _LOADER.replace("_load_kernel()", "_load_kernel(name)")
                 + _USE.format("_load_kernel('a')"),
+            ),
+            (
+                "the error is raised again",
+                _WITHOUT.replace('warnings.warn("no kernel")', "if x is None:\n            raise"),
+            ),
+            (
+                "the error is told",
+                _WITHOUT.replace("ImportError:", "ImportError as error:"),
+            ),
+            (
+                "other errors, too",
+                _WITHOUT.replace("except ImportError:", "except Exception:"),
+            ),
+            (
+                "the name has a value on the other way",
+                _WITHOUT.replace("y = x * 2", "attend = None").replace("return y", "pass"),
             ),
             (
                 "a name that has a default",
@@ -227,7 +288,7 @@ def f(x):
         function = site.function
         if function is None or mentions(site, _CHANGES):
             return
-        rewrite = _loader(site, function) or _attempt(site, function)
+        rewrite = _loader(site, function) or _attempt(site, function) or _other_way(site, function)
         if rewrite is not None:
             yield rewrite
 
@@ -427,4 +488,64 @@ def _attempt(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     edit.insert_before(top, attempt.with_changes(leading_lines=blank))
     return edit.rewrite(
         "try the import once, at import", rank=12, notes=(_NOTE,), assumes=("reads-once",)
+    )
+
+
+def _other_way(site: Site, function: cst.FunctionDef) -> Rewrite | None:
+    """``try: from a import b`` and a way without it: a flag of the module's decides."""
+    if all(_only_loads(line) for line in function.body.body if not isinstance(line, cst.Try)):
+        return None  # a loader
+    attempt = site.parent(site.parent(site.statement) or site.statement)
+    if not isinstance(attempt, cst.Try) or site.function_of(attempt) is not function:
+        return None
+    block, place = site.parent(attempt), attempt.body
+    handlers = attempt.handlers
+    if len(handlers) != 1 or attempt.finalbody is not None or handlers[0].name is not None:
+        return None
+    handler, error = handlers[0], code(handlers[0].type) if handlers[0].type is not None else ""
+    if error not in ("ImportError", "ModuleNotFoundError"):
+        return None
+    lines = [small for line in place.body for small in getattr(line, "body", ())]
+    if not lines or not all(isinstance(it, cst.Import | cst.ImportFrom) for it in lines):
+        return None
+    if not isinstance(block, cst.IndentedBlock) or comments_in(place):
+        return None
+    if not isinstance(place, cst.IndentedBlock) or not isinstance(handler.body, cst.IndentedBlock):
+        return None
+    names = activity(place).bound
+    taken = names_in(site.module)
+    others = set(module_bindings(site.module)) | set(parameters_of(function.params))
+    without = function.body.deep_remove(attempt)
+    assert isinstance(without, cst.CSTNode)
+    rest, instead = activity(without), activity(handler.body)
+    others |= rest.binds | rest.bound | rest.writes | rest.deletes
+    others |= instead.binds | instead.reads
+    if attempt.orelse is not None:
+        others |= activity(attempt.orelse.body).binds
+    if not names or names & others or any("*" in code(it) for it in lines):
+        return None
+    if any(isinstance(node, cst.Raise) and node.exc is None for node in walk(handler.body)):
+        return None  # it raises what it has caught
+    if any(f"global {name}" in text for name in names for text in _texts(site)):
+        return None
+    for node in site.module.body:
+        if node is not site.top_level_statement(function) and names & activity(node).reads:
+            return None
+    flag = fresh(f"{min(names)}_found", taken)
+    edit = site.edit()
+    yes, no = (cst.parse_statement(f"{flag} = {value}") for value in (True, False))
+    tried = cst.Try(
+        body=cst.IndentedBlock([*place.body, yes]),
+        handlers=[cst.ExceptHandler(cst.IndentedBlock([no]), cst.Name(error))],
+        leading_lines=[cst.EmptyLine(indent=False)] * 2,
+    )
+    edit.insert_before(site.top_level_statement(function), tried)
+    orelse = cst.Else(attempt.orelse.body) if attempt.orelse is not None else None
+    test = cst.UnaryOperation(cst.Not(), cst.Name(flag))
+    edit.replace(
+        attempt,
+        cst.If(test, handler.body, orelse, leading_lines=attempt.leading_lines),
+    )
+    return edit.rewrite(
+        "try the import once, at import", rank=13, notes=(_NOTE,), assumes=("reads-once",)
     )

@@ -111,6 +111,19 @@ class ListByLoop(Codemod):
             code="GB0007",
             title="a name that the function has",
         ),
+        Example(
+            _source("pairs = [solve(torch) for torch in costs]", "return torch.stack(pairs)"),
+            _source(
+                "pairs = []",
+                "for torch_1 in costs:",
+                "    pairs.append(solve(torch_1))",
+                "return torch.stack(pairs)",
+            ),
+            at="solve(torch)",
+            facts={**_FACTS, "solve(torch)": Fact("tuple", "tuple")},
+            code="GB0007",
+            title="a name of the module",
+        ),
     )
     near_misses = (
         _near_miss("an item of another list", "pairs = [[solve(cost)] for cost in [costs]][0]",
@@ -165,7 +178,8 @@ def _loop(
     function: cst.FunctionDef, statement: cst.SimpleStatementLine, value: cst.ListComp, name: str
 ) -> Iterator[cst.BaseStatement]:
     taken = names_in(function)
-    own = function_scope(function).locals
+    # A name that the function reads of its module would become its own.
+    own = function_scope(function).locals | activity(function.body).reads
     inner = {node.value for node in walk(value.for_in.target) if isinstance(node, cst.Name)}
     names = {each: fresh(each, taken) for each in inner & own}
     made = name or fresh("made", taken)
