@@ -49,6 +49,7 @@ from gbfix.patch import unified_diff
 from gbfix.rewriting.settings import with_setting
 from gbfix.runner import Runner, WorkerError
 from gbfix.schema import (
+    COMPREHENSIONS,
     Attempt,
     BreakReport,
     ErrorReport,
@@ -1141,10 +1142,6 @@ def _but_graphs(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, rungs=rungs)
 
 
-#: Frames of their own before Python 3.12.
-_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
-
-
 def _function(found: GraphBreak) -> tuple[str, str] | None:
     """Where it breaks: the file, and the function, to which lists that it makes belong."""
     if found.site is None:
@@ -1152,7 +1149,7 @@ def _function(found: GraphBreak) -> tuple[str, str] | None:
     frames = list(found.frames)
     at = frames.index(found.site) if found.site in frames else -1
     name = found.site.function
-    while at > 0 and name.rpartition(".")[2] in _COMPREHENSIONS:
+    while at > 0 and name.rpartition(".")[2] in COMPREHENSIONS:
         at -= 1
         name = frames[at].function
     return (found.site.path, name)

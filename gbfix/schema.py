@@ -42,6 +42,10 @@ class Span:
         ) <= (self.end_line, self.end_column)
 
 
+#: Functions of their own before Python 3.12, within the one that makes the list.
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
 @dataclasses.dataclass(frozen=True)
 class Frame:
     """One frame of a traced stack; columns are None where Python recorded none."""

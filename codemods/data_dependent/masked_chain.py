@@ -24,6 +24,7 @@ from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
 from .nested import Atom, Bare, Nested, Parts
 from .selections import (
+    ELEMENT_LOSSES,
     FLOATS,
     averaged,
     deviated,
@@ -31,15 +32,12 @@ from .selections import (
     is_own,
     mean_function,
     missed,
+    pairs,
     selection_of,
     tensor_fact,
     varied,
 )
 
-_LOSSES = words(
-    """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
-    binary_cross_entropy_with_logits"""
-)
 #: What a tensor has whatever is selected from it.
 _SAME = words("dtype device requires_grad")
 _OPTIONS = words("beta delta weight ignore_index label_smoothing")
@@ -303,7 +301,7 @@ class _Chain:
             if not isinstance(node, cst.Assign) or len(node.targets) != 1:
                 continue
             span = self.site.span(node)
-            for target, value in _pairs(node.targets[0].target, node.value):
+            for target, value in pairs(node.targets[0].target, node.value):
                 if not isinstance(target, cst.Name) or target.value in shared:
                     continue
                 name = target.value
@@ -588,7 +586,7 @@ class _Chain:
             self._cross_entropy(node, func, first, second, uses, options)
             return
         one, other = tensor_fact(self.site, first), tensor_fact(self.site, second)
-        if kind not in _LOSSES or one is None or other is None or one.dtype not in FLOATS:
+        if kind not in ELEMENT_LOSSES or one is None or other is None or one.dtype not in FLOATS:
             return
         names = [option.keyword.value for option in options if option.keyword is not None]
         if one.shape != other.shape or one.dtype != other.dtype or not {*names} <= {
@@ -771,19 +769,6 @@ class _Chain:
 def _only_goes_on(node: cst.If) -> bool:
     """``if ...: continue``"""
     return code(node.body).strip() == "continue"
-
-
-def _pairs(
-    target: cst.BaseExpression, value: cst.BaseExpression
-) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """``a, b = x, y`` as two assignments."""
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
-        pairs = list(zip(target.elements, value.elements, strict=False))
-        plain = all(isinstance(part, cst.Element) for pair in pairs for part in pair)
-        if plain and len(target.elements) == len(value.elements):
-            return [(one.value, other.value) for one, other in pairs]
-        return []
-    return [(target, value)]
 
 
 def _name(option: cst.Arg) -> str:

@@ -34,6 +34,11 @@ TWO = words(
     """add sub mul subtract multiply div divide true_divide pow maximum minimum where clamp
     clamp_min clamp_max lerp fmin fmax atan2 hypot eq ne lt le gt ge logical_and logical_or"""
 )
+#: Losses of two tensors that are computed element by element, and then reduced.
+ELEMENT_LOSSES = words(
+    """mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
+    binary_cross_entropy_with_logits"""
+)
 HOMES = ("torch.", "torch.nn.functional.", "torch.special.")
 
 
@@ -62,6 +67,19 @@ def mask_of(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
             if fact is not None and fact.dtype == "torch.bool" and fact.shape:
                 return index
     return None
+
+
+def pairs(
+    target: cst.BaseExpression, value: cst.BaseExpression
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """``a, b = x, y`` as two assignments."""
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+        both = list(zip(target.elements, value.elements, strict=False))
+        plain = all(isinstance(part, cst.Element) for pair in both for part in pair)
+        if plain and len(target.elements) == len(value.elements):
+            return [(one.value, other.value) for one, other in both]
+        return []
+    return [(target, value)]
 
 
 def selection_of(

@@ -17,6 +17,7 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
+from gbfix.rewriting import project
 
 from ..wrap.pure import AUTOCAST_METHODS
 from .fakes import Fake, called, holders_of, mentions, written
@@ -39,7 +40,7 @@ _DRAWS = re.compile(
     re.IGNORECASE,
 )
 #: Asks a tensor whether it has a gradient, or fails where it has one.
-_ASKS = re.compile(r"\.numpy\(|\.is_leaf\b|\.grad_fn\b|\.requires_grad\b|\b__array__\b")
+_ASKS = r"\.numpy\(|\.is_leaf\b|\.grad_fn\b|\.requires_grad\b|\b__array__\b|\bdeepcopy\b"
 #: Of these, what torch's generators do not put back: a layer's state, a seed.
 _KEEPS = re.compile(r"\b\w*(batch_norm|instance_norm|seed)\b", re.IGNORECASE)
 _WIDTH = 100
@@ -61,7 +62,7 @@ def differentiable(piece: Piece, *, draws: bool = False) -> tuple[str, ...]:
     if not leaves or not all(leaf.kind == "tensor" and leaf.dtype in _FLOATS for leaf in leaves):
         raise Refused("a gradient goes through some of its results, and not through others")
     asked = {bool(leaf.fact.requires_grad) for leaf in leaves}
-    if len(asked) > 1 and _ASKS.search(piece.level.site.source):
+    if len(asked) > 1 and project.mentions(piece.level.site, _ASKS):
         # A result that had no gradient in this call has one now: code that asks would notice.
         raise Refused("a gradient goes through some of its results, and not through others")
     text = written(piece)

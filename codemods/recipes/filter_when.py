@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -12,7 +12,7 @@ from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.purity import effects_of
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, words
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 
 from ..choice.tests import invert
@@ -20,9 +20,16 @@ from ..control_flow.predicates import predicate
 from ..control_flow.refusal import Refusal
 from ..control_flow.sites import if_at
 from ..control_flow.values import Values
-from ..data_dependent.selections import SMOOTH, STEEP, TWO, selection_of, tensor_fact
+from ..data_dependent.selections import (
+    ELEMENT_LOSSES,
+    SMOOTH,
+    STEEP,
+    TWO,
+    pairs,
+    selection_of,
+    tensor_fact,
+)
 
-_LOSSES = words("mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy")
 _FACTS = {
     "boxes": tensor(5, 4),
     "scores": tensor(5),
@@ -167,6 +174,10 @@ class FilterWhen(Codemod):
             "if grid.any():", "    image = image[grid]", "return image.sum(0)",
         ),
         _near_miss(
+            "what has other dimensions is multiplied with it", "grid.any()",
+            "if grid.any():", "    image = image[grid]", "return (image * scores).sum()",
+        ),
+        _near_miss(
             "a setting decides, too", "keep.any()",
             "if strict and keep.any():", "    boxes = boxes[keep]", "return boxes",
         ),
@@ -245,10 +256,10 @@ def _lines(node: cst.If) -> Sequence[cst.BaseStatement]:
     return () if noted or comments_in(node.test) else node.body.body
 
 
-def _selected(site: Site, node: cst.If) -> tuple[cst.Name | None, list[str]]:
+def _selected(site: Site, node: cst.If) -> tuple[cst.Name | None, dict[str, cst.Name]]:
     """The mask, and the names of which the body keeps what it selects; None if it does more."""
     mask: cst.Name | None = None
-    names: list[str] = []
+    names: dict[str, cst.Name] = {}
     for line in _lines(node):
         match line:
             case cst.SimpleStatementLine(
@@ -256,31 +267,22 @@ def _selected(site: Site, node: cst.If) -> tuple[cst.Name | None, list[str]]:
             ):
                 pass
             case _:
-                return None, []
-        for one, other in _pairs(target, value):
+                return None, {}
+        for one, other in pairs(target, value):
             selection = selection_of(site, other)
             match one, selection:
-                case cst.Name(name), (cst.Name(held), cst.Name() as by) if name == held:
+                case cst.Name(name), (cst.Name() as held, cst.Name() as by) if name == held.value:
                     pass
                 case _:
-                    return None, []
+                    return None, {}
             if (mask is not None and by.value != mask.value) or name in names:
-                return None, []
+                return None, {}
             mask = by
-            names.append(name)
-    return (mask, names) if mask is not None and mask.value not in names else (None, [])
+            names[name] = held
+    return (mask, names) if mask is not None and mask.value not in names else (None, {})
 
 
-def _pairs(
-    target: cst.BaseExpression, value: cst.BaseExpression
-) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    match target, value:
-        case cst.Tuple(elements=ones), cst.Tuple(elements=others) if len(ones) == len(others):
-            return [(one.value, other.value) for one, other in zip(ones, others, strict=True)]
-    return [(target, value)]
-
-
-def _may_be_a_copy(site: Site, node: cst.If, mask: cst.Name, names: Sequence[str]) -> bool:
+def _may_be_a_copy(site: Site, node: cst.If, mask: cst.Name, names: Mapping[str, cst.Name]) -> bool:
     """Whether nobody sees that rows of which all are kept are others than before, or flat."""
     assert site.function is not None
     if not effects_of(node.test, site.fact).pure or names_in(node.test) & set(names):
@@ -289,68 +291,81 @@ def _may_be_a_copy(site: Site, node: cst.If, mask: cst.Name, names: Sequence[str
     if {mask.value, *names} & (does.mutates | does.captures | does.globals | does.nonlocals):
         return False
     by = tensor_fact(site, mask)
-    for name in names:
-        place = next((it for it in site.places_of(name, node) if not _is_bound(site, it)), None)
-        held = tensor_fact(site, place) if place is not None else None
+    for name, place in names.items():
+        held = tensor_fact(site, place)
         if by is None or held is None or by.shape is None or held.shape is None:
             return False
         if held.shape[: len(by.shape)] != by.shape or not by.shape:
             return False
-        if len(by.shape) > 1 and not _is_only_reduced(site, node, name):
+        if len(by.shape) > 1 and not _is_only_reduced(site, node, name, names):
             return False
     return bool(live_after(site.function, node) & set(names))
 
 
-def _is_bound(site: Site, node: cst.Name) -> bool:
-    holder = site.parent(node)
-    while isinstance(holder, cst.Element | cst.Tuple):
-        holder = site.parent(holder)
-    return isinstance(holder, cst.AssignTarget)
-
-
-def _is_only_reduced(site: Site, node: cst.If, name: str) -> bool:
+def _is_only_reduced(site: Site, node: cst.If, name: str, names: Collection[str]) -> bool:
     """Whether all that reads the name behind the ``if`` ends in one number, whatever its shape."""
     assert site.function is not None
     end = site.span(node).end_line
     return all(
-        _ends_in_a_number(site, place)
+        _ends_in_a_number(site, place, names)
         for place in site.places_of(name, site.function.body)
         if site.span(place).line > end
     )
 
 
-def _ends_in_a_number(site: Site, node: cst.BaseExpression) -> bool:
+def _ends_in_a_number(site: Site, node: cst.BaseExpression, names: Collection[str]) -> bool:
+    """Whether an expression of what is selected is computed by element, and reduced then."""
     holder = site.parent(node)
+    if isinstance(holder, cst.BinaryOperation | cst.Call) and not _is_alike(site, holder, names):
+        return False
     match holder:
         case cst.BinaryOperation(operator=operator):
-            return not isinstance(operator, cst.MatrixMultiply) and _ends_in_a_number(site, holder)
+            plain = not isinstance(operator, cst.MatrixMultiply)
+            return plain and _ends_in_a_number(site, holder, names)
         case cst.UnaryOperation(operator=cst.Minus() | cst.BitInvert()):
-            return _ends_in_a_number(site, holder)
-        case cst.Attribute(value=value, attr=cst.Name(method)) if value is node:
+            return _ends_in_a_number(site, holder, names)
+        case cst.Attribute(value=value) if value is node:
             call = site.parent(holder)
-            if not isinstance(call, cst.Call) or call.func is not holder:
-                return False
-            if method in ("sum", "mean") and not call.args:
-                return True
-            return method in SMOOTH | STEEP | TWO and _ends_in_a_number(site, call)
+            called = isinstance(call, cst.Call) and call.func is holder
         case cst.Arg(star=""):
             call = site.parent(holder)
-            if not isinstance(call, cst.Call):
-                return False
-            return _call_ends_in_a_number(site, call)
-    return False
-
-
-def _call_ends_in_a_number(site: Site, call: cst.Call) -> bool:
-    full = resolve(site.module, call.func) or ""
-    home, _, last = full.rpartition(".")
-    told = {it.keyword.value: code(it.value) for it in call.args if it.keyword is not None}
-    if home == "torch.nn.functional" and last in _LOSSES:
-        return told.get("reduction", "'mean'").strip("\"'") in ("mean", "sum")
-    if home == "torch" and last in ("sum", "mean") and len(call.args) == 1:
-        return True
-    if not full.startswith("torch") and isinstance(call.func, cst.Attribute):
-        last = call.func.attr.value  # ``x.sub(other)``
-    elif home not in ("torch", "torch.nn.functional"):
+            called = isinstance(call, cst.Call)
+        case _:
+            return False
+    if not called or not isinstance(call, cst.Call) or not _is_alike(site, call, names):
         return False
-    return last in SMOOTH | STEEP | TWO and _ends_in_a_number(site, call)
+    return _is_reduction(site, call) or (
+        _is_elementwise(site, call) and _ends_in_a_number(site, call, names)
+    )
+
+
+def _is_alike(site: Site, node: cst.CSTNode, names: Collection[str]) -> bool:
+    """Whether nothing else in it has dimensions, to which what is selected would have to fit."""
+    for part in walk(node):
+        if isinstance(part, cst.Name | cst.Attribute) and code(part) not in names:
+            fact = tensor_fact(site, part)
+            if fact is not None and fact.shape != ():
+                return False
+    return True
+
+
+def _last_of(site: Site, call: cst.Call) -> tuple[str, str]:
+    """The home (none for a method) and the name of what is called."""
+    full = resolve(site.module, call.func) or ""
+    if not full.startswith("torch") and isinstance(call.func, cst.Attribute):
+        return "", call.func.attr.value
+    home, _, last = full.rpartition(".")
+    return home, last
+
+
+def _is_reduction(site: Site, call: cst.Call) -> bool:
+    home, last = _last_of(site, call)
+    told = {it.keyword.value: code(it.value) for it in call.args if it.keyword is not None}
+    if home == "torch.nn.functional" and last in ELEMENT_LOSSES:
+        return told.get("reduction", "'mean'").strip("\"'") in ("mean", "sum")
+    return last in ("sum", "mean") and home in ("", "torch") and len(call.args) == (home != "")
+
+
+def _is_elementwise(site: Site, call: cst.Call) -> bool:
+    home, last = _last_of(site, call)
+    return home in ("", "torch", "torch.nn.functional") and last in SMOOTH | STEEP | TWO

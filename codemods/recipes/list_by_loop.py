@@ -9,7 +9,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.scopes import function_scope
+from gbfix.analysis.scopes import function_scope, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
@@ -48,14 +48,14 @@ class ListByLoop(Codemod):
     An operator that gives several arrays is called in a line of its own, and in a list there is
     no place for one.
 
-    *When it applies.*  The list is all that a line binds or returns; the function is not a
-    generator.
+    *When it applies.*  The list is all that a line binds or returns.
 
     *Fix safety.*  Safe: the same calls run in the same order.  Names of the loop that the function
     has already are given another name.  Others do the rest: where none can, this rewrite is not
     kept.
 
-    *Refuses.*  Lists in lists, and comments within.
+    *Refuses.*  Lists in lists, comments within, and lists below a ``try`` or a context that is none
+    of torch's: where an item raises an error, the name would have half a list.
     """
 
     name = "list-by-loop"
@@ -64,12 +64,12 @@ class ListByLoop(Codemod):
         Example(
             _source(
                 "# Who goes with whom.",
-                "pairs = [solve(cost) for cost in costs]",
+                "pairs = [solve(cost) for cost in costs]  # each",
                 "return pairs",
             ),
             _source(
                 "# Who goes with whom.",
-                "pairs = []",
+                "pairs = []  # each",
                 "for cost in costs:",
                 "    pairs.append(solve(cost))",
                 "return pairs",
@@ -128,6 +128,9 @@ class ListByLoop(Codemod):
     near_misses = (
         _near_miss("an item of another list", "pairs = [[solve(cost)] for cost in [costs]][0]",
                    "return pairs"),
+        _near_miss("an error on the way is caught", "pairs = None", "try:",
+                   "    pairs = [solve(cost) for cost in costs]", "except ValueError:", "    pass",
+                   "return pairs"),
         _near_miss("two loops", "pairs = [solve(cost) for row in costs for cost in row]",
                    "return pairs"),
         _near_miss("a generator", "pairs = (solve(cost) for cost in costs)", "return list(pairs)"),
@@ -152,12 +155,25 @@ class ListByLoop(Codemod):
                 return
         if not isinstance(value, cst.ListComp) or not _breaks_in(site, value):
             return
+        if any(_may_swallow(site, outer) for outer in site.ancestors(statement)):
+            return
         does = activity(function.body)
         if name and name in names_in(value) | does.globals | does.nonlocals | does.captures:
             return
         edit = site.edit()
         edit.replace(statement, *_loop(function, statement, value, name))
         yield edit.rewrite("make the list in a loop", rank=51, prepares=True)
+
+
+def _may_swallow(site: Site, outer: cst.CSTNode) -> bool:
+    """Whether the function may go on after an error in there."""
+    if isinstance(outer, cst.With):
+        return not all(
+            isinstance(item.item, cst.Call)
+            and (resolve(site.module, item.item.func) or "").startswith("torch.")
+            for item in outer.items
+        )
+    return isinstance(outer, cst.Try | cst.TryStar)
 
 
 def _breaks_in(site: Site, value: cst.ListComp) -> bool:
@@ -191,6 +207,8 @@ def _loop(
         body = cst.If(cst.parse_expression(test), cst.IndentedBlock([body]))
     target = renamed(value.for_in.target, names)
     first = cst.ensure_type(cst.parse_statement(f"{made} = []"), cst.SimpleStatementLine)
+    if name:
+        first = first.with_changes(trailing_whitespace=statement.trailing_whitespace)
     yield first.with_changes(leading_lines=statement.leading_lines)
     yield cst.For(target, value.for_in.iter, cst.IndentedBlock([body]))
     if not name:

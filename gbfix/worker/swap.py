@@ -18,6 +18,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from gbfix.schema import COMPREHENSIONS
 from gbfix.worker.overlay import Overlay
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
@@ -26,7 +27,6 @@ _MAKERS = frozenset(
     {"__init__", "__new__", "__post_init__", "__init_subclass__", "__setattr__", "__set_name__",
      "__class_getitem__", "setup", "reset_parameters", "register_buffer"}
 )  # fmt: skip
-_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
 class CannotSwap(Exception):
@@ -290,12 +290,7 @@ def _may_lack(
 def _can_live(code: types.CodeType) -> bool:
     """Whether functions of this code can be met: not a class body, not a comprehension."""
     optimized = code.co_flags & inspect.CO_OPTIMIZED
-    return bool(optimized) and code.co_name not in (
-        "<listcomp>",
-        "<setcomp>",
-        "<dictcomp>",
-        "<genexpr>",
-    )
+    return bool(optimized) and code.co_name not in COMPREHENSIONS
 
 
 def _counterpart(
