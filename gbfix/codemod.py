@@ -147,6 +147,8 @@ class Rewrite:
       one works;
     - ``unset-at-errors``: what is set before a check that fails is not set then, and nothing in the
       project goes on after such an error;
+    - ``text-of-numbers``: a number becomes text; for a tensor in its place, the text would be that
+      of its value;
     - ``inner-tests-idle``: the first condition that the rewrite changes is the only one that
       decides about its values; removing those below it changes nothing;
     - ``exception-type-changes``, ``zero-gradients`` (results depend on more parameters than before)

@@ -66,6 +66,8 @@ class Baseline:
     shown_compiled: bytes | None = None
     #: By region: how many frames of its first call Dynamo began, and left to Python whole.
     fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    #: The calls that broke and made no graph: Python ran them, and Dynamo gave the function up.
+    uncompiled: frozenset[tuple[str, int]] = frozenset()
     #: What accepted rewrites have proved; it holds for every later candidate, too.
     assumes: tuple[str, ...] = ()
     #: By region: the kinds of its recorded calls.
@@ -678,7 +680,8 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
     A number that the original kept out of its graphs and that changes from call to call is a
     guard now: Dynamo compiles once more, with the number dynamic, and then no more.  That is
     right where a third call shows it.  A break that only a later call meets cuts that call's
-    graph, of which there may have been less before.
+    graph, of which there may have been less before; where it left the call to Python whole, the
+    call's one graph is what the fix is for.
     """
     left = {(event.key, event.index): len(event.breaks) for event in user_traces(user)}
     graphs = {(event.key, event.index): event.graphs for event in user_traces(user)}
@@ -698,6 +701,11 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
         so_far = max(n for (name, i), n in left.items() if name == key and i <= index)
         if made <= before + so_far:
             continue
+        # From the call on that was left to Python, Dynamo compiles this function no more.
+        left_to_python = any(name == key and i <= index for name, i in baseline.uncompiled)
+        if made == 1 and not before and left_to_python:
+            settled.append(key.rpartition("::")[2])
+            continue
         later = [n for (name, i), n in graphs.items() if name == key and i > index]
         known = [n for (name, i), n in baseline.graphs.items() if name == key and i > index]
         if index == first[key] + 1 and later and sum(later) <= sum(known) and made - before == 1:
@@ -706,6 +714,11 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
         # Without a third call, a second graph is no more work than all that was cut before.
         so_many = sum(n for (name, i), n in graphs.items() if name == key and i <= index)
         were = sum(n for (name, i), n in baseline.graphs.items() if name == key and i <= index)
+        # Nor is a whole graph for sizes of which the original made several pieces over again,
+        # where calls that come later show that it was the last.
+        if made - before == 1 and later and sum(later) <= sum(known) and so_many <= were:
+            settled.append(key.rpartition("::")[2])
+            continue
         if index == first[key] + 1 and not later and made == 1 and so_many <= were:
             settled.append(key.rpartition("::")[2])
             continue
@@ -713,7 +726,7 @@ def _recompiles(user: Outcome, baseline: Baseline) -> Rung:
         return Rung("recompiles", False, f"{name}: {made} graphs in call {index}, {before} before")
     detail = "none more than before"
     if settled:
-        detail = f"one more for the second call of {', '.join(settled)}"
+        detail = f"one more for a later call of {', '.join(dict.fromkeys(settled))}"
     return Rung("recompiles", True, detail)
 
 

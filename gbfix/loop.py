@@ -246,6 +246,11 @@ class Loop:
             refused=frozenset(e.key for e in ladder.user_traces(user) if e.error),
             conditionals={e.key: e.conditionals for e in ladder.user_traces(user)},
             fallbacks=ladder.region_fallbacks(user),
+            uncompiled=frozenset(
+                (event.key, event.index)
+                for event in ladder.user_traces(user)
+                if event.breaks and not event.graphs
+            ),
             kinds=usage.kinds(golden, list(bench.project.values())),
             usage=usage.usage(golden, self._texts(), self._options.callers),
         )

@@ -62,6 +62,7 @@ _LASTING = (
     Assumption.FLAGS_UNASKED,
     Assumption.KEEPS_GRAPH,
     Assumption.UNSET_AT_ERRORS,
+    Assumption.TEXT_OF_NUMBERS,
 )
 _SIZES_NOT_TRIED = "sizes of 0 and of 1 that the data decides were not all tried under inductor"
 

@@ -364,7 +364,24 @@ def test_one_recompile_that_makes_a_number_dynamic_passes(
     events = [Traced(key, index, "user", (), graphs=n) for index, n in enumerate(graphs)]
     rung = ladder._recompiles(Outcome(list(events)), baseline)
     assert rung.passed is passes, rung
-    assert ("one more for the second call" in rung.detail) == (graphs == (1, 1, 0))
+    assert ("one more for a later call" in rung.detail) == (graphs == (1, 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("graphs", "passes"), [((1, 1, 1), True), ((1, 0, 1), True), ((1, 2, 0), False)]
+)
+def test_a_graph_for_a_call_that_python_ran_is_no_recompile(
+    graphs: tuple[int, ...], passes: bool
+) -> None:
+    """The original broke in its second call and was given up: what is compiled there is new."""
+    key = "program.py::f"
+    original = {(key, index): int(index == 0) for index in range(3)}
+    baseline = ladder.Baseline(
+        {key: (0, 1)}, original, {}, b"", True, True, {}, uncompiled=frozenset({(key, 1)})
+    )
+    events = [Traced(key, index, "user", (), graphs=n) for index, n in enumerate(graphs)]
+    rung = ladder._recompiles(Outcome(list(events)), baseline)
+    assert rung.passed is passes, rung
 
 
 def test_inputs_on_which_the_program_never_ends_are_left_out(

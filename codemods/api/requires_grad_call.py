@@ -8,7 +8,7 @@ import libcst as cst
 
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.tree import walk
-from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
 from .splice import Splice
@@ -29,8 +29,9 @@ class RequiresGradCall(Codemod):
     """*What it does.*  Calls the method instead of the setter: ``y.requires_grad = True`` becomes
     ``y.requires_grad_()``.
 
-    *When it applies.*  The name on the left was recorded as a plain tensor, and the value on the
-    right is written out.
+    *When it applies.*  The name on the left was recorded as a plain tensor or a parameter, and the
+    value on the right is written out or was a bool. For a parameter, the method is traced where it
+    has that flag already.
 
     *Fix safety.*  Safe: the setter and the method do the same, errors included.
 
@@ -56,11 +57,22 @@ class RequiresGradCall(Codemod):
             at="self.grid.requires_grad = False",
             facts=_FACTS,
         ),
+        Example(
+            title="a flag of the caller",
+            before=_source("y.requires_grad = flag"),
+            after=_source("y.requires_grad_(flag)"),
+            at="y.requires_grad = flag",
+            facts={
+                **_FACTS,
+                "y": Fact("tensor", "torch.nn.parameter.Parameter", (3,), "torch.float32"),
+                "flag": scalar(True),
+            },
+        ),
     )
     near_misses = tuple(
         NearMiss(_source(text), at=text, why=why, facts={**_FACTS, **facts})
         for text, why, facts in (
-            ("y.requires_grad = flag", "another value", {}),
+            ("y.requires_grad = flag", "not known to be a bool", {}),
             ("y.requires_grad = y.grid = True", "two targets", {}),
             ("self.requires_grad = True", "no tensor", {"self": Fact("object", "Box")}),
             ("y.requires_grad = True", "a subclass", {"y": Fact("tensor", "mine.Masked")}),
@@ -82,20 +94,31 @@ class RequiresGradCall(Codemod):
             if not isinstance(small, cst.Assign) or len(small.targets) != 1 or comments_in(small):
                 continue
             target = small.targets[0].target
-            flag = small.value.value if isinstance(small.value, cst.Name) else ""
-            if not isinstance(target, cst.Attribute) or flag not in ("True", "False"):
+            if not isinstance(target, cst.Attribute) or not _is_flag(site, small.value):
                 continue
             fact = site.fact(target.value)
             if target.attr.value != "requires_grad" or fact is None or not fact.is_tensor:
                 continue
-            if fact.type != "torch.Tensor":
+            # The method is traced for a parameter that has the flag already; the trial tells.
+            if fact.type not in ("torch.Tensor", "torch.nn.parameter.Parameter"):
                 continue
             splice = Splice(site)
-            given = "" if flag == "True" else flag
+            given = splice.source_of(small.value)
+            given = "" if given == "True" else given
             text = f"{splice.source_of(target.value)}.requires_grad_({given})"
             splice.replace_span(site.span(small), text)
             yield splice.rewrite("call `requires_grad_`", rank=10)
             return
+
+
+def _is_flag(site: Site, value: cst.BaseExpression) -> bool:
+    match value:
+        case cst.Name("True" | "False"):
+            return True
+        case cst.Name() | cst.Attribute():
+            fact = site.fact(value)
+            return fact is not None and fact.kind == "bool"
+    return False
 
 
 def gives_no_history(site: Site) -> bool:

@@ -11,11 +11,17 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.torch_names import RNG_FUNCTIONS, RNG_METHODS
+from gbfix.analysis.torch_names import (
+    ELEMENTWISE,
+    FULL_REDUCTIONS,
+    RNG_FUNCTIONS,
+    RNG_METHODS,
+)
 from gbfix.analysis.tree import code, walk, words
 from gbfix.analysis.trees import alternatives
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import given_functions, stores
+from gbfix.rewriting.names import bindings
 from gbfix.rewriting.project import home_of
 
 from ..control_flow.refusal import Refusal
@@ -24,6 +30,8 @@ from ..control_flow.values import Values
 from .computing import Computes, class_computes, function_computes, made_by, method_computes
 
 #: Fail, or have no finite derivative, for what a round may well come to.
+#: Further functions whose results have memory of their own.
+_NEW = words("cosine_similarity norm matmul mm bmm einsum cat stack softmax log_softmax clone")
 _MAY_FAIL = words(
     """cholesky inverse inv solve solve_triangular lstsq eigh eigvalsh svd svdvals qr lu_factor lu
     ldl_factor cholesky_solve cholesky_inverse multinomial tensorinv matrix_exp eig eigvals det
@@ -63,7 +71,9 @@ _OF_POSITIVE = words("math.sqrt math.log math.log2 math.log10 math.log1p")
 
 
 def _is_positive(node: cst.BaseExpression, counts: Collection[str], *, zero: bool) -> bool:
-    """Whether a number is above zero (or at it): ``i + 1``, where ``counts`` count from zero."""
+    """Whether a number is above zero (or at it): ``i + 1``, where ``counts`` count from zero, and
+    sizes.
+    """
 
     def of(inner: cst.BaseExpression, *, zero: bool) -> bool:
         return _is_positive(inner, counts, zero=zero)
@@ -73,6 +83,10 @@ def _is_positive(node: cst.BaseExpression, counts: Collection[str], *, zero: boo
             return zero or node.evaluated_value > 0
         case cst.Name(name):
             return zero and name in counts
+        case cst.Call(func=cst.Attribute(attr=cst.Name("size" | "numel")) | cst.Name("len")):
+            return zero  # a size
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
+            return zero
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
             both = of(left, zero=True) and of(right, zero=True)
             return both and (zero or of(left, zero=False) or of(right, zero=False))
@@ -163,6 +177,8 @@ class Vain:
         if called in _PARTIAL and not self._is_defined(called, node):
             raise Refusal(f"`{code(node)}` may fail where the loop would have ended")
         if called.startswith(("torch.", "math.", "builtins.")) or self._is_tensor_method(func):
+            return
+        if self._is_of_plain_list(func):
             return
         project = fact is not None and fact.kind == "function" and fact.in_project
         if project and fact is not None and isinstance(func, cst.Name):
@@ -259,9 +275,10 @@ class Vain:
     def _is_tensor_method(self, func: cst.BaseExpression) -> bool:
         if not isinstance(func, cst.Attribute):
             return False
-        if func.attr.value.endswith("_") and not func.attr.value.endswith("__"):
+        in_place = func.attr.value.endswith("_") and not func.attr.value.endswith("__")
+        if in_place and not _is_new(func.value):
             raise Refusal(f"`{code(func)}` changes a tensor in place")
-        return self.values.is_tensor(func.value)
+        return in_place or self.values.is_tensor(func.value)
 
     def _is_plain_function(self, func: cst.BaseExpression) -> bool:
         """A function at module level (or a method of this class) that only computes."""
@@ -288,6 +305,25 @@ class Vain:
             told = function_computes(self.site, name)
         self._runs(told, func)
         return True
+
+    def _is_of_plain_list(self, func: cst.BaseExpression) -> bool:
+        """The variable of ``for f in [plain, other]:``, which nothing else binds, and functions at
+        module level of which each only computes.
+        """
+        if not isinstance(func, cst.Name) or self.site.function is None:
+            return False
+        given: list[cst.BaseExpression] = []
+        for line in bindings(self.site, func.value):
+            match line:
+                case cst.For(target=cst.Name(), iter=cst.List(items) | cst.Tuple(items)):
+                    given += [item.value for item in items]
+                case _:
+                    return False
+        if func.value in parameters_of(self.site.function.params):
+            return False
+        return bool(given) and all(
+            isinstance(item, cst.Name) and self._is_plain_function(item) for item in given
+        )
 
     def _calls_plain_layers(self, own: cst.ClassDef, method: cst.FunctionDef) -> bool:
         """Whether what a method calls of its object draws nothing and counts nothing."""
@@ -473,6 +509,18 @@ class _Guard(cst.CSTTransformer):
         if wrapped is None:
             return updated_node
         return updated_node.with_changes(func=updated_node.func.with_changes(value=wrapped))
+
+
+def _is_new(value: cst.BaseExpression) -> bool:
+    """Whether a tensor is made right here, so that a change in place shows nowhere else."""
+    match value:
+        case cst.BinaryOperation():
+            return True
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))):
+            if name in FULL_REDUCTIONS | ELEMENTWISE | _NEW:
+                return True
+            return name.endswith("_") and _is_new(owner)
+    return False
 
 
 def _is_whole(node: cst.BaseExpression) -> bool:

@@ -614,6 +614,51 @@ def _called(text: str, node: cst.BaseExpression) -> str:
 
 
 #: The rows by the codes under which their calls break.
+def place_in_order(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``bisect_right(xs, v)`` counts the items up to ``v``, where ``xs`` is in order."""
+    name = resolve(site.module, call.func) or ""
+    if not name.startswith("bisect.bisect") or len(call.args) != 2:
+        return None
+    if any(arg.keyword is not None or arg.star for arg in call.args):
+        return None
+    items, value = (arg.value for arg in call.args)
+    fact = site.fact(items)
+    plain = isinstance(value, cst.Name | cst.Attribute) and _is_number(site, value)
+    if fact is None or fact.kind not in ("list", "tuple") or not plain:
+        return None
+    kinds = {item.kind for item in fact.items or ()} | ({fact.each.kind} if fact.each else set())
+    if not kinds <= {"int", "float"}:
+        return None
+    if resolve(site.module, cst.Name("sum"), at=call) != "builtins.sum":
+        return None
+    item = fresh("item", names_in(call))
+    sign = "<" if name.endswith("_left") else "<="
+    text = f"sum({item} {sign} {splice.source_of(value)} for {item} in {splice.source_of(items)})"
+    return Form(text, notes=("a list that is not in order gives another place",))
+
+
+def attribute_of_number(site: Site, call: cst.Call, splice: Splice) -> Form | None:
+    """``hasattr(x, "item")`` of a number that came out of a tensor: its type tells."""
+    match call.args:
+        case [cst.Arg(value=given, keyword=None), cst.Arg(value=cst.SimpleString() as name)]:
+            pass
+        case _:
+            return None
+    fact = site.fact(given)
+    if resolve(site.module, call.func) != "builtins.hasattr" or not isinstance(given, cst.Name):
+        return None
+    if fact is None or fact.kind not in ("int", "float", "mixed"):
+        return None
+    attribute = str(name.evaluated_value)
+    if any(hasattr(kind, attribute) for kind in (int, float)):
+        return None
+    inner = splice.source_of(given)
+    # A number of numpy's is an instance of float, and has more attributes.
+    text = f"type({inner}) not in (int, float) and {splice.source_of(call)}"
+    alone = isinstance(site.parent(call), cst.If)
+    return Form(text if alone else f"({text})", answers=True)
+
+
 TABLE: dict[str, tuple[Row, ...]] = {
     "GB0117": (number_first,),
     "GB0059": (numbers_in_order, size_as_text),
@@ -621,7 +666,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "GB0193": (best_by_key,),
     "GB0208": (reduction, is_tracing, default_device),
     "GB0225": (leaf,),
-    "GB0007": (reduction, refined_type),
+    "GB0007": (reduction, refined_type, place_in_order),
+    "GB0150": (attribute_of_number,),
     "GB0107": (random_ints,),
     "GB0155": (grouped,),
     "GB0241": (copied_pair,),

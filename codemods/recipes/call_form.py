@@ -28,14 +28,17 @@ _FACTS = {
     "m.rate": scalar(2.0),
     "m.noise()": tensor(3, 3),
     "flag": scalar(True),
+    "i": scalar(2),
+    "xs": Fact("list", "list", items=(scalar("a"),)),
     "axes": Fact("list", "list", items=(scalar(2), scalar(3))),
 }
 _WARNS = "the original warns that it is called in an outdated way; the patch does not"
 
 
 def _source(body: str) -> str:
-    imports = "import itertools\nimport numpy as np\nimport torch\nfrom torch import nn\n"
-    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes, h, none, cell):\n    {body}\n"
+    imports = "import itertools\nfrom bisect import bisect_right\nimport numpy as np\n"
+    imports += "import torch\nfrom torch import nn\n"
+    return f"{imports}\n\ndef f(a, m, x, k, xs, flag, axes, h, none, cell, i):\n    {body}\n"
 
 
 class CallForm(Codemod):
@@ -58,6 +61,8 @@ class CallForm(Codemod):
       ``torch.jit.isinstance(xs, List[str])``, in projects that script nothing, ``isinstance(xs,
       list) and all(isinstance(item, str) for item in xs)``;
     - ``str(x.size())`` becomes ``f"{x.size()}"``, which is traced where sizes are symbols, too;
+    - ``bisect_right(xs, n)``, for a list in order, becomes ``sum(item <= n for item in xs)``, and
+      ``hasattr(n, "item")`` of a number ``(type(n) not in (int, float) and hasattr(n, "item"))``;
     - ``groupby(iterable=xs)`` becomes ``groupby(xs)``, and a jagged ``nested_tensor`` of one tensor
       ``as_nested_tensor`` of its copy.
 
@@ -75,8 +80,8 @@ class CallForm(Codemod):
 
     name = "call-form"
     codes = (
-        "GB0007", "GB0059", "GB0107", "GB0117", "GB0155", "GB0157", "GB0193", "GB0208", "GB0225",
-        "GB0241", "GB0242", "GB0245", "GB0033", "internal-error",
+        "GB0007", "GB0059", "GB0107", "GB0117", "GB0150", "GB0155", "GB0157", "GB0193", "GB0208",
+        "GB0225", "GB0241", "GB0242", "GB0245", "GB0033", "internal-error",
     )  # fmt: skip
     examples = tuple(
         Example(_source(before), _source(after), at=before, facts=_FACTS, code=code, title=title)
@@ -222,6 +227,18 @@ class CallForm(Codemod):
                 "torch.nested.as_nested_tensor(x.detach().clone(), layout=torch.jagged)",
             ),
             (
+                "a place in a list",
+                "GB0007",
+                "return x * bisect_right(axes, i)",
+                "return x * sum(item <= i for item in axes)",
+            ),
+            (
+                "an attribute of a number",
+                "GB0150",
+                'if hasattr(i, "item"): return x',
+                'if type(i) not in (int, float) and hasattr(i, "item"): return x',
+            ),
+            (
                 "the longest",
                 "GB0193",
                 "max(xs, key=lambda t: t.numel())",
@@ -254,6 +271,11 @@ class CallForm(Codemod):
             ("torch.jit.isinstance(xs, m.kind)", "GB0007", "a type that is not known"),
             ("[1 / axis for axis in np.unique(axes)]", "GB0059", "numbers that divide"),
             ("str(a.size(0))", "GB0059", "a number"),
+            ("bisect_right(axes, i, 1)", "GB0007", "a part of the list"),
+            ("bisect_right(xs, i)", "GB0007", "items that may be no numbers"),
+            ("bisect_right(axes, next(i))", "GB0007", "asked for each item"),
+            ('hasattr(i, "real")', "GB0150", "numbers have it"),
+            ('hasattr(xs, "item")', "GB0150", "no number"),
             ("torch.clamp(a, 0, m)", "GB0033", "a bound for each element"),
             ("torch.clamp(a, cell, cell)", "GB0033", "two tensors, which are not read"),
             ("torch.clamp(a, 0, 1)", "GB0033", "two numbers"),

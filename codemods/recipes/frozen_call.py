@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,8 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import fresh, identifier, names_in
 from gbfix.analysis.scopes import import_map
 from gbfix.analysis.tree import code, dotted, walk
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
-from gbfix.rewriting.project import occurrences
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
@@ -55,6 +56,15 @@ _HELPER = """
         for p in net.parameters():
             p.requires_grad = flag
 """
+_NETS = """
+    def switch(self, nets, flag=False):
+        if not isinstance(nets, list):
+            nets = [nets]
+        for net in nets:
+            if net is not None:
+                for p in net.parameters():
+                    p.requires_grad = flag
+"""
 _FROZEN = "disc_frozen = {name: p.detach() for name, p in self.disc.named_parameters()}"
 _CALLED = "score = torch.func.functional_call(self.disc, disc_frozen, (self.gen(z),))"
 
@@ -72,12 +82,12 @@ class FrozenCall(Codemod):
     holds ``p.detach()`` of every parameter.
 
     *When it applies.*  Both switches stand in one block, as ``requires_grad_``, as a loop over
-    ``parameters()``, or as a call of a helper that holds nothing but such a loop; in between, the
-    module is only called.
+    ``parameters()``, or as a call of a helper that holds nothing but such a loop, for one module or
+    a list of them; in between, the modules are only called.
 
-    *Fix safety.*  Safe where nothing else in the project sets ``requires_grad``; else unsafe, as
-    the original switches the gradients of all its parameters on at the end. Unsafe, too, where the
-    project ties parameters of modules (``a.weight = b.weight``).
+    *Fix safety.*  Safe where nothing else in the project switches ``requires_grad`` off; else
+    unsafe, as the original switches the gradients of all its parameters on at the end. Unsafe, too,
+    where the project ties parameters of modules (``a.weight = b.weight``).
 
     *Refuses.*  A switch without its counterpart, flags that are no literals, modules of which
     something else is read in between.
@@ -103,6 +113,19 @@ class FrozenCall(Codemod):
             at="p.requires_grad = False",
             code="GB0206",
             title="loops",
+        ),
+        Example(
+            _source(
+                "self.switch([self.disc], False)  # fixed\n"
+                "score = self.disc(self.gen(z))\n"
+                "self.switch([self.disc], True)\n"
+                "return score",
+                _NETS,
+            ),
+            _source(f"{_FROZEN}  # fixed\n{_CALLED}\nreturn score", _NETS),
+            at="self.switch([self.disc], False)",
+            code="GB0206",
+            title="a helper for a list of modules",
         ),
     )
     near_misses = (
@@ -138,37 +161,96 @@ class FrozenCall(Codemod):
             (
                 i
                 for i, (_, it) in enumerate(switches)
-                if i > first and it and it.on and it.module == off.module
+                if i > first and it and it.on and it.modules == off.modules
             ),
             None,
         )
         if last is None:
             return
-        if comments_in(block[first]) or comments_in(block[last]):
+        on_its_line = isinstance(block[first], cst.SimpleStatementLine)  # there a comment may stay
+        if (comments_in(block[first]) and not on_its_line) or comments_in(block[last]):
             return
-        calls = list(_calls(site, block[first + 1 : last], off.module))
-        if not calls or any(call is None for call in calls):
+        between = block[first + 1 : last]
+        calls = {name: list(_calls(site, between, name)) for name in off.modules}
+        if not any(calls.values()) or any(None in found for found in calls.values()):
             return
         splice = Splice(site)
-        base = f"{identifier(off.module.rpartition('.')[2])}_frozen"
-        frozen = fresh(base, names_in(site.module))
-        text = f"{frozen} = {{name: p.detach() for name, p in {off.module}.named_parameters()}}"
-        splice.replace_span(site.span(block[first]), text)
-        for call in calls:
-            assert call is not None
-            splice.replace(call, _functional(splice, call, torch, frozen))
+        taken = names_in(site.module)
+        texts = []
+        for module, found in calls.items():
+            if not found:
+                continue
+            frozen = fresh(f"{identifier(module.rpartition('.')[2])}_frozen", taken)
+            taken = taken | {frozen}
+            texts.append(
+                f"{frozen} = {{name: p.detach() for name, p in {module}.named_parameters()}}"
+            )
+            for call in found:
+                assert call is not None
+                splice.replace(call, _functional(splice, call, torch, frozen))
+        start = site.span(block[first])
+        splice.replace_span(start, ("\n" + " " * start.column).join(texts))
         where = site.span(block[last])
         if block[last] is block[-1]:
             return
         splice.delete_rows(where.line, where.end_line)
-        alone = occurrences(site, "requires_grad") + occurrences(site, "requires_grad_") <= 2
+        alone = _offs(site, _helper_name(site, block[first])) <= 1
         shared = _shares_parameters(site)
         yield splice.rewrite(
-            f"call `{off.module}` with its parameters detached",
+            f"call {' and '.join(f'`{it}`' for it in off.modules)} with detached parameters",
             rank=9,
             safety=Safety.SAFE if alone and not shared else Safety.UNSAFE,
             notes=(_WERE_ON, *([_SHARED] if shared else [])),
         )
+
+
+def _helper_name(site: Site, line: cst.CSTNode) -> str:
+    """The name of the helper that the line calls; "" where it switches by itself."""
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]):
+            return "" if _method(call) else (dotted(call.func) or "").rpartition(".")[2]
+    return ""
+
+
+def _offs(site: Site, helper: str) -> int:
+    """How many places of the project may switch off what a parameter requires: writes of anything
+    but True, outside of the helper, and such calls of it.
+    """
+    found = 0
+    for text in {site.path: site.source, **site.sources}.values():
+        if "requires_grad" not in text and not (helper and helper in text):
+            continue
+        tree = tree_of(text)
+        inside = {
+            id(node)
+            for part in ast.walk(tree)
+            if isinstance(part, ast.FunctionDef) and part.name == helper
+            for node in ast.walk(part)
+        }
+        found += sum(
+            id(node) not in inside and _may_switch_off(node, helper) for node in ast.walk(tree)
+        )
+    return found
+
+
+def _may_switch_off(node: ast.AST, helper: str) -> bool:
+    match node:
+        case ast.Assign(targets=[*_, ast.Attribute(attr="requires_grad")], value=value):
+            return not _is_true(value)
+        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=args, keywords=keywords):
+            return not all(map(_is_true, [*args, *(it.value for it in keywords)]))
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if helper == name:
+            given = [*node.args[1:], *(it.value for it in node.keywords if it.arg)]
+            return not any(map(_is_true, given))
+        case ast.Call(
+            func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), _]
+        ):
+            return True
+    return False
+
+
+def _is_true(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is True
 
 
 def _shares_parameters(site: Site) -> bool:
@@ -178,7 +260,7 @@ def _shares_parameters(site: Site) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Switch:
-    module: str
+    modules: tuple[str, ...]
     on: bool
 
 
@@ -215,7 +297,7 @@ def _switch(site: Site, line: cst.CSTNode) -> _Switch | None:
             found = _method(call)
             if found is not None:
                 name, flag = found
-                return None if flag not in ("True", "False") else _Switch(name, flag == "True")
+                return None if flag not in ("True", "False") else _Switch((name,), flag == "True")
             return _helper(site, call)
     return None
 
@@ -265,7 +347,7 @@ def _loop(loop: cst.For, given: dict[str, str]) -> _Switch | None:
     root, _, rest = module.partition(".")
     module = f"{given.get(root, root)}{'.' if rest else ''}{rest}"
     flag = given.get(flag, flag)
-    return _Switch(module, flag == "True") if flag in ("True", "False") else None
+    return _Switch((module,), flag == "True") if flag in ("True", "False") else None
 
 
 def _helper(site: Site, call: cst.Call) -> _Switch | None:
@@ -278,20 +360,81 @@ def _helper(site: Site, call: cst.Call) -> _Switch | None:
     ]
     if len(found) != 1 or found[0].decorators or not isinstance(found[0].body, cst.IndentedBlock):
         return None
-    body = found[0].body.body
-    if len(body) != 1 or not isinstance(body[0], cst.For):
-        return None
-    names = [param.name.value for param in params_of(found[0].params)]
-    given: dict[str, str] = {}
+    parameters = params_of(found[0].params)
+    names = [param.name.value for param in parameters]
+    given = {
+        param.name.value: code(param.default) for param in parameters if param.default is not None
+    }
     match call.func:
         case cst.Attribute(value=owner) if names and site.class_of(found[0]) is not None:
             given[names.pop(0)] = code(owner)
+    handed: dict[str, cst.BaseExpression] = {}
     for position, arg in enumerate(call.args):
         if arg.star or (arg.keyword is None and position >= len(names)):
             return None
-        given[arg.keyword.value if arg.keyword else names[position]] = code(arg.value)
-    loop = _loop(body[0], given)
-    return loop
+        handed[arg.keyword.value if arg.keyword else names[position]] = arg.value
+    given |= {name: code(value) for name, value in handed.items()}
+    body = found[0].body.body
+    if len(body) == 1 and isinstance(body[0], cst.For):
+        whole = _loop(body[0], given)
+        if whole is not None:
+            return whole
+    return _each(body, given, handed)
+
+
+def _each(
+    body: Sequence[cst.CSTNode], given: dict[str, str], handed: dict[str, cst.BaseExpression]
+) -> _Switch | None:
+    """A loop over modules, one or a list of which is given: ``if not isinstance(nets, list): nets =
+    [nets]``, and ``for net in nets:`` below it, and perhaps ``if net is not None:``.
+    """
+    wraps = ""
+    match body:
+        case [cst.If(orelse=None) as first, cst.For() as loop]:
+            match code(first).split():
+                case ["if", "not", *test, name, "=", wrapped]:
+                    asked = "".join(test)
+                    kinds = ("list", "(list,tuple)", "(tuple,list)")
+                    if asked not in [f"isinstance({name},{kind}):" for kind in kinds]:
+                        return None
+                    if wrapped != f"[{name}]":
+                        return None
+                    wraps = name
+                case _:
+                    return None
+        case [cst.For() as loop]:
+            pass
+        case _:
+            return None
+    match loop:
+        case cst.For(
+            target=cst.Name(one),
+            iter=cst.Name(many),
+            body=cst.IndentedBlock(body=[inner]),
+            orelse=None,
+        ) if many in handed:
+            pass
+        case _:
+            return None
+    match inner:
+        case cst.If(orelse=None, body=cst.IndentedBlock(body=[under])):
+            if code(inner.test) not in (one, f"{one} is not None"):
+                return None
+            inner = under
+    if not isinstance(inner, cst.For) or (wraps and wraps != many):
+        return None
+    match handed[many]:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            texts = [dotted(element.value) for element in elements]
+        case value if wraps:
+            texts = [dotted(value)]
+        case _:
+            return None
+    found = [_loop(inner, {**given, one: text}) for text in texts if text is not None]
+    switches = [switch for switch in found if switch is not None]
+    if not switches or len(switches) < len(texts):
+        return None
+    return _Switch(tuple(name for it in switches for name in it.modules), switches[0].on)
 
 
 def _calls(site: Site, lines: Sequence[cst.CSTNode], module: str) -> Iterator[cst.Call | None]:

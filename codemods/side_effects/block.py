@@ -415,8 +415,16 @@ class Taker:
                 return False
         elif not self.path(func, hidden):
             return False
-        for argument in node.args:
-            self.visit(argument.value, hidden)
+        before = list(self.parameters), dict(self.replaced), dict(self.by_text)
+        try:
+            for argument in node.args:
+                self.visit(argument.value, hidden)
+        except NoBlock:
+            # The length of an object that an operator does not take is a number that it takes.
+            if code(func) != "len" or "len" in self.locals:
+                raise
+            self.parameters, self.replaced, self.by_text = before
+            return self.need(node, hidden)
         return True
 
     def receiver(self, node: cst.BaseExpression) -> bool:
@@ -569,6 +577,7 @@ class Taker:
                 while isinstance(last, cst.Subscript | cst.Call):
                     last = last.func if isinstance(last, cst.Call) else last.value
                 base = last.attr.value if isinstance(last, cst.Attribute) else code(last)
+                base = "length" if base == "len" else base
                 base = fresh(base if base.isidentifier() else "value", self.taken)
                 self.taken.add(base)
             if self.is_loose_text(node, fact):

@@ -460,7 +460,7 @@ def define_block(
         call = call.with_changes(leading_lines=())
         edit.insert_before(before, call)
     else:
-        call = _call(site, run, name, parameters, shown, torch, gives)
+        call = _under(_presence(run), _call(site, run, name, parameters, shown, torch, gives))
         edit.replace(run[0], call)
     for line in (*run[1:], *taken.absorbed):
         edit.moved(line)
@@ -480,6 +480,35 @@ def define_block(
         frozenset(judge.doings.reads),
         tuple(notes),
     )
+
+
+def _presence(run: Sequence[cst.BaseStatement]) -> cst.BaseExpression | None:
+    """What a block asks first of what may be None (``limit is not None and loss > limit``): a call
+    with None is to reach no operator, whose parameters have one type.
+    """
+    match run:
+        case [cst.If(test=cst.BooleanOperation(operator=cst.And()) as test, orelse=None)]:
+            pass
+        case _:
+            return None
+    first: cst.BaseExpression = test
+    while isinstance(first, cst.BooleanOperation) and isinstance(first.operator, cst.And):
+        first = first.left
+    match first:
+        case cst.Comparison(
+            left=cst.Name() | cst.Attribute(),
+            comparisons=[cst.ComparisonTarget(cst.IsNot(), cst.Name("None"))],
+        ):
+            return first
+    return None
+
+
+def _under(test: cst.BaseExpression | None, call: cst.BaseStatement) -> cst.BaseStatement:
+    if test is None:
+        return call
+    inner = call.with_changes(leading_lines=())
+    guarded = cst.If(test.with_changes(lpar=(), rpar=()), cst.IndentedBlock([inner]))
+    return with_leading_lines(guarded, like=call)
 
 
 def _detached(parameter: Parameter) -> Parameter:

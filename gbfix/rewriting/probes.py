@@ -9,7 +9,9 @@ from gbfix.codemod import Site
 from gbfix.rewriting.project import mentions, writers
 
 _NOTHING = ""
-_PATHS = r"environ|putenv|setenv|load_dotenv|chdir|addsitedir|sys\.path\b"
+#: The environment, unless it is only read: `os.environ.get("HOME")`, `"HOME" in os.environ`.
+_ENVIRON = r"(?<!in os\.)environ(?!\.get\(|\[[^\]\n]*\](?!\s*[+|]?=(?!=)))|\bdel\s[^\n]*\benviron\["
+_PATHS = _ENVIRON + r"|putenv|setenv|load_dotenv|chdir|addsitedir|sys\.path\b"
 #: What puts another function in a probe's place, as tests do.
 _REPLACES = r"\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]|setattr\(|sys\.modules"
 #: Where a process has workers, each of them has its own number of threads.

@@ -1,0 +1,132 @@
+"""Contexts that say how eager code runs, and nothing about what it computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.build import comments_in, expression
+from gbfix.analysis.scopes import import_map, resolve
+from gbfix.analysis.tree import code, walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Fact, Safety
+
+_ANOMALIES = (
+    "Compiled code does not note for anomaly detection where an operation stands; Dynamo cannot"
+    " switch that on for a part of a graph."
+)
+#: What the contexts do, which compiled code is then without.
+_CONTEXTS = {
+    "torch.backends.cudnn.flags": (
+        "Compiled code leaves cuDNN's settings as they are, which counts on CUDA alone: another"
+        " algorithm may round otherwise."
+    ),
+    "torch.autograd.set_detect_anomaly": _ANOMALIES,
+    "torch.autograd.detect_anomaly": _ANOMALIES,
+    "torch.autograd.anomaly_mode.set_detect_anomaly": _ANOMALIES,
+    "torch.autograd.anomaly_mode.detect_anomaly": _ANOMALIES,
+    "torch.jit.optimized_execution": (
+        "Compiled code leaves the optimizer of TorchScript as it is, which it does not run."
+    ),
+}
+_LOCKS = frozenset({"_thread.lock", "_thread.RLock", "lock", "RLock", "threading.RLock"})
+_LOCK = (
+    "Compiled code does not take the lock: what its graphs bring about (entries of a dictionary,"
+    " attributes) is done when they have run, under no lock."
+)
+#: How a project says that several threads run its code.
+_THREADS = re.compile(r"\bThread(?:ing\w*|Pool\w*)?\b\s*\(|to_thread|run_in_executor|DataParallel")
+_FACTS = {"x": tensor(2, 3), "self._lock": Fact("object", "_thread.lock")}
+_AT = "torch.backends.cudnn.flags(enabled=False)"
+_WITH = "    with {}:\n        y = self.layer(x)\n    return y\n"
+_EAGER = "contextlib.nullcontext() if torch.compiler.is_compiling() else "
+
+
+def _source(body: str, head: str = "import torch\n") -> str:
+    return f"{head}\n\ndef f(self, x, other):\n{body}"
+
+
+def _example(title: str, before: str, code: str = "GB0208") -> Example:
+    after = _source(_WITH.format(_EAGER + before), "import torch\nimport contextlib\n")
+    return Example(
+        _source(_WITH.format(before)), after, at=before, facts=_FACTS, code=code, title=title
+    )
+
+
+class ContextInEager(Codemod):
+    """*What it does.*  Enters a context in eager code only, of which Dynamo knows nothing and on
+    which no value depends: ``with torch.backends.cudnn.flags(enabled=False):`` becomes ``with
+    contextlib.nullcontext() if torch.compiler.is_compiling() else
+    torch.backends.cudnn.flags(enabled=False):``.
+
+    *When it applies.*  Settings of cuDNN, anomaly detection, the optimizer of TorchScript; locks of
+    ``threading``.
+
+    *Fix safety.*  Safe: eager code does what it did, and compiled code computes the same; the note
+    says what it goes without. Unsafe for a lock where the project starts threads.
+
+    *Refuses.*  Contexts whose value is bound (``as flags``), and all others.
+    """
+
+    name = "context-in-eager"
+    codes = ("GB0007", "GB0008", "GB0142", "GB0208")
+
+    examples = (
+        _example("settings of cuDNN", _AT),
+        _example("anomaly detection", "torch.autograd.set_detect_anomaly(True)", "GB0008"),
+        _example("a lock", "self._lock", "GB0142"),
+    )
+    near_misses = tuple(
+        NearMiss(_source(_WITH.format(text)), at=at, why=why, facts=_FACTS, code="GB0142")
+        for text, at, why in (
+            (f"{_AT} as flags", _AT, "its value is bound"),
+            ("torch.autocast('cuda')", "torch.autocast('cuda')", "values depend on it"),
+            ("torch.backends.mkldnn.flags(enabled=False)",) * 2 + ("counts on the CPU",),
+            ("other", "other", "not known"),
+            (_EAGER + _AT, _EAGER + _AT, "done"),
+        )
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        block = site.statement
+        if not isinstance(block, cst.With) or block.asynchronous is not None:
+            return
+        if import_map(site.module).get("contextlib", "contextlib") != "contextlib":
+            return
+        edit = site.edit()
+        notes: list[str] = []
+        locks = False
+        for item in block.items:
+            note = _without(site, item.item)
+            if note is None or item.asname is not None or comments_in(item):
+                continue
+            locks = locks or note == _LOCK
+            notes.append(note)
+            text = f"{_EAGER}{code(item.item)}"
+            edit.replace(item.item, expression(text))
+        if not notes:
+            return
+        edit.add_import("contextlib")
+        edit.add_import("torch")
+        texts = (site.source, *site.sources.values())
+        threads = locks and any(_THREADS.search(text) for text in texts)
+        if threads:
+            notes.append("The project starts threads, which may get into each other's way then.")
+        yield edit.rewrite(
+            f"enter `{code(block.items[0].item)}` in eager code only",
+            rank=30,
+            notes=tuple(dict.fromkeys(notes)),
+            safety=Safety.UNSAFE if threads else Safety.SAFE,
+        )
+
+
+def _without(site: Site, context: cst.BaseExpression) -> str | None:
+    """What compiled code goes without; None for a context that is not known."""
+    if isinstance(context, cst.Call):
+        if any(isinstance(node, cst.NamedExpr | cst.Await) for node in walk(context)):
+            return None
+        return _CONTEXTS.get(resolve(site.module, context.func) or "")
+    fact = site.fact(context)
+    return _LOCK if fact is not None and fact.type in _LOCKS else None

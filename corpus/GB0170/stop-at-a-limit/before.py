@@ -1,0 +1,38 @@
+"""A policy's update that asks for a stop when it went too far, where there is a limit at all."""
+
+import torch
+
+
+class Update:
+    def __init__(self, policy, limit):
+        self.policy, self.limit = policy, limit
+        self.stop = False
+
+    def __call__(self, states, before, gains):
+        ratio = self.policy(states).squeeze(-1) - before
+        with torch.no_grad():
+            far = (ratio.exp() - 1 - ratio).mean()
+            if self.limit is not None and far > self.limit:
+                self.stop = True
+        return -(ratio.exp() * gains).mean()
+
+
+def train(limit):
+    torch.manual_seed(0)
+    update = Update(torch.nn.Linear(3, 1), limit)
+    compiled = torch.compile(update.__call__)
+    optimizer = torch.optim.SGD(update.policy.parameters(), lr=1.0)
+    states, gains = torch.randn(6, 3), torch.randn(6)
+    before = update.policy(states).squeeze(-1).detach()
+    for step in range(4):
+        loss = compiled(states, before, gains)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if update.stop:
+            break
+    print(limit, step, round(loss.item(), 4))
+
+
+train(0.2)
+train(None)
