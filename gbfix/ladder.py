@@ -35,6 +35,10 @@ from gbfix.worker.protocol import (
 Names = frozenset[tuple[str, ...]]
 
 
+#: The codes of a ``requires_grad`` that is set to another value, by assignment or by its method.
+_GRADIENT_FLAGS = frozenset({"GB0125", "GB0206"})
+
+
 @dataclasses.dataclass
 class Baseline:
     """What the original program did: calls recorded, graphs made, output, what is not fixed.
@@ -213,7 +217,10 @@ def judge(
             counts[origin] = counts.get(origin, 0) + counts.pop(key, 0)
         sizes[origin] = (*sizes.get(origin, ()), *sizes.pop(key, ()))
     for event in candidate.of(Traced):
-        if any(_same_place(found, avoid, avoid_path, avoid_code) for found in event.breaks):
+        codes = {avoid_code}
+        if event.key == target and avoid_code in _GRADIENT_FLAGS:
+            codes |= _GRADIENT_FLAGS  # the same obstacle, by its other name
+        if any(_same_place(found, avoid, avoid_path, codes) for found in event.breaks):
             what = event.breaks[0]
             cause = what.gb_type if what.code.startswith("GB") else what.explanation
             rungs.append(Rung("break", False, f"still breaks: {what.code}: {_line(cause)}"))
@@ -256,11 +263,13 @@ def judge(
 _KEPT_OUT = frozenset({"GB0098", "GB0099"})
 
 
-def _same_place(found: GraphBreak, lines: frozenset[int], path: str, code: str) -> bool:
+def _same_place(
+    found: GraphBreak, lines: frozenset[int], path: str, codes: Collection[str]
+) -> bool:
     site = found.site
     if site is None or site.line not in lines or site.path != path:
         return False
-    return found.code == code or not found.code.startswith("GB")
+    return found.code in codes or not found.code.startswith("GB")
 
 
 def _program_failure(outcome: Outcome, baseline: Baseline) -> str:

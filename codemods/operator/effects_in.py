@@ -18,6 +18,8 @@ from .fakes import called
 from .inputs import local_names
 
 _OTHER_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
+#: Draws that keep their order among operators with ordered effects, whatever else runs between.
+_STREAMS = ("random.", "numpy.random.")
 #: What a profiler shows: a backward that computes again would show it again.
 _RANGES = ("torch.cuda.nvtx.", "nvtx.", "torch.profiler.", "torch.autograd.profiler.")
 _EFFECTS = words(
@@ -66,10 +68,17 @@ class Activity(enum.Flag):
     MORE = enum.auto()
 
 
-def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> Activity:
+def acts(
+    site: Site,
+    nodes: Sequence[cst.CSTNode],
+    inside: Collection[str],
+    *,
+    beside_draws: bool = False,
+) -> Activity:
     """What code does besides computing.
 
     ``inside`` are names that are the code's own, or passed to it: changing these shows there.
+    ``beside_draws`` asks what else it does than drawing from Python's and NumPy's generators.
     """
     functions = called(site, nodes)
     found = Activity.NOTHING
@@ -81,6 +90,8 @@ def acts(site: Site, nodes: Sequence[cst.CSTNode], inside: Collection[str]) -> A
             if not isinstance(inner, cst.Call):
                 continue
             name = resolve(site.module, inner.func) or ""
+            if beside_draws and name.startswith(_STREAMS):
+                continue
             if name in _EFFECTS or name.startswith((*_OTHER_DRAWS, *_RANGES)):
                 return Activity.MORE
             method = inner.func.attr.value if isinstance(inner.func, cst.Attribute) else ""

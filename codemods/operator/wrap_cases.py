@@ -355,8 +355,9 @@ NEAR_MISSES = (
         why="the table itself leaves",
         facts=_TABLE_FACTS,
     ),
-    _of_numbers("random.randint(0, 9)", "random numbers, without a tensor to keep their order"),
+    _of_numbers("random.randint(0, 9) + time.time_ns()", "the clock, without a tensor beside it"),
     _of_numbers("time.time_ns()", "the clock, without a tensor to keep its order"),
+    _of_numbers("int(torch.randint(9, ()))", "torch's own draws, in whose order others stand"),
     _root_miss(
         "its second run would draw others",
         "/ 2",

@@ -11,14 +11,14 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.clocks import asks_clock
-from gbfix.analysis.names import fresh
+from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.purity import harmless_calls
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import OTHER_SIZES, Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.handlers import goes_on_after, who_handles
 from gbfix.rewriting.settings import NO_SCRIPT, set_options
-from gbfix.schema import Safety, Told
+from gbfix.schema import Fact, Safety, Told
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
@@ -58,6 +58,9 @@ from .wrap_cases import EXAMPLES, NEAR_MISSES
 _FLOATS = words(
     "torch.float32 torch.float64 torch.float16 torch.bfloat16 torch.complex64 torch.complex128"
 )
+
+#: What a call passes to an operator that takes no other tensor.
+_ANCHOR = "torch.empty(0)"
 
 
 _CASTS = re.compile(r"dtype|\.(?:float|double|half|to|type|type_as|bfloat16)\(|tensor\(")
@@ -383,6 +386,13 @@ def _rewrite(
     caught = _handlers(piece, kinds)
     raises = not (leaves or changed or ordered) and _only_raises(site, kinds)
     ordered = ordered or raises
+    untied = not any(p.is_tensor for p in parameters)
+    if ordered and untied and acts(site, nodes, inside, beside_draws=True) is Activity.NOTHING:
+        # Inductor may put an operator without tensors anywhere, also one with ordered effects.
+        # One that only draws may come late or early, as long as all draws keep their order.
+        anchor = fresh("anchor", inside | names_in(site.module))
+        empty = Fact("tensor", "torch.Tensor", (0,), "torch.float32", "cpu")
+        parameters.insert(0, Parameter(anchor, "torch.Tensor", _ANCHOR, anchor, empty))
     _check_numbers(piece, leaves)
     draws = does is Activity.DRAWS
     gradients, its_own = _gradients(
@@ -402,7 +412,11 @@ def _rewrite(
         ordered or fake.dynamic or not made_of_numbers
     ):
         raise Refused("no tensor goes into it")
-    detached = frozenset(p.name for p in parameters if not gradients and _is_detached(piece, p))
+    detached = frozenset(
+        p.name
+        for p in parameters
+        if not gradients and p.given != _ANCHOR and _is_detached(piece, p)
+    )
     # What is given back as it came is a copy: nobody may change the one through the other.
     passed = {result.name for result in piece.results} & {p.name for p in parameters}
     if passed:

@@ -240,7 +240,7 @@ def _may_switch_off(node: ast.AST, helper: str) -> bool:
         case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=args, keywords=keywords):
             return not all(map(_is_true, [*args, *(it.value for it in keywords)]))
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if helper == name:
-            given = [*node.args[1:], *(it.value for it in node.keywords if it.arg)]
+            given = [*node.args, *(it.value for it in node.keywords if it.arg)]
             return not any(map(_is_true, given))
         case ast.Call(
             func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), _]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
@@ -412,10 +412,11 @@ def define_block(
     harmless: Sequence[cst.CSTNode] = (),
     repeats: bool = False,
     gives: Gives | None = None,
+    kept: Collection[str] = (),
 ) -> Operator:
     """Define the operator of a block in the edit, and call it in the block's place (or before a
-    statement, out of whose ``members`` the block was made; ``repeats``: some of them stay there).
-    What it ``gives`` is read back under its name.
+    statement, out of whose ``members`` the block was made; ``repeats``: some of them stay there,
+    and read the names ``kept``).  What it ``gives`` is read back under its name.
     """
     for part in site.ancestors(before or run[0]):
         if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
@@ -462,7 +463,8 @@ def define_block(
     else:
         call = _under(_presence(run), _call(site, run, name, parameters, shown, torch, gives))
         edit.replace(run[0], call)
-    for line in (*run[1:], *taken.absorbed):
+    absorbed = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
+    for line in (*run[1:], *absorbed):
         edit.moved(line)
     notes = [*operator_notes(site), *([note] if note else [])]
     if judge.doings.debug and taken.tensors:

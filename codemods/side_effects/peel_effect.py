@@ -221,7 +221,13 @@ def f(x, n):
         edit = site.edit()
         try:
             operator = define_block(
-                site, edit, [chain], before=head, members=members, repeats=repeats
+                site,
+                edit,
+                [chain],
+                before=head,
+                members=members,
+                repeats=repeats,
+                kept=activity(rest).reads,
             )
             edit.replace(head, rest)
             done = rewritten(site, edit, [operator], 50)
