@@ -516,9 +516,10 @@ def _is_new(value: cst.BaseExpression) -> bool:
     match value:
         case cst.BinaryOperation():
             return True
-        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name))):
-            if name in FULL_REDUCTIONS | ELEMENTWISE | _NEW:
-                return True
+        case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
+            given = {arg.keyword.value for arg in args if arg.keyword is not None}
+            if name in (FULL_REDUCTIONS | ELEMENTWISE | _NEW) - {"positive"}:  # gives itself back
+                return not given & {"inplace", "out"} and (name != "relu" or len(args) < 2)
             return name.endswith("_") and _is_new(owner)
     return False
 

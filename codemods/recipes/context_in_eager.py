@@ -38,6 +38,7 @@ _LOCK = (
 )
 #: How a project says that several threads run its code.
 _THREADS = re.compile(r"\bThread(?:ing\w*|Pool\w*)?\b\s*\(|to_thread|run_in_executor|DataParallel")
+_DERIVES = re.compile(r"\bbackward\(|\bgrad\(")
 _FACTS = {"x": tensor(2, 3), "self._lock": Fact("object", "_thread.lock")}
 _AT = "torch.backends.cudnn.flags(enabled=False)"
 _WITH = "    with {}:\n        y = self.layer(x)\n    return y\n"
@@ -65,9 +66,11 @@ class ContextInEager(Codemod):
     ``threading``.
 
     *Fix safety.*  Safe: eager code does what it did, and compiled code computes the same; the note
-    says what it goes without. Unsafe for a lock where the project starts threads.
+    says what it goes without. Unsafe for a lock where the project starts threads, and where tensors
+    were seen on CUDA.
 
-    *Refuses.*  Contexts whose value is bound (``as flags``), and all others.
+    *Refuses.*  Contexts whose value is bound (``as flags``) or in which gradients are computed, and
+    all others.
     """
 
     name = "context-in-eager"
@@ -86,6 +89,7 @@ class ContextInEager(Codemod):
             ("torch.backends.mkldnn.flags(enabled=False)",) * 2 + ("counts on the CPU",),
             ("other", "other", "not known"),
             (_EAGER + _AT, _EAGER + _AT, "done"),
+            (f"{_AT}:\n        x.sum().backward()\n    with {_AT}", _AT, "anomalies show there"),
         )
     )
 
@@ -98,6 +102,8 @@ class ContextInEager(Codemod):
         edit = site.edit()
         notes: list[str] = []
         locks = False
+        if _DERIVES.search(code(block.body)):
+            return  # anomalies are looked for while gradients are computed
         for item in block.items:
             note = _without(site, item.item)
             if note is None or item.asname is not None or comments_in(item):
@@ -114,11 +120,13 @@ class ContextInEager(Codemod):
         threads = locks and any(_THREADS.search(text) for text in texts)
         if threads:
             notes.append("The project starts threads, which may get into each other's way then.")
+        before = site.locals_before(block).values()
+        counts = any((fact.device or "").startswith("cuda") for fact in before)
         yield edit.rewrite(
             f"enter `{code(block.items[0].item)}` in eager code only",
             rank=30,
             notes=tuple(dict.fromkeys(notes)),
-            safety=Safety.UNSAFE if threads else Safety.SAFE,
+            safety=Safety.UNSAFE if threads or counts else Safety.SAFE,
         )
 
 

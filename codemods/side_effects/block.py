@@ -76,6 +76,12 @@ def _names_bound(node: cst.CSTNode) -> frozenset[str]:
     )
 
 
+#: Around what is computed in some runs alone, or several times.
+_PERHAPS = (
+    cst.If | cst.For | cst.While | cst.Try | cst.BooleanOperation | cst.IfExp | cst.Lambda
+) | (cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp)
+
+
 class Taker:
     """Takes a block out of its function: what it reads becomes parameters."""
 
@@ -369,6 +375,15 @@ class Taker:
             raise NoBlock(f"it changes `{root.value}`, which an operator does not take")
         self.owner(root, fact)
 
+    def is_always_asked(self, node: cst.CSTNode) -> bool:
+        """Whether the block computes the node whenever it runs, and once."""
+        for above in self.site.ancestors(node):
+            if any(above is line for line in self.run):
+                return not isinstance(above, cst.If | cst.For | cst.While | cst.Try)
+            if isinstance(above, _PERHAPS):
+                return False
+        return False
+
     def why(self, node: cst.CSTNode) -> str:
         fact = self.fact(node)
         kind = "of unknown type" if fact is None else f"a {fact.type or fact.kind}"
@@ -421,7 +436,7 @@ class Taker:
                 self.visit(argument.value, hidden)
         except NoBlock:
             # The length of an object that an operator does not take is a number that it takes.
-            if code(func) != "len" or "len" in self.locals:
+            if code(func) != "len" or "len" in self.locals or not self.is_always_asked(node):
                 raise
             self.parameters, self.replaced, self.by_text = before
             return self.need(node, hidden)

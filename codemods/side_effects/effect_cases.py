@@ -35,7 +35,7 @@ class Net(torch.nn.Module):
         self.losses = []
         self.path = "log.txt"
 
-    def forward(self, x, n, own):
+    def forward(self, x, n, own, asked):
         loss = x.mean()
         {}
         return loss
@@ -52,6 +52,8 @@ _FACTS = {
     "self.path": scalar("log.txt"),
     "SEEN": Fact("list", "list"),
     "BAR": Fact("object", "example.Bar"),
+    "asked": Fact("object", "example.Asked"),
+    "len(asked)": scalar(3),
 }
 _REPORT = """
 import torch
@@ -237,6 +239,9 @@ NEAR_MISSES = (
     _near_miss("print(torch.rand(2))", "draws", "print(torch.rand(2))"),
     _near_miss("print(loss.grad_fn)", "asks autograd", "print(loss.grad_fn)"),
     _near_miss("print(x @ x)", "a product that autocast changes", "print(x @ x)"),
+    _near_miss(
+        "if loss > n:\n            print(len(asked))", "a length asked in some runs", "loss > n"
+    ),
     _near_miss("if loss > 0: return print(n)", "leaves the function", "loss > 0"),
     _near_miss(
         "low = x.min().item()\n        loss = self.act(x).mean()\n        print(low)",
