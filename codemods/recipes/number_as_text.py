@@ -10,10 +10,9 @@ from gbfix.analysis.build import expression
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.specialised import specialised
 from gbfix.schema import Safety
 
-#: What gives a number back unchanged, and asks Dynamo to compile for this very value.
-_FORMS = {"int": ("operator", "index({})"), "float": ("math", "ldexp({}, 0)")}
 _NOTE = (
     "Dynamo compiles one graph for each value of the number that becomes text; where a call brings"
     " ever new values, it stops compiling at its limit (8 by default)"
@@ -121,7 +120,7 @@ class NumberAsText(Codemod):
                     return
                 edit.add_import(module)
                 texts.append(code(node))
-                edit.replace(node, expression(f"{module}.{form}".format(code(node))))
+                edit.replace(node, expression(form.format(code(node))))
         yield edit.rewrite(
             f"compile for the value of `{texts[0]}`, which becomes text",
             rank=15,
@@ -147,7 +146,7 @@ def _numbers(
     for node in walk(block):
         for value in _as_text(site, node):
             fact = site.fact(value)
-            form = None if fact is None else _FORMS.get(fact.kind)
+            form = specialised(fact)
             if form is not None and not isinstance(value, cst.Integer | cst.Float):
                 yield value, form
 
