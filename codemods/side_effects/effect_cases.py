@@ -35,7 +35,7 @@ class Net(torch.nn.Module):
         self.losses = []
         self.path = "log.txt"
 
-    def forward(self, x, n, own, asked):
+    def forward(self, x, n, own, asked=None):
         loss = x.mean()
         {}
         return loss
