@@ -11,12 +11,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.torch_names import (
-    ELEMENTWISE,
-    FULL_REDUCTIONS,
-    RNG_FUNCTIONS,
-    RNG_METHODS,
-)
+from gbfix.analysis.torch_names import NEW_MEMORY, RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
 from gbfix.analysis.trees import alternatives
 from gbfix.codemod import Site
@@ -30,8 +25,6 @@ from ..control_flow.values import Values
 from .computing import Computes, class_computes, function_computes, made_by, method_computes
 
 #: Fail, or have no finite derivative, for what a round may well come to.
-#: Further functions whose results have memory of their own.
-_NEW = words("cosine_similarity norm matmul mm bmm einsum cat stack softmax log_softmax clone")
 _MAY_FAIL = words(
     """cholesky inverse inv solve solve_triangular lstsq eigh eigvalsh svd svdvals qr lu_factor lu
     ldl_factor cholesky_solve cholesky_inverse multinomial tensorinv matrix_exp eig eigvals det
@@ -517,9 +510,10 @@ def _is_new(value: cst.BaseExpression) -> bool:
         case cst.BinaryOperation():
             return True
         case cst.Call(func=cst.Attribute(value=owner, attr=cst.Name(name)), args=args):
-            given = {arg.keyword.value for arg in args if arg.keyword is not None}
-            if name in (FULL_REDUCTIONS | ELEMENTWISE | _NEW) - {"positive"}:  # gives itself back
-                return not given & {"inplace", "out"} and (name != "relu" or len(args) < 2)
+            told = {arg.keyword.value for arg in args if arg.keyword is not None}
+            told |= {code(arg.value) for arg in args}
+            if name in NEW_MEMORY:
+                return not told & {"True", "inplace", "out"}
             return name.endswith("_") and _is_new(owner)
     return False
 

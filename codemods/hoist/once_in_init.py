@@ -14,23 +14,12 @@ from gbfix.analysis.names import fresh, names_in, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.plain_python import PURE_FUNCTIONS, PURE_METHODS
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import own_parameters
 from ..wrap.pure import is_pure_function
 
-#: Give the same for the same arguments, keep nothing, draw nothing, read no file and no clock.
-_FUNCTIONS = words(
-    """base64.b64decode base64.b64encode binascii.crc32 binascii.hexlify datetime.timedelta
-    decimal.Decimal fractions.Fraction hashlib.blake2b hashlib.md5 hashlib.sha1 hashlib.sha256
-    hashlib.sha512 json.dumps json.loads string.Template struct.Struct struct.calcsize struct.pack
-    struct.unpack zlib.adler32 zlib.crc32"""
-)
-_METHODS = words(
-    """capitalize count decode digest encode endswith format get hex hexdigest index join lower
-    lstrip removeprefix removesuffix replace rstrip split startswith strip substitute title
-    total_seconds upper zfill"""
-)
 _ATTRIBUTES = words("days denominator imag numerator real seconds size")
 #: Of numbers, these are arithmetic: what they give hangs on nothing else.
 _NUMERIC = frozenset(
@@ -273,12 +262,12 @@ class _Parts:
                 if any(arg.star for arg in args) or not all(self.take(arg.value) for arg in args):
                     return False
                 name = resolve(self.site.module, func) or ""
-                if name in _FUNCTIONS | _NUMERIC or is_pure_function(name):
+                if name in PURE_FUNCTIONS | _NUMERIC or is_pure_function(name):
                     self.functions[name] = func
                     return True
                 return (
                     isinstance(func, cst.Attribute)
-                    and func.attr.value in _METHODS
+                    and func.attr.value in PURE_METHODS
                     and self.take(func.value)
                 )
             case cst.BinaryOperation(left=left, right=right):

@@ -627,7 +627,7 @@ def place_in_order(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     if fact is None or fact.kind not in ("list", "tuple") or not plain:
         return None
     kinds = {item.kind for item in fact.items or ()} | ({fact.each.kind} if fact.each else set())
-    if not kinds <= {"int", "float"}:
+    if not kinds or not kinds <= {"int", "float"}:
         return None
     if resolve(site.module, cst.Name("sum"), at=call) != "builtins.sum":
         return None

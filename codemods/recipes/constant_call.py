@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -11,26 +11,16 @@ from gbfix.analysis.names import fresh, names_in, telling_name
 from gbfix.analysis.scopes import import_map, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.plain_python import PURE_FUNCTIONS, PURE_METHODS
 from gbfix.rewriting.project import mentions
 from gbfix.rewriting.specialised import specialised
 from gbfix.schema import Fact
 
-#: Functions that give the same for the same, and change nothing.
-_PURE = words(
-    """base64.b64decode base64.b64encode binascii.crc32 binascii.hexlify bisect.bisect
-    bisect.bisect_left bisect.bisect_right hashlib.md5 hashlib.sha1 hashlib.sha256 hashlib.sha512
-    hashlib.blake2b json.dumps json.loads math.comb math.gcd os.path.basename os.path.dirname
-    os.path.join os.path.splitext shlex.split struct.calcsize struct.pack struct.unpack
-    textwrap.dedent unicodedata.normalize zlib.adler32 zlib.crc32 builtins.bytes builtins.int
-    builtins.float builtins.str builtins.len builtins.list builtins.tuple builtins.sorted
-    builtins.ord builtins.chr builtins.min builtins.max builtins.sum builtins.int.from_bytes"""
-)
-#: Methods of texts, bytes and digests.
-_METHODS = words(
-    """capitalize casefold count decode digest encode endswith find format hexdigest index isalnum
-    isalpha isdigit join lower lstrip partition removeprefix removesuffix replace rfind rpartition
-    rsplit rstrip split splitlines startswith strip swapcase title translate upper zfill to_bytes"""
-)
+#: With what Python's own types do with texts and numbers.
+_PURE = PURE_FUNCTIONS | {
+    f"builtins.{name}"
+    for name in words("bytes int float str len list tuple sorted ord chr min max sum")
+}
 _KINDS = frozenset({"str", "bytes", "int", "float", "bool", "none"})
 _NOTE = "the call is made while Dynamo compiles, once for each value of what it is given"
 _REPLACES = r"\bmock|[Mm]onkey_?[Pp]atch|\bpatch[.(]"
@@ -44,6 +34,8 @@ _FACTS = {
     "zlib.crc32(name.encode()) % n": scalar(1),
     "zlib.crc32(name.encode())": scalar(1),
     "zlib.crc32(x)": scalar(1),
+    "self.zlib": Fact("bytes", "bytes"),
+    "zlib.crc32(self.zlib)": scalar(1),
 }
 
 
@@ -104,6 +96,7 @@ class ConstantCall(Codemod):
             ("return x + zlib.crc32(x)", "zlib.crc32(x)", "a tensor", ""),
             ("return x + zlib.crc32(self.key)", "zlib.crc32(self.key)", "not known", ""),
             ("return x + zlib.compress(name)", "zlib.compress(name)", "no number", ""),
+            ("return x + zlib.crc32(self.zlib)", "zlib.crc32(self.zlib)", "hides the module", ""),
             (
                 "return x + zlib.crc32(name.encode())",
                 "zlib.crc32(name.encode())",
@@ -134,7 +127,7 @@ class ConstantCall(Codemod):
                 given[text] = text if form is None else form[1].format(text)
             inner[node] = cst.Name(_parameter(text))
         names = [_parameter(text) for text in given]
-        if not given or len(set(names)) < len(names):
+        if not given or len(set(names)) < len(names) or set(names) & _called_by(whole, inner):
             return
         body = whole.with_changes(lpar=(), rpar=()).visit(_Put(inner))
         torch = next((n for n, home in import_map(site.module).items() if home == "torch"), None)
@@ -147,6 +140,13 @@ class ConstantCall(Codemod):
         call = expression(f"{name}({', '.join(given.values())})")
         edit.replace(whole, call.with_changes(lpar=whole.lpar, rpar=whole.rpar))
         yield edit.rewrite(f"call `{name}` while compiling", rank=14, notes=(_NOTE,))
+
+
+def _called_by(whole: cst.BaseExpression, given: Collection[cst.CSTNode]) -> set[str]:
+    """The names by which the expression finds its functions, which no parameter may hide."""
+    inside = {id(part) for node in given for part in walk(node)}
+    names = (part for part in walk(whole) if isinstance(part, cst.Name) and id(part) not in inside)
+    return {part.value for part in names}
 
 
 def _parameter(text: str) -> str:
@@ -223,7 +223,7 @@ def _is_pure(site: Site, node: cst.BaseExpression) -> bool:
                 return True
             return (
                 isinstance(func, cst.Attribute)
-                and func.attr.value in _METHODS
+                and func.attr.value in PURE_METHODS
                 and _is_pure(site, func.value)
             )
         case cst.BinaryOperation(left=left, right=right):

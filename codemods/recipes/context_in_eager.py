@@ -33,11 +33,13 @@ _CONTEXTS = {
 }
 _LOCKS = frozenset({"_thread.lock", "_thread.RLock", "lock", "RLock", "threading.RLock"})
 _LOCK = (
-    "Compiled code does not take the lock: what its graphs bring about (entries of a dictionary,"
-    " attributes) is done when they have run, under no lock."
+    "Compiled code does not take the lock: two threads that find nothing in a table compute the"
+    " entry twice, and one of the two stays."
 )
 #: How a project says that several threads run its code.
-_THREADS = re.compile(r"\bThread(?:ing\w*|Pool\w*)?\b\s*\(|to_thread|run_in_executor|DataParallel")
+_THREADS = re.compile(
+    r"\bThread|\bthreading\.Timer|start_new_thread|to_thread|run_in_executor|DataParallel"
+)
 _DERIVES = re.compile(r"\bbackward\(|\bgrad\(")
 _FACTS = {"x": tensor(2, 3), "self._lock": Fact("object", "_thread.lock")}
 _AT = "torch.backends.cudnn.flags(enabled=False)"
@@ -66,8 +68,8 @@ class ContextInEager(Codemod):
     ``threading``.
 
     *Fix safety.*  Safe: eager code does what it did, and compiled code computes the same; the note
-    says what it goes without. Unsafe for a lock where the project starts threads, and where tensors
-    were seen on CUDA.
+    says what it goes without. A lock counts only around what fills in a table; it is unsafe where
+    the project starts threads. Unsafe, too, where tensors were seen on CUDA.
 
     *Refuses.*  Contexts whose value is bound (``as flags``) or in which gradients are computed, and
     all others.
@@ -88,6 +90,9 @@ class ContextInEager(Codemod):
             ("torch.autocast('cuda')", "torch.autocast('cuda')", "values depend on it"),
             ("torch.backends.mkldnn.flags(enabled=False)",) * 2 + ("counts on the CPU",),
             ("other", "other", "not known"),
+            ("self._lock:\n        self.calls += 1\n    with other", "self._lock", "a count"),
+            ("self._lock:\n        other.append(x)\n    with other", "self._lock", "a list"),
+            ("self._lock:\n        self.last = x\n    with other", "self._lock", "an attribute"),
             (_EAGER + _AT, _EAGER + _AT, "done"),
             (f"{_AT}:\n        x.sum().backward()\n    with {_AT}", _AT, "anomalies show there"),
         )
@@ -106,6 +111,8 @@ class ContextInEager(Codemod):
             return  # anomalies are looked for while gradients are computed
         for item in block.items:
             note = _without(site, item.item)
+            if note == _LOCK and not _only_fills(block.body):
+                return
             if note is None or item.asname is not None or comments_in(item):
                 continue
             locks = locks or note == _LOCK
@@ -128,6 +135,40 @@ class ContextInEager(Codemod):
             notes=tuple(dict.fromkeys(notes)),
             safety=Safety.UNSAFE if threads or counts else Safety.SAFE,
         )
+
+
+def _only_fills(block: cst.BaseSuite) -> bool:
+    """Whether a block binds names and makes entries that are not there: what two threads may do at
+    once, where they find the same.
+    """
+    for node in walk(block):
+        match node:
+            case cst.If(test=cst.Comparison(comparisons=[cst.ComparisonTarget(test)]), orelse=None):
+                if not isinstance(test, cst.NotIn | cst.Is):
+                    return False
+            case cst.Assign(targets=targets):
+                plain = all(isinstance(it.target, cst.Name) for it in targets)
+                if not plain and not _is_entry(node, block):
+                    return False
+            case cst.Return() | cst.Pass():
+                pass
+            case cst.BaseSmallStatement() | cst.BaseCompoundStatement():
+                return False
+    return True
+
+
+def _is_entry(line: cst.Assign, block: cst.BaseSuite) -> bool:
+    """Whether it stands below ``if key not in table:`` (or ``is None``) and makes that entry."""
+    for node in walk(block):
+        match node:
+            case cst.If(test=cst.Comparison(left=left, comparisons=[asked])) if any(
+                part is line for part in walk(node.body)
+            ):
+                made = [code(target.target) for target in line.targets]
+                entry = f"{code(asked.comparator)}[{code(left).strip('()')}]"
+                found = code(left) if isinstance(asked.operator, cst.Is) else entry
+                return [text.replace(" ", "") for text in made] == [found.replace(" ", "")]
+    return False
 
 
 def _without(site: Site, context: cst.BaseExpression) -> str | None:

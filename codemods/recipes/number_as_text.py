@@ -26,12 +26,14 @@ def _source(body: str, head: str = "") -> str:
     return f"{head}import torch\n\n\ndef f(self, x, n, eps, flag, name):\n    {body}\n"
 
 
-def _example(title: str, before: str, after: str, code: str, *imports: str) -> Example:
+def _example(
+    title: str, before: str, after: str, code: str, *imports: str, at: str = ""
+) -> Example:
     head = "".join(f"import {name}\n" for name in imports)
     return Example(
         _source(before),
         f"import torch\n{head}" + _source(after).removeprefix("import torch\n"),
-        at=before,
+        at=at or before,
         facts=_FACTS,
         code=code,
         title=title,
@@ -81,6 +83,15 @@ class NumberAsText(Codemod):
             "operator",
         ),
         _example(
+            "asked by a test",
+            "if str(n) not in self.known:\n        self.known[str(n)] = f'{self.n}'",
+            "if str(operator.index(n)) not in self.known:\n"
+            "        self.known[str(operator.index(n))] = f'{self.n}'",
+            "GB0059",
+            "operator",
+            at="str(n)",
+        ),
+        _example(
             "one number",
             'key = "n%d" % n',
             'key = "n%d" % operator.index(n)',
@@ -110,33 +121,36 @@ class NumberAsText(Codemod):
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
-        if not any(_numbers(site, site.statement)):
+        texts = {code(value) for value, _ in _numbers(site, _broken(site))}
+        if not texts:
             return
         edit = site.edit()
-        texts = []
-        for line in (site.statement, *_others(site)):
-            for node, (module, form) in _numbers(site, line):
-                if import_map(site.module).get(module, module) != module:
-                    return
-                edit.add_import(module)
-                texts.append(code(node))
-                edit.replace(node, expression(form.format(code(node))))
+        for value, (module, form) in _numbers(site, site.function or site.statement):
+            if code(value) not in texts:
+                continue
+            if import_map(site.module).get(module, module) != module:
+                return
+            edit.add_import(module)
+            edit.replace(value, expression(form.format(code(value))))
         yield edit.rewrite(
-            f"compile for the value of `{texts[0]}`, which becomes text",
-            rank=15,
+            f"compile for the value of `{min(texts)}`, which becomes text",
+            rank=13,
             notes=(_NOTE, _TENSOR),
             safety=Safety.SAFE,
             assumes=["text-of-numbers"],
         )
 
 
-def _others(site: Site) -> Iterator[cst.BaseStatement]:
-    """The other lines of the function that make text of a number."""
-    if site.function is None:
-        return
-    for node in walk(site.function.body):
-        if isinstance(node, cst.SimpleStatementLine) and node is not site.statement:
-            yield node
+def _broken(site: Site) -> cst.CSTNode:
+    """The simple statement in which the break is; of a compound one, the expression alone."""
+    found: cst.CSTNode = cst.Pass()
+    for node in (site.node, *site.ancestors(site.node)):
+        if isinstance(node, cst.BaseSmallStatement | cst.SimpleStatementLine):
+            return node
+        if isinstance(node, cst.BaseCompoundStatement):
+            break
+        found = node
+    return found
 
 
 def _numbers(

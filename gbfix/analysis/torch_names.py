@@ -57,7 +57,7 @@ NEW_MEMORY = words(
     new_full new_empty arange linspace eye tensor rand randn sort topk argsort softmax log_softmax
     cumsum cumprod where gather scatter index_select masked_fill cat stack one_hot cdist outer
     matmul mm bmm sum mean exp log log1p expm1 sqrt rsqrt square abs sigmoid tanh relu clamp add
-    sub mul div pow maximum minimum"""
+    sub mul div pow maximum minimum norm cosine_similarity"""
 )
 #: The data decides on what they give: numbers, or tensors of a size that it decides on.
 DECIDED_BY_DATA = words(

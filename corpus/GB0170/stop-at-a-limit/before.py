@@ -17,6 +17,9 @@ class Update:
         return -(ratio.exp() * gains).mean()
 
 
+DONE = []
+
+
 def train(limit):
     torch.manual_seed(0)
     update = Update(torch.nn.Linear(3, 1), limit)
@@ -31,6 +34,7 @@ def train(limit):
         optimizer.step()
         if update.stop:
             break
+    DONE.append(update)
     print(limit, step, round(loss.item(), 4))
 
 
