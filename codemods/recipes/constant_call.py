@@ -139,7 +139,7 @@ class ConstantCall(Codemod):
         edit.insert_before(top, definition.with_changes(leading_lines=[blank, blank]))
         call = expression(f"{name}({', '.join(given.values())})")
         edit.replace(whole, call.with_changes(lpar=whole.lpar, rpar=whole.rpar))
-        yield edit.rewrite(f"call `{name}` while compiling", rank=14, notes=(_NOTE,))
+        yield edit.rewrite(f"call `{name}` while compiling", rank=35, notes=(_NOTE,))
 
 
 def _called_by(whole: cst.BaseExpression, given: Collection[cst.CSTNode]) -> set[str]:
