@@ -40,6 +40,8 @@ _LOCK = (
 _THREADS = re.compile(
     r"\bThread|\bthreading\.Timer|start_new_thread|to_thread|run_in_executor|DataParallel"
 )
+#: How a key of several parts is written is no matter: ``table[(a, b)]``, ``table[a, b]``.
+_LOOSE = re.compile(r"[\s()]")
 _DERIVES = re.compile(r"\bbackward\(|\bgrad\(")
 _FACTS = {"x": tensor(2, 3), "self._lock": Fact("object", "_thread.lock")}
 _AT = "torch.backends.cudnn.flags(enabled=False)"
@@ -165,9 +167,9 @@ def _is_entry(line: cst.Assign, block: cst.BaseSuite) -> bool:
                 part is line for part in walk(node.body)
             ):
                 made = [code(target.target) for target in line.targets]
-                entry = f"{code(asked.comparator)}[{code(left).strip('()')}]"
+                entry = f"{code(asked.comparator)}[{code(left)}]"
                 found = code(left) if isinstance(asked.operator, cst.Is) else entry
-                return [text.replace(" ", "") for text in made] == [found.replace(" ", "")]
+                return [_LOOSE.sub("", text) for text in made] == [_LOOSE.sub("", found)]
     return False
 
 
