@@ -90,7 +90,7 @@ def test_new_memory_is_shared_with_no_argument() -> None:
         "zeros": (2,), "ones": (2,), "empty": (2,), "full": ((2,), 1.0), "arange": (3,),
         "linspace": (0, 1, 3), "eye": (2,), "tensor": ([1.0],), "rand": (2,), "randn": (2,),
         "cat": ([x],), "stack": ([x],), "full_like": (x, 1.0), "outer": (x[0], x[0]),
-        "bmm": (x[None], x.T[None]), "cdist": (x, x),
+        "bmm": (x[None], x.T[None]), "cdist": (x, x), "cosine_similarity": (x, x),
         **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), (x,)),
     }  # fmt: skip
     for name in names.NEW_MEMORY:
