@@ -55,6 +55,46 @@ def test_what_is_added_to_a_file_does_not_hang_on_what_stands_in_it(tmp_path: Pa
     assert watched(tmp_path, program) == "True False True\n"
 
 
+def test_a_call_adds_to_a_file_that_is_open_from_before(tmp_path: Path) -> None:
+    """A log that the program opens in its first line, as ``logging.FileHandler(mode="w")`` does."""
+    program = """
+        log = open("steps.log", "w")
+
+        def add(text, at=None):
+            def write():
+                if at is not None:
+                    log.seek(at)
+                log.write(text)
+                log.flush()
+            return files(write)
+
+        first, second, other = add("loss 1\\n"), add("loss 1\\n"), add("loss 2\\n")
+        print(first == second, second == other, bool(other))
+        open("steps.log", "r+").truncate(7)  # put back in between
+        print(add("loss 1\\n") == first)
+        one, two = add("x", at=0), add("y", at=0)
+        print(one == two, bool(one))
+    """
+    assert watched(tmp_path, program) == "True False True\nTrue\nFalse True\n"
+
+
+def test_files_that_the_program_has_open_are_its_own(tmp_path: Path) -> None:
+    """Only of files that nobody was seen to open is it asked, for a while, who writes them."""
+    program = """
+        import time
+        log = open("steps.log", "w")
+        waits = []
+        time.sleep = waits.append
+
+        def write():
+            log.write("x")
+            log.flush()
+
+        print(bool(files(write)), [wait for wait in waits if wait > 0.1])
+    """
+    assert watched(tmp_path, program) == "True []\n"
+
+
 def test_a_file_that_is_written_anew_counts_as_a_whole(tmp_path: Path) -> None:
     program = """
         def write(text, mode):

@@ -49,6 +49,8 @@ _MAX_FILES = 2000
 #: How long a folder is watched for files that others write.
 _QUIET_SECONDS = 0.25
 _MAX_HASHED = 64 * 1024 * 1024
+#: Up to what size a file that the program keeps open is read before each call.
+_MAX_COMPARED = 1024 * 1024
 
 
 @dataclasses.dataclass
@@ -113,6 +115,7 @@ class EffectRecorder:
         if self.writes_files:
             _let_clock_tick(".")
         before = self._files() if files else {}
+        held = self._held(before)
         self._rewritten.clear()
         out, err = _position(1), _position(2)
         self._start = out
@@ -126,9 +129,11 @@ class EffectRecorder:
             effects.stderr = _TORCH_LOG.sub("", _read_from(2, err))
             if files:
                 ignored = (*self._ignore, *_machine_folders())
-                appended = self._appended - self._rewritten
+                grown = {real for real, old in held.items() if _digest(real, 0, old[0]) == old[1]}
+                grown -= self._rewritten
+                appended = (self._appended | grown) - self._rewritten
                 effects.files = self._without_others(
-                    _changed(before, self._files(), ignored, appended), ignored
+                    _changed(before, self._files(), ignored, appended, grown), ignored
                 )
                 self.writes_files = self.writes_files or bool(effects.files)
 
@@ -144,14 +149,27 @@ class EffectRecorder:
                 found[real] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
         return found
 
+    def _held(self, listing: Listing) -> dict[str, tuple[int, str]]:
+        """Size and digest of the files that the program has opened to write before this call.
+
+        To one that it keeps open (a log, from its first line on), a call adds.
+        """
+        sizes = {os.path.realpath(path): stamp[0] for path, stamp in listing.items()}
+        return {
+            real: (sizes[real], _digest(real, 0, sizes[real]))
+            for real in self._programs & sizes.keys()
+            if sizes[real] <= _MAX_COMPARED
+        }
+
     def _without_others(self, files: dict[str, str], ignored: tuple[str, ...]) -> dict[str, str]:
         """The changed files without those that other processes write.
 
-        A file that Python code of this process has opened is its own.  Of one that nobody here was
-        seen to open (C++ code opens files unseen) it is asked whether files go on changing in that
-        folder while the program does nothing.
+        A file that Python code of this process has opened, in a call or before all calls (a log),
+        is its own.  Of one that nobody here was seen to open (C++ code opens files unseen) it is
+        asked whether files go on changing in that folder while the program does nothing.
         """
-        unseen = {path for path in files if os.path.realpath(path) not in self._opened}
+        own = self._opened | self._programs
+        unseen = {path for path in files if os.path.realpath(path) not in own}
         passing = {path for path in unseen if _is_temporary(path)}
         files = {path: digest for path, digest in files.items() if path not in passing}
         unseen -= passing
@@ -426,9 +444,15 @@ def _adds(mode: object) -> bool:
 
 
 def _changed(
-    before: Listing, after: Listing, ignore: tuple[str, ...], appended: Set[str] = frozenset()
+    before: Listing,
+    after: Listing,
+    ignore: tuple[str, ...],
+    appended: Set[str] = frozenset(),
+    held: Set[str] = frozenset(),
 ) -> dict[str, str]:
     """What became of files; of those that are only added to, what was added.
+
+    Those that are ``held`` open from before the call on may be put back in between.
 
     What stood in them before is other calls' work, of which not every run makes the same.
     """
@@ -442,7 +466,7 @@ def _changed(
         adds = real in appended
         start = old[0] if old is not None and grew and adds else 0
         # Who writes a file anew and who adds to it do not do the same, whatever they write.
-        result[path] = ("added " if adds else "") + _digest(path, stamp[0], start)
+        result[path] = ("added " if adds else "") + _digest(path, start, None, put_back=real in held)
     if result:
         for real in zygote.held_elsewhere():
             result = {path: text for path, text in result.items() if os.path.realpath(path) != real}
@@ -452,12 +476,19 @@ def _changed(
     return result
 
 
-def _digest(path: str, size: int, start: int = 0) -> str:
-    if size - start > _MAX_HASHED:
-        return f"{size - start} bytes"
+def _digest(path: str, start: int, end: int | None, *, put_back: bool = False) -> str:
+    """A digest of what stands in a file from ``start`` on, up to ``end``.
+
+    Where a file is ``put_back`` between calls, and a program has it open, what it writes begins
+    where it had been, behind zeros that nobody has written.
+    """
     try:
         with open(path, "rb") as file:
+            size = (os.fstat(file.fileno()).st_size if end is None else end) - start
+            if size > _MAX_HASHED:
+                return f"{size} bytes"
             file.seek(start)
-            return hashlib.sha256(file.read()).hexdigest()
+            text = file.read(size)
+            return hashlib.sha256(text.lstrip(b"\0") if put_back else text).hexdigest()
     except OSError:
         return "unreadable"
