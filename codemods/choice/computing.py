@@ -34,7 +34,8 @@ from .gates import CUT, HARMLESS, TAME
 #: Modules whose call is one function of their input, given that they are not ``inplace``.
 _LAYERS = PURE_MODULES | words(
     """Sequential ModuleList ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardsigmoid
-    Hardswish LogSigmoid Softsign Tanhshrink Softshrink Hardshrink PReLU GLU Threshold Embedding"""
+    Hardswish LogSigmoid Softsign Tanhshrink Softshrink Hardshrink PReLU GLU Threshold Embedding
+    RNNCell LSTMCell GRUCell"""
 )
 #: Those whose derivative may be infinite, or divides by what may be zero.
 _WILD_LAYERS = words("CosineSimilarity KLDivLoss BCELoss NLLLoss")

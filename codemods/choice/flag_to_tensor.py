@@ -16,6 +16,7 @@ from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.names import only_line
 from gbfix.schema import Safety
 
+from ..wrap.operator_text import torch_alias
 from .truth_to_tensor import _asked, _is_held
 
 _DEPTH = 6
@@ -149,7 +150,7 @@ class FlagToTensor(Codemod):
                     continue
                 if line is not view.statement and not asked & _bound(line):
                     continue
-                rewrite = _kept(view, line)
+                rewrite = _kept(view, line) or _started(view, line)
                 if rewrite is not None:
                     yield rewrite
                     return
@@ -194,6 +195,64 @@ def _kept(site: Site, line: cst.SimpleStatementLine) -> Rewrite | None:
     )
 
 
+def _started(site: Site, line: cst.SimpleStatementLine) -> Rewrite | None:
+    """``done = False`` above a loop that binds it to a tensor: a tensor from the start."""
+    match line.body:
+        case [
+            cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Name(name))],
+                value=cst.Name("True" | "False") as value,
+            )
+        ]:
+            pass
+        case _:
+            return None
+    function = site.function
+    if function is None:
+        return None
+    bound = [
+        holder
+        for place in site.places_of(name, function)
+        for holder in [site.parent(site.parent(place) or place)]
+        if isinstance(site.parent(place), cst.AssignTarget)
+        and isinstance(holder, cst.Assign)
+        and holder is not line.body[0]
+    ]
+    if len(bound) != 1 or site.span(bound[0]).line < site.span(line).line:
+        return None
+    around = site.parent(bound[0])
+    while around is not None and around is not function:
+        if isinstance(around, cst.For | cst.While) and line not in list(walk(around)):
+            break
+        around = site.parent(around)
+    fact = infer(bound[0].value, site.fact)
+    if not isinstance(around, cst.For | cst.While) or fact is None or not fact.is_tensor:
+        return None
+    if fact.shape != () or fact.dtype != "torch.bool":
+        return None
+    flags = _Flags(site)
+    if not flags.is_only_asked(name, site.span(line).line, bindings=2) or flags.bools():
+        return None
+    edit = site.edit()
+    beside = sorted(
+        other
+        for other, held in site.locals_before(line).items()
+        if held.is_tensor and held.device == fact.device
+    )
+    device = f", device={beside[0]}.device" if beside else ""
+    if not beside and fact.device != "cpu":
+        return None
+    edit.replace(
+        value, cst.parse_expression(f"{torch_alias(site, edit)}.tensor({value.value}{device})")
+    )
+    return edit.rewrite(
+        f"let `{name}` be a tensor from the start",
+        notes=[f"`{name}` is a tensor now, in each round."],
+        rank=15,
+        prepares=True,
+    )
+
+
 def _read(value: cst.BaseExpression) -> cst.BaseExpression | None:
     """The tensor whose truth is read."""
     match value:
@@ -222,8 +281,11 @@ class _Flags:
         #: Functions that the value goes to, with the parameter and the call.
         self._reached: list[tuple[ast.FunctionDef, str, ast.Call]] = []
 
-    def is_only_asked(self, name: str, line: int) -> bool:
-        """Whether the name that this line binds is only asked, or handed to what only asks it."""
+    def is_only_asked(self, name: str, line: int, *, bindings: int = 1) -> bool:
+        """Whether the name that this line binds is only asked, or handed to what only asks it.
+
+        ``bindings`` is how many lines of the function bind it.
+        """
         tree = self._trees.get(self._path)
         around = [
             node
@@ -232,7 +294,9 @@ class _Flags:
         ]
         if not around:
             return False
-        return self._only_asks(max(around, key=lambda node: node.lineno), self._path, name, 1)
+        return self._only_asks(
+            max(around, key=lambda node: node.lineno), self._path, name, bindings
+        )
 
     def _only_asks(
         self, function: ast.FunctionDef, path: str, name: str, bindings: int, depth: int = 0
@@ -240,7 +304,8 @@ class _Flags:
         if (id(function), name) in self._seen:
             return True
         self._seen.add((id(function), name))
-        if depth > _DEPTH or function.decorator_list:
+        # What a decorator does to the arguments of a function concerns those who call it.
+        if depth > _DEPTH or (depth and function.decorator_list):
             return False
         handed: dict[int, tuple[ast.Call, int | str]] = {}
         inside: set[int] = set()

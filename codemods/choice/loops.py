@@ -50,7 +50,7 @@ from .loops_numbers import Number, describe, is_number, is_set_alone, is_set_pla
 from .loops_range import Rounds, rounds_of
 from .loops_returns import Behind, return_behind, values_of
 from .loops_vain import Vain
-from .loops_while import Bound, bound_of, only_breaks
+from .loops_while import Bound, bound_of, only_breaks, surely_starts
 from .loops_while_cases import WHILE_EXAMPLES, WHILE_NEAR_MISSES
 from .tests import decided_by_tensor, lower
 from .tests import split as parts_of
@@ -245,6 +245,8 @@ class _Engine:
         self.masked: set[str] = set()
         self.lists: dict[str, Kept] = kept_lists(site, loop, function, values, self.taken)
         tested = bound is not None and bool(bound.ends)
+        if isinstance(loop, cst.While) and surely_starts(loop, values):
+            tested = False
         self.lists |= grown_tensors(site, loop, function, values, self.taken, tested=tested)
         share_rounds(self.lists)
         #: Whether nobody can tell that the loop was there.

@@ -23,8 +23,8 @@ from gbfix.analysis.tree import code
 from gbfix.codemod import Site
 
 from ..control_flow.values import Values
-from .loops_lists import JOINS, Kept, may_be_idle
-from .loops_width import is_one_wide, times_bound
+from .loops_lists import Kept, may_be_idle
+from .loops_width import JOINS, is_one_wide, joined, times_bound
 
 
 def grown_tensors(
@@ -46,10 +46,10 @@ def grown_tensors(
     before = definitely_bound_before(function, loop)
     found: dict[str, Kept] = {}
     for number, line in enumerate(loop.body.body):
-        joined = _joined(site, line)
-        if joined is None:
+        longer = joined(site, line)
+        if longer is None:
             continue
-        name, added, dim = joined
+        name, added, dim = longer
         fact = values.outside(name)
         alone = times_bound(loop, name) == 1 and name in before
         if not alone or fact is None or not fact.is_tensor or fact.shape is None:
@@ -76,29 +76,3 @@ def joins_itself(site: Site, value: cst.BaseExpression | None, name: str) -> boo
                 code, (element.value for element in parts.elements)
             )
     return False
-
-
-def _joined(site: Site, line: cst.CSTNode) -> tuple[str, cst.BaseExpression, str] | None:
-    """The tensor, what it is joined with, and the dimension."""
-    match line:
-        case cst.SimpleStatementLine(
-            body=[
-                cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Name(name))],
-                    value=cst.Call(
-                        args=[
-                            cst.Arg(
-                                value=cst.List(elements=[first, second])
-                                | cst.Tuple(elements=[first, second]),
-                                keyword=None,
-                            ),
-                            cst.Arg(value=dim, keyword=None | cst.Name("dim"), star=""),
-                        ]
-                    ) as call,
-                )
-            ]
-        ) if code(first.value) == name and isinstance(second, cst.Element):
-            whole = code(dim)
-            if resolve(site.module, call.func) in JOINS and whole.removeprefix("-").isdigit():
-                return name, second.value, whole
-    return None

@@ -25,15 +25,13 @@ from ..control_flow.refusal import Refusal
 from ..control_flow.values import Values
 from ..operator.data import KNOWN
 from .loops_while import is_length, made_lists, reads_last
-from .loops_width import is_one_wide
+from .loops_width import JOINS, is_one_wide
 
 #: Asks a tensor, or takes of it, what says nothing of its values.
 _TOLD = KNOWN | words(
     """layout new_zeros new_ones new_full new_empty type_as view_as expand_as zeros_like ones_like
     full_like empty_like"""
 )
-#: What joins tensors along a dimension that they have.
-JOINS = words("torch.cat torch.concat torch.concatenate")
 #: Dtypes in which Python's ``sum`` and torch's give the same.
 _SUMMED = FLOAT_DTYPES | {"torch.int64"}
 _EMPTY_STACK = 'RuntimeError("stack expects a non-empty TensorList")'

@@ -10,6 +10,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import constant_test, exits
+from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -20,6 +21,7 @@ from ..control_flow.predicates import is_data_dependent, predicate, scalar_read,
 from ..control_flow.refusal import Refusal
 from ..control_flow.texts import number_of
 from ..control_flow.values import Values
+from .loops_width import is_one_wide, joined, times_bound
 
 _BELOW = cst.LessThan | cst.LessThanEqual
 _ABOVE = cst.GreaterThan | cst.GreaterThanEqual
@@ -65,6 +67,47 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
     surely = [test for test in tests if not _is_unequal(test) and _rounds(test, loop, values)]
     computed = tuple(_computed(asked, values))
     return Bound(python, ends, min(counts), computed, meets=not surely)
+
+
+def surely_starts(loop: cst.While, values: Values) -> bool:
+    """Whether what the test asks of data holds at first: ``done = torch.tensor(False)`` above."""
+    for part in _conjuncts(loop.test):
+        if not is_data_dependent(part, values):
+            continue
+        match part:
+            case cst.UnaryOperation(operator=cst.Not(), expression=cst.Name(name)):
+                starts = "False"
+            case cst.Name(name):
+                starts = "True"
+            case _:
+                return False
+        told = False
+        for statement in values.site.block_of(loop):
+            if statement is loop:
+                break
+            if name in activity(statement).bound:
+                told = _is_made_of(statement, starts, values)
+        if not told:
+            return False
+    return True
+
+
+def _is_made_of(statement: cst.CSTNode, constant: str, values: Values) -> bool:
+    """``done = torch.tensor(False, device=x.device)``"""
+    match statement:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name())],
+                    value=cst.Call(
+                        func=func,
+                        args=[cst.Arg(value=cst.Name(value), keyword=None, star=""), *_],
+                    ),
+                )
+            ]
+        ):
+            return value == constant and resolve(values.site.module, func) == "torch.tensor"
+    return False
 
 
 def _is_unequal(test: cst.BaseExpression) -> bool:
@@ -216,6 +259,8 @@ def _counted(
             step = _step(name, loop)
         case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=cst.Name(name), star="")]):
             start, step = _length_above(name, loop, values), _appended(name, loop, values)
+        case cst.BaseExpression() if (sized := _size_of(counter)) is not None:
+            start, step = _width_above(*sized, values), _lengthened(*sized, loop, values)
         case _:
             return 0
     facts = [start, values.fact(limit)]
@@ -405,6 +450,56 @@ def _step(name: str, loop: cst.While) -> int:
                 step = _signed(value, isinstance(sign, cst.Add))
         steps.append(int(step) if step is not None and step == int(step) else 0)
     return steps[0] if len(steps) == 1 else 0
+
+
+def _size_of(node: cst.BaseExpression) -> tuple[str, int] | None:
+    """The name and the dimension of ``ids.shape[1]`` or ``ids.size(1)``."""
+    match node:
+        case cst.Subscript(
+            value=cst.Attribute(value=cst.Name(name), attr=cst.Name("shape")),
+            slice=[cst.SubscriptElement(slice=cst.Index(value=place))],
+        ):
+            pass
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name(name), attr=cst.Name("size")),
+            args=[cst.Arg(value=place, star="")],
+        ):
+            pass
+        case _:
+            return None
+    number = number_of(place)
+    return (name, number) if isinstance(number, int) else None
+
+
+def _width_above(name: str, axis: int, values: Values) -> Fact | None:
+    """The size of a tensor before the loop, as a number."""
+    fact = values.outside(name)
+    if fact is None or not fact.is_tensor or not fact.shape:
+        return None
+    if not -len(fact.shape) <= axis < len(fact.shape):
+        return None
+    return Fact("int", "int", value=fact.shape[axis])
+
+
+def _lengthened(name: str, axis: int, loop: cst.While, values: Values) -> int:
+    """1 where each round puts one more entry behind a tensor, in the loop's own block:
+    ``ids = torch.cat([ids, token[:, None]], dim=-1)``.
+    """
+    fact = values.outside(name)
+    if fact is None or not fact.shape:
+        return 0
+    width = len(fact.shape)
+    passed_over = False
+    for statement in branch_of(loop.body).statements:
+        passed_over |= exits([statement]).continues > 0
+        longer = joined(values.site, statement)
+        if longer is None or longer[0] != name:
+            continue
+        along = int(longer[2]) % width
+        single = is_one_wide(values.site, loop, longer[1], along, width, values)
+        once = times_bound(loop, name) == 1 and not passed_over
+        return int(single and once and along == axis % width)
+    return 0
 
 
 def _signed(value: cst.BaseExpression, adds: bool) -> float | None:

@@ -15,6 +15,9 @@ from gbfix.codemod import Site
 from ..control_flow.branches import names_bound
 from ..control_flow.values import Values
 
+#: What joins tensors along a dimension that they have.
+JOINS = words("torch.cat torch.concat torch.concatenate")
+
 #: Methods whose result has the sizes of their tensor.
 _TWO = words("max min topk median mode kthvalue")
 _ALIKE = words("to long int float double half bool clone detach contiguous type_as")
@@ -22,6 +25,32 @@ _ALIKE = words("to long int float double half bool clone detach contiguous type_
 
 def times_bound(loop: cst.For | cst.While, name: str) -> int:
     return sum(name in names_bound([line]) for line in loop.body.body)
+
+
+def joined(site: Site, line: cst.CSTNode) -> tuple[str, cst.BaseExpression, str] | None:
+    """The tensor that a line makes longer at its end, what it is joined with, and the dimension."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(name))],
+                    value=cst.Call(
+                        args=[
+                            cst.Arg(
+                                value=cst.List(elements=[first, second])
+                                | cst.Tuple(elements=[first, second]),
+                                keyword=None,
+                            ),
+                            cst.Arg(value=dim, keyword=None | cst.Name("dim"), star=""),
+                        ]
+                    ) as call,
+                )
+            ]
+        ) if code(first.value) == name and isinstance(second, cst.Element):
+            whole = code(dim)
+            if resolve(site.module, call.func) in JOINS and whole.removeprefix("-").isdigit():
+                return name, second.value, whole
+    return None
 
 
 def is_one_wide(

@@ -21,8 +21,9 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
-from .draws import Cast, Draw, anchor_for, chosen_by, draw_of, fits
+from .draws import Cast, Draw, anchor_for, body_in, chosen_by, draw_of, fits
 from .effect_operator import operator_notes
+from .owners import find_owners
 
 _DRAW = "np.random.uniform(0, 1)"
 _SKIPS = "skip = self.training and (chance < self.rate)"
@@ -89,6 +90,59 @@ draw_mix.register_effect(torch.library.EffectType.ORDERED)
 def mix("""
 
 
+_DICE = "self.dice.random()"
+_KEPT = """import random
+import torch
+{0}
+AXIS = -1
+
+{1}
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dice = random.Random(0)
+{2}
+    def forward(self, x, p, other):
+{4}        if {3} < p:
+            x = x.flip(AXIS)
+        return x
+"""
+_KEPT_FACTS = {
+    "self": Fact("module", "Net", qualname="Net"),
+    "self.dice": Fact("object", "random.Random"),
+    "other.dice": Fact("object", "random.Random"),
+    "x": tensor(2, 3),
+    "p": Fact("float", "float"),
+}
+_KEPT_OPERATOR = """
+#: Objects by their identity, which is what an operator can take of them.
+OWNERS = weakref.WeakValueDictionary()
+
+
+@torch.library.custom_op("example::draw_forward", mutates_args=())
+def draw_forward(anchor: torch.Tensor, owner: int) -> torch.Tensor:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
+    return torch.tensor(OWNERS[owner].dice.random(), dtype=torch.float64, device="cpu")
+
+
+draw_forward.register_fake(lambda anchor, owner: torch.empty((), dtype=torch.float64, device="cpu"))
+draw_forward.register_effect(torch.library.EffectType.ORDERED)
+
+"""
+_KEPT_NEW = """
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        OWNERS[id(self)] = self
+        return self
+"""
+
+
+def _kept_near_miss(why: str, draw: str = _DICE, first: str = "", kind: str = "") -> NearMiss:
+    facts = _KEPT_FACTS | ({"self.dice": Fact("object", kind)} if kind else {})
+    source = _KEPT.format("", "", "", draw, first)
+    return NearMiss(source, at=f"if {draw}", why=why, facts=facts, code="GB0170")
+
+
 def _near_miss(why: str, at: str = _DRAW, **parts: str) -> NearMiss:
     return NearMiss(_source(**parts), at=at, why=why, facts=_FACTS)
 
@@ -110,8 +164,9 @@ class DrawToOp(Codemod):
     it does, the question about it is a question about a tensor, for which other codemods exist.
 
     *When it applies.*  One number is drawn from the stream of `random` or numpy (or a generator of
-    the module), and is only compared with numbers in tests, or added to and multiplied with numbers
-    and tensors; or a permutation is drawn that is only an index.
+    the module, or one that ``self`` keeps: the operator finds the object by its identity), and is
+    only compared with numbers in tests, or added to and multiplied with numbers and tensors; or a
+    permutation is drawn that is only an index.
 
     A number that stands in for the drawn one in a ternary (``... if self.training else 1.0``)
     becomes a tensor, too.
@@ -183,8 +238,25 @@ class DrawToOp(Codemod):
             },
             title="a number that is drawn in some calls only",
         ),
+        Example(
+            _KEPT.format("", "", "", _DICE, ""),
+            _KEPT.format(
+                "import weakref\n",
+                _KEPT_OPERATOR,
+                _KEPT_NEW,
+                "draw_forward(torch.empty(0), id(self))",
+                "",
+            ),
+            at=f"if {_DICE}",
+            code="GB0170",
+            facts=_KEPT_FACTS,
+            title="a generator that an object keeps",
+        ),
     )
     near_misses = (
+        _kept_near_miss("another object's generator", "other.dice.random()"),
+        _kept_near_miss("an object under another name", first="        self = self\n"),
+        _kept_near_miss("a generator of its own making", kind="example.Dice"),
         _near_miss("beside a tensor that was not seen", more="return x * (1 - chance)"),
         _near_miss("an array of numbers", "np.random.rand(3)", draw="np.random.rand(3)"),
         _near_miss("an integer", "np.random.randint(3)", draw="np.random.randint(3)"),
@@ -214,13 +286,18 @@ class DrawToOp(Codemod):
             casts = fits(site, draw)
             if casts is None or (draw.count and chosen_by(site, call) is not None):
                 continue
-            yield _rewrite(site, draw, casts)
+            rewrite = _rewrite(site, draw, casts)
+            if rewrite is not None:
+                yield rewrite
             return
 
 
-def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
+def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite | None:
     edit = site.edit()
     torch = torch_alias(site, edit)
+    table = find_owners(site, edit, draw.keeper) if draw.keeper else ""
+    if draw.keeper and not table:
+        return None
     where = 'device="cpu"'
     if draw.count:
         listed = code(draw.call.func).endswith("sample")  # an empty list has no dtype
@@ -230,7 +307,7 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite:
         value = f"{torch}.tensor(BODY0, dtype={torch}.float64, {where})"
         fake = f"{torch}.empty((), dtype={torch}.float64, {where})"
     new = drawing_operator(
-        site, edit, draw.call, draw.body, draw.parameters, f"return {value}", fake
+        site, edit, draw.call, body_in(draw, table), draw.parameters, f"return {value}", fake
     )
     for cast in casts:
         if cast.node is draw.call:
@@ -285,9 +362,27 @@ def {operator}({signature(parameters, torch)}) -> {torch}.Tensor:
 
 {registered}{operator}.register_effect({torch}.library.EffectType.ORDERED)
 '''
-    place(site, edit, define(site, text, [body]))
+    made = define(site, text, [body])
+    known = _defined(site, made[0])
+    if not known:
+        place(site, edit, made)
     arguments = ", ".join(code(item.argument) for item in parameters)
-    return f"{operator}({arguments})"
+    return f"{known or operator}({arguments})"
+
+
+def _defined(site: Site, made: cst.CSTNode) -> str:
+    """The operator above that draws in the same way, which an earlier patch has put there."""
+    assert isinstance(made, cst.FunctionDef)
+    top = site.top_level_statement(site.node)
+    above = site.module.body[: list(site.module.body).index(top)]
+    for item in above:
+        if isinstance(item, cst.FunctionDef) and "custom_op(" in "".join(
+            map(code, item.decorators)
+        ):
+            alike = (code(item.params), code(item.body)) == (code(made.params), code(made.body))
+            if alike and item.name.value.startswith(made.name.value.rstrip("_0123456789")):
+                return item.name.value
+    return ""
 
 
 def _concerns(site: Site, call: cst.Call) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import definitely_bound_before
 from gbfix.analysis.names import fresh
@@ -38,6 +38,10 @@ _PLACES = {
 }
 _WHOLE = words("randint randrange choice")
 _MAKERS = words("numpy.random.default_rng numpy.random.RandomState random.Random")
+#: The same, by what a run saw.
+_GENERATORS = words(
+    "random.Random numpy.random._generator.Generator numpy.random.mtrand.RandomState"
+)
 _COMPARES = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
@@ -55,6 +59,8 @@ class Draw:
     #: Whether it draws one whole number, and what that is never smaller than.
     whole: bool = False
     low: float | None = None
+    #: The class whose object keeps the generator, which the operator finds by its identity.
+    keeper: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,10 +78,59 @@ def draw_of(site: Site, call: cst.Call, *, whole: bool = False) -> Draw | None:
     if not isinstance(func, cst.Attribute | cst.Name) or comments_in(call):
         return None
     method = func.attr.value if isinstance(func, cst.Attribute) else func.value
-    if not whole and method in _INDEXES and _is_source(site, call):
-        return _index_draw(site, call, method)
-    if method not in (_WHOLE if whole else _FLOATS) or not _is_source(site, call):
+    keeper = "" if whole else _keeper(site, call)
+    if not keeper and not _is_source(site, call):
         return None
+    if not whole and method in _INDEXES:
+        draw = _index_draw(site, call, method)
+    elif method in (_WHOLE if whole else _FLOATS):
+        draw = _number_draw(site, call, method, whole=whole)
+    else:
+        return None
+    return _kept(draw, keeper) if draw is not None and keeper else draw
+
+
+def _keeper(site: Site, call: cst.Call) -> str:
+    """The class around, where the call draws from a generator that ``self`` keeps; else ""."""
+    match call.func:
+        case cst.Attribute(value=cst.Attribute(value=cst.Name("self")) as generator):
+            pass
+        case _:
+            return ""
+    fact = site.fact(generator)
+    holder = site.class_of(site.node)
+    function = site.function
+    if fact is None or fact.type not in _GENERATORS or holder is None or function is None:
+        return ""
+    first = next(iter(params_of(function.params)), None)
+    rebound = any(
+        isinstance(site.parent(place), cst.AssignTarget | cst.AugAssign | cst.For)
+        for place in site.places_of("self", function.body)
+    )
+    own = first is not None and first.name.value == "self" and site.class_of(function) is holder
+    return holder.name.value if own and not rebound else ""
+
+
+def _kept(draw: Draw, keeper: str) -> Draw:
+    """The draw as an operator makes it that is told which object keeps the generator."""
+    owner = Parameter("owner", "int", cst.parse_expression("id(self)"), Fact("int", "int"))
+    return dataclasses.replace(draw, parameters=(owner, *draw.parameters), keeper=keeper)
+
+
+def body_in(draw: Draw, table: str) -> cst.BaseExpression:
+    """The draw inside of its operator; ``table`` has the object that keeps the generator."""
+    match draw.body:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Attribute(value=cst.Name("self")) as held) as func
+        ) if draw.keeper:
+            found = cst.parse_expression(f"{table}[owner]")
+            return draw.body.with_changes(
+                func=func.with_changes(value=held.with_changes(value=found))
+            )
+    return draw.body
+
+
+def _number_draw(site: Site, call: cst.Call, method: str, *, whole: bool) -> Draw | None:
     if any(argument.star or argument.keyword is not None for argument in call.args):
         return None
     if len(call.args) > 2:
@@ -107,7 +162,7 @@ class _Given:
     def __init__(self, site: Site, kinds: Mapping[str, str]) -> None:
         self.site = site
         self.kinds = kinds
-        self.taken = {"anchor"}
+        self.taken = {"anchor", "owner"}
         self.parameters: list[Parameter] = []
         self.refused = False
 
@@ -257,6 +312,7 @@ def anchor_for(site: Site, call: cst.Call, draws: Sequence[Draw], torch: str) ->
     """
     assert site.function is not None
     stream = code(call.func).rpartition(".")[0]
+    kept = stream.startswith("self.")
     function = site.function
     here = site.statement_of(call)
     bound = definitely_bound_before(function, here)
@@ -267,7 +323,8 @@ def anchor_for(site: Site, call: cst.Call, draws: Sequence[Draw], torch: str) ->
         if not isinstance(node, cst.Call) or site.function_of(node) is not function:
             continue
         known = any(draw.call is node for draw in draws)
-        if known and code(node.func).rpartition(".")[0] != stream:
+        of = code(node.func).rpartition(".")[0]
+        if known and of != stream and not (kept and of.startswith("self.")):
             continue
         if not known and not _draws_of(site, node, stream):
             continue
@@ -290,7 +347,10 @@ def _draws_of(site: Site, call: cst.Call, stream: str) -> bool:
         if isinstance(bound, cst.FunctionDef) and "custom_op(" in "".join(
             map(code, bound.decorators)
         ):
-            return f"{stream}." in code(bound.body) if stream else True
+            if not stream.startswith("self."):
+                return f"{stream}." in code(bound.body) if stream else True
+            # Two names of an object may keep the same generator.
+            return "[owner]." in code(bound.body)
     return False
 
 

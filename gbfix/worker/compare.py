@@ -466,7 +466,10 @@ class Findings:
                 self.add(kind, part, place, str(before), str(after))
                 if kind is not Kind.DIFFERENTIABLE:
                     return
-        apart = _values_apart(old, new, tight, slack, self._sensitivity, mixed=self._mixed)
+        summed = part is Part.GRADIENT
+        apart = _values_apart(
+            old, new, tight, slack, self._sensitivity, mixed=self._mixed, summed=summed
+        )
         of = Part.GRADIENT if part is Part.GRADIENT else Part.OUTPUT
         if apart is not None and _is_moved(old.data, new.data, self._moves.get(of, 0.0)):
             return
@@ -639,8 +642,12 @@ def _values_apart(
     sensitivity: float = 0.0,
     *,
     mixed: bool,
+    summed: bool = False,
 ) -> str | None:
-    """How far the values are apart, in torch's words; None where they agree."""
+    """How far the values are apart, in torch's words; None where they agree.
+
+    A gradient is ``summed`` of what all uses of a value give, in an order that hangs on the uses.
+    """
     rough: dict[str, Any] = {}
     moves = min(10 * sensitivity, _MOST_SENSITIVE)  # other inputs may move it further
     if tight is None and old.data.is_floating_point():
@@ -657,7 +664,8 @@ def _values_apart(
         # Sums in another order round a few times more or less: that is counted in the dtype's own
         # steps, so that float16 is not forgiven what bfloat16 cannot help.
         step = torch.finfo(old.data.dtype).eps
-        rough = {"rtol": 4 * step, "atol": step * largest}
+        # A step of the largest is one sum; a gradient has been through one for each use.
+        rough = {"rtol": 4 * step, "atol": (4 if summed else 1) * step * largest}
     elif tight and old.data.dtype == torch.float64:
         # A number that was rounded to float32 on its way shows in the ninth place, unless float32
         # went in: a mask computes the same elements at other places, with another last bit or two.

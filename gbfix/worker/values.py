@@ -266,8 +266,10 @@ def items_of(value: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
 def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, object]]:
     """The named parts of a container, module or plain object."""
     if isinstance(value, Mapping):
-        for key, item in items_of(value):
-            yield repr(key) if not isinstance(key, str) else key, item
+        for place, (key, item) in enumerate(items_of(value)):
+            # An identity is another number in each process, and the object is the same.
+            name = f"#{place}" if key == id(item) else repr(key)
+            yield key if isinstance(key, str) else name, item
     elif isinstance(value, list | tuple | collections.deque):
         for index, item in enumerate(filter(_is_programs, list(value))):
             yield str(index), item

@@ -52,3 +52,15 @@ def test_a_tensor_in_two_places_comes_once_or_with_each_path() -> None:
     assert [path for path, _ in tensors_in(result, "out")] == ["out.a", "out.b.1"]
     paths = [path for path, _ in tensors_in(result, "out", repeated=True)]
     assert paths == ["out.a", "out.b.0", "out.b.1"]
+
+
+def test_objects_in_a_table_by_identity_have_the_same_names_in_every_process() -> None:
+    import torch
+
+    class Owner:
+        def __init__(self) -> None:
+            self.sum = torch.zeros(1)
+
+    one, two = Owner(), Owner()
+    table = {id(one): one, 7: two}
+    assert [path for path, _ in tensors_in(table, "OWNERS")] == ["OWNERS.#0.sum", "OWNERS.7.sum"]
