@@ -44,6 +44,32 @@ def test_gradients(mode: str, label: str, old: list[float], new: list[float], al
     assert bool(comparison.differences) is not alike, comparison.differences
 
 
+@pytest.mark.parametrize(
+    ("part", "new", "alike"),
+    [
+        # A gradient of bfloat16 is a sum for each use of a value, in the order of the uses.
+        ("gradient", [20.0, 0.25], True),
+        ("gradient", [20.0, 0.75], False),
+        ("gradient", [21.0, 0.0], False),
+        ("output", [20.0, 0.25], False),
+        ("output", [20.0, 0.125], True),
+    ],
+)
+def test_sums_of_bfloat16(part: str, new: list[float], alike: bool) -> None:
+    def half(values: list[float]) -> Shot:
+        image = Imager().image(torch.tensor(values, dtype=torch.bfloat16))
+        found = Shot("half", "values")
+        if part == "gradient":
+            found.grads = {"w": image}
+        else:
+            found.result = image
+        return found
+
+    comparison = Comparison("eager")
+    comparison.add(half([20.0, 0.0]), half(new))
+    assert bool(comparison.differences) is not alike, comparison.differences
+
+
 def output(values: list[float], changed: tuple[str, ...] = ()) -> Shot:
     found = Shot("base", "values", changed=frozenset(changed))
     found.result = [Imager().image(torch.tensor(values)), {"more": 3}]

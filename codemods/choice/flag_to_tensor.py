@@ -51,6 +51,29 @@ def _lines(*lines: str) -> str:
     return "".join(f"        {line}\n" for line in lines)
 
 
+_ENDED = "(x > 1).all()"
+
+
+def _loop(
+    starts: str = "False", ends: str = _ENDED, more: str = "pass", last: str = "return x"
+) -> str:
+    return _source(
+        _lines(
+            f"ended = {starts}",
+            "while not ended:",
+            "    x = x * 2",
+            f"    {more}",
+            f"    ended = {ends}",
+            last,
+        )
+    )
+
+
+def _loop_near_miss(why: str, **parts: str) -> NearMiss:
+    facts = _FACTS | {_ENDED: tensor(dtype="torch.bool"), "x > 1": tensor(3, dtype="torch.bool")}
+    return NearMiss(_loop(**parts), at="while not ended", why=why, facts=facts, code="GB0170")
+
+
 _BOUND = f"wide = {_ANY}.item()"
 _KEPT = f"wide = {_ANY}"
 
@@ -66,9 +89,13 @@ class FlagToTensor(Codemod):
     ``wide = (mask > 1).any().item()`` becomes ``wide = (mask > 1).any()``.  Other rewrites can then
     lower each ``if wide:``, in this function and in those that it is handed to.
 
-    *When it applies.*  The name is bound once.  All that becomes of it is a question (``if``,
-    ``while``, ``assert``, a conditional expression, ``not``, ``and`` and ``or`` in these), or an
-    argument of a function, a method or a module of the project whose parameter is only asked, too.
+    A flag that a loop binds to a tensor, and that is a Python bool before the first round, becomes
+    a tensor from the start.
+
+    *When it applies.*  The name is bound once (such a flag, once in the loop).  All that becomes of
+    it is a question (``if``, ``while``, ``assert``, a conditional expression, ``not``, ``and`` and
+    ``or`` in these), or an argument of a function, a method or a module of the project whose
+    parameter is only asked, too.
 
     *Fix safety.*  Safe: a tensor of one element has the same truth.  Unsafe where a function that
     it is handed to is called with a Python bool elsewhere: once its ``if`` is lowered, that is an
@@ -106,8 +133,23 @@ class FlagToTensor(Codemod):
             facts=_FACTS,
             title="a flag that a layer gets from one call, and not from another (unsafe)",
         ),
+        Example(
+            _loop(),
+            _loop("torch.tensor(False, device=mask.device)"),
+            at="while not ended",
+            facts=_FACTS | {_ENDED: tensor(dtype="torch.bool")},
+            title="a flag that is a Python bool before the first round",
+            code="GB0170",
+        ),
     )
     near_misses = (
+        _loop_near_miss("the flag is a result", last="return x, ended"),
+        _loop_near_miss("the flag is compared", last="return x if ended is True else -x"),
+        _loop_near_miss("bound in two places of the loop", more="ended = x is None"),
+        _loop_near_miss("no bool at first", starts="None"),
+        _loop_near_miss("several truth values", ends="x > 1"),
+        _loop_near_miss("the loop binds no tensor to it", ends="self.count > 3"),
+        _loop_near_miss("a closure reads it", more="self.hook = lambda: ended"),
         _near_miss("it is returned", "return x, wide"),
         _near_miss("it is a number", "return x * wide"),
         _near_miss("it is kept", "self.wide = wide", "return x"),

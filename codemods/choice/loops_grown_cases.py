@@ -242,7 +242,40 @@ GROWN_EXAMPLES = (
         at="(column == 3).all()",
         facts=_FACTS,
     ),
+    Example(
+        title="until the tensor is wide enough",
+        before=_source(
+            "while ids.shape[1] < n:\n"
+            f"{_SCORE}"
+            "    ids = torch.cat([ids, word[:, None]], dim=-1)\n"
+            f"{_ENDS}"
+            "return ids\n"
+        ),
+        after=_after(
+            "ids_kept = []\n"
+            "ids_start = ids.shape[-1]\n"
+            "done = torch.tensor(False, device=ids.device)\n"
+            "while ids.shape[1] < n:\n"
+            f"{_SCORE}"
+            "    ids = torch.cat([ids, word[:, None]], dim=-1)\n"
+            f"    ids_kept.append({_FLAG})\n"
+            f"{_DONE}"
+            "if ids_kept:\n"
+            "    ids_count = torch.stack(ids_kept).sum().item()\n"
+            "    torch._check(ids_count >= 1)\n"
+            f"    ids = ids.narrow(-1, 0, ids_start + ids_count).clone({_LAYOUT})\n"
+            "return ids\n"
+        ),
+        at=_TEST,
+        facts=_FACTS,
+    ),
 )
+
+
+def _wide(test: str = "ids.shape[1] < n", more: str = "", join: str = "ids, word[:, None]") -> str:
+    return (
+        f"while {test}:\n{_SCORE}{more}    ids = torch.cat([{join}], dim=-1)\n{_ENDS}return ids\n"
+    )
 
 
 def _near_miss(body: str, why: str, at: str = _TEST) -> NearMiss:
@@ -273,6 +306,13 @@ def _of_text(joined: str, why: str, more: str = "") -> NearMiss:
 _STACKED = "torch.stack(words, 1)"
 
 GROWN_NEAR_MISSES = (
+    _near_miss(_wide("ids.shape[0] < n"), "another size ends the loop than the one that grows"),
+    _near_miss(_wide("ids.shape[1] > n"), "the size moves away from the limit"),
+    _near_miss(_wide("ids.shape[1] < word.shape[0]"), "the limit may move"),
+    _near_miss(_wide(join="ids, both"), "a round adds two columns"),
+    _near_miss(_wide(join="word[:, None], ids"), "it grows at its beginning"),
+    _near_miss(_wide(more="    ids = ids[:, 1:]\n"), "what grows is cut, too"),
+    _near_miss(_wide(more="    if n > 4:\n        continue\n"), "a round may add nothing"),
     _near_miss(
         _of_list("words.append(word)", _STACKED, first=_ENDS, last=""),
         "the first round may end it: there is nothing to stack",

@@ -466,7 +466,9 @@ def _changed(
         adds = real in appended
         start = old[0] if old is not None and grew and adds else 0
         # Who writes a file anew and who adds to it do not do the same, whatever they write.
-        result[path] = ("added " if adds else "") + _digest(path, start, None, put_back=real in held)
+        result[path] = ("added " if adds else "") + _digest(
+            path, start, None, put_back=real in held
+        )
     if result:
         for real in zygote.held_elsewhere():
             result = {path: text for path, text in result.items() if os.path.realpath(path) != real}

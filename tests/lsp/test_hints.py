@@ -17,6 +17,8 @@ CASES = sorted(path.parent for path in CORPUS.glob("*/*/case.toml"))
 
 #: What the syntax tree does not tell: C functions, numpy's kinds, iterators, values' later use.
 NOT_SEEN = {
+    "GB0170/text-up-to-its-own-width",
+    "GB0170/turned-by-its-own-generator",
     "GB0007/rate-by-milestones",  # an object of the module, whose method looks a number up
     "GB0059/head-of-a-task",  # a number that varies between calls, no text tells
     "GB0124/leaves-when-not-finite",  # what the model that the step calls gives, no text tells
