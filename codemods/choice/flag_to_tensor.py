@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
+from gbfix.analysis.activity import params_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.tree import code, walk
@@ -276,10 +277,12 @@ def _started(site: Site, line: cst.SimpleStatementLine) -> Rewrite | None:
     if not flags.is_only_asked(name, site.span(line).line, bindings=2) or flags.bools():
         return None
     edit = site.edit()
+    # One that has a default may be None in another call.
+    options = {it.name.value for it in params_of(function.params) if it.default is not None}
     beside = sorted(
         other
         for other, held in site.locals_before(line).items()
-        if held.is_tensor and held.device == fact.device
+        if held.is_tensor and held.device == fact.device and other not in options
     )
     device = f", device={beside[0]}.device" if beside else ""
     if not beside and fact.device != "cpu":

@@ -29,6 +29,7 @@ _FACTS = {
     "scores": Fact("list", "list", items=()),
     "torch.stack(words, 1)": tensor(2, None, dtype=_WORD),
     "(word == 3).all()": tensor(dtype="torch.bool"),
+    "ended": tensor(dtype="torch.bool"),
     "(column == 3).all()": tensor(dtype="torch.bool"),
     "word.unsqueeze(1)": tensor(2, 1, dtype=_WORD),
     "word[:, None]": tensor(2, 1, dtype=_WORD),
@@ -61,6 +62,15 @@ def _whiled(begins: str, test: str, adds: str = "    words.append(word)\n", made
 
 
 _SCORE = "    score, word = (x + 1).max(1)\n"
+_NO = "done = torch.tensor(False, device=ids.device)\n"
+
+
+def _flagged(first: str, head: str, kept: str, last: str = "") -> str:
+    return (
+        f"{first}{head}{_SCORE}    ids = torch.cat([ids, word[:, None]], dim=-1)\n{kept}"
+        f"    ended = {_TEST}\n{last}return ids\n"
+    )
+
 
 GROWN_EXAMPLES = (
     Example(
@@ -268,6 +278,33 @@ GROWN_EXAMPLES = (
         ),
         at=_TEST,
         facts=_FACTS,
+    ),
+    *(
+        Example(
+            title=title,
+            before=_source(_flagged(first, "while not ended and ids.shape[1] < n:\n", "")),
+            after=_after(
+                _flagged(
+                    f"{first}ids_kept = []\nids_start = ids.shape[-1]\n{_NO}",
+                    "while ids.shape[1] < n:\n    done = done | ended\n",
+                    f"    ids_kept.append({_FLAG})\n",
+                    "if ids_kept:\n"
+                    "    ids_count = torch.stack(ids_kept).sum().item()\n"
+                    f"    torch._check(ids_count >= {least})\n"
+                    f"    ids = ids.narrow(-1, 0, ids_start + ids_count).clone({_LAYOUT})\n",
+                )
+            ),
+            at="not ended",
+            facts=_FACTS,
+        )
+        for title, first, least in (
+            ("a flag that lets the first round begin", "ended = torch.tensor(False)\n", 1),
+            (
+                "a flag that may be set before",
+                "ended = torch.tensor(False)\nended.logical_or_(x.sum() > 0)\n",
+                0,
+            ),
+        )
     ),
 )
 

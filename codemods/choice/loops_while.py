@@ -85,7 +85,8 @@ def surely_starts(loop: cst.While, values: Values) -> bool:
         for statement in values.site.block_of(loop):
             if statement is loop:
                 break
-            if name in activity(statement).bound:
+            does = activity(statement)
+            if name in does.bound | does.mutates:
                 told = _is_made_of(statement, starts, values)
         if not told:
             return False
