@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from gbfix import engine
 from gbfix.runner import Runner
@@ -83,3 +86,57 @@ def test_it_runs_where_the_user_compiles_with_inductor(
     (patch,) = report.patches
     rung = patch.verdict.rung("inductor")
     assert (rung is not None and rung.passed is True) is wanted
+
+
+#: The queue is copied, and written to before backward, which needs the copy.
+QUEUE = """import torch
+
+
+class Contrast(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = torch.nn.Linear(3, 4)
+        self.register_buffer("queue", torch.randn(4, 6))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+
+    @torch.no_grad()
+    def replace(self, keys):
+        place = int(self.place)
+        self.queue[:, place : place + keys.shape[0]] = keys.T
+        self.place[0] = (place + keys.shape[0]) % 6
+
+    def forward(self, x, keys):
+        scores = self.encoder(x) @ self.queue.clone().detach()
+        self.replace(keys)
+        return scores
+
+
+torch.manual_seed(0)
+score = torch.compile(Contrast())
+print(score(torch.randn(2, 3), torch.randn(2, 4)).detach())
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
+def test_a_right_patch_is_no_better_than_what_torch_makes_of_it(
+    tmp_path: Path, runner: Runner
+) -> None:
+    """torch 2.13's inductor drops the copy in one graph; a torch that keeps it has a safe patch."""
+    (tmp_path / "program.py").write_text(QUEUE)
+    target = Target("script", "program.py", cwd=str(tmp_path))
+    report = engine.run(target, Options(use_cache=False, inductor=True), runner=runner)
+    namespace: dict[str, Any] = {"__name__": "patched"}
+    (patch,) = (*report.patches, *report.unsafe_patches)
+    program = patch.after.partition("torch.manual_seed")[0]
+    path = tmp_path / "patched.py"
+    path.write_text(program)
+    exec(compile(program, str(path), "exec"), namespace)
+    torch.manual_seed(0)
+    plain = namespace["Contrast"]()
+    compiled = copy.deepcopy(plain)
+    x, keys = torch.randn(2, 3), torch.randn(2, 4)
+    plain(x, keys).sum().backward()
+    torch.compile(compiled)(x, keys).sum().backward()
+    right = torch.allclose(plain.encoder.weight.grad, compiled.encoder.weight.grad, atol=1e-4)
+    assert bool(report.patches) is right
+    assert right or any("under inductor: gradient" in it for it in report.breaks[0].advice)
