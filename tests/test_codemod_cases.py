@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, StatedFacts, discover, example_site
-from gbfix.schema import Span
+from gbfix.schema import Safety, Span
 
 CODEMODS = sorted(discover(), key=lambda codemod: codemod.name)
 HEADS = ("What it does", "When it applies", "Fix safety", "Refuses")
@@ -75,6 +75,12 @@ def _first(codemod: Codemod, case: Example) -> Rewrite:
 def test_the_first_proposal_is_the_expected_text(codemod: Codemod, case: Example) -> None:
     rewrite = _first(codemod, case)
     assert rewrite.edits["example.py"] == _source(case.after)
+
+
+@pytest.mark.parametrize(("codemod", "case"), _cases("examples"))
+def test_what_a_title_calls_unsafe_is_proposed_as_unsafe(codemod: Codemod, case: Example) -> None:
+    if "(unsafe" in case.title:
+        assert _first(codemod, case).safety is Safety.UNSAFE
 
 
 @pytest.mark.parametrize(("codemod", "case"), _cases("examples"))

@@ -47,7 +47,7 @@ def test_gradients(mode: str, label: str, old: list[float], new: list[float], al
 @pytest.mark.parametrize(
     ("part", "new", "alike"),
     [
-        # A gradient of bfloat16 is a sum for each use of a value, in the order of the uses.
+        # A gradient is a sum for each use of a value, in the order of the uses.
         ("gradient", [20.0, 0.25], True),
         ("gradient", [20.0, 0.75], False),
         ("gradient", [21.0, 0.0], False),

@@ -74,8 +74,10 @@ def test_a_call_adds_to_a_file_that_is_open_from_before(tmp_path: Path) -> None:
         print(add("loss 1\\n") == first)
         one, two = add("x", at=0), add("y", at=0)
         print(one == two, bool(one))
+        log.seek(0, 2)
+        print(add("\\0\\0") == add("\\0\\0"), add("\\0\\0") == add("\\0"))
     """
-    assert watched(tmp_path, program) == "True False True\nTrue\nFalse True\n"
+    assert watched(tmp_path, program) == "True False True\nTrue\nFalse True\nTrue False\n"
 
 
 def test_files_that_the_program_has_open_are_its_own(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from gbfix.analysis.activity import params_of
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.tree import code, walk
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.rewriting.names import only_line
+from gbfix.rewriting.names import bindings, only_line
 from gbfix.schema import Safety
 
 from ..wrap.operator_text import torch_alias
@@ -150,6 +150,9 @@ class FlagToTensor(Codemod):
         _loop_near_miss("no bool at first", starts="None"),
         _loop_near_miss("several truth values", ends="x > 1"),
         _loop_near_miss("the loop binds no tensor to it", ends="self.count > 3"),
+        _loop_near_miss(
+            "others read it", starts="None\n        global ended\n        ended = False"
+        ),
         _loop_near_miss("a closure reads it", more="self.hook = lambda: ended"),
         _near_miss("it is returned", "return x, wide"),
         _near_miss("it is a number", "return x * wide"),
@@ -251,25 +254,21 @@ def _started(site: Site, line: cst.SimpleStatementLine) -> Rewrite | None:
         case _:
             return None
     function = site.function
-    if function is None:
+    scope = activity(function.body) if function is not None else None
+    if function is None or scope is None or name in scope.globals | scope.nonlocals:
         return None
-    bound = [
-        holder
-        for place in site.places_of(name, function)
-        for holder in [site.parent(site.parent(place) or place)]
-        if isinstance(site.parent(place), cst.AssignTarget)
-        and isinstance(holder, cst.Assign)
-        and holder is not line.body[0]
-    ]
-    if len(bound) != 1 or site.span(bound[0]).line < site.span(line).line:
-        return None
-    around = site.parent(bound[0])
-    while around is not None and around is not function:
-        if isinstance(around, cst.For | cst.While) and line not in list(walk(around)):
-            break
-        around = site.parent(around)
-    fact = infer(bound[0].value, site.fact)
-    if not isinstance(around, cst.For | cst.While) or fact is None or not fact.is_tensor:
+    lines = [it for it in bindings(site, name) if isinstance(it, cst.SimpleStatementLine)]
+    match lines:
+        case [first, cst.SimpleStatementLine(body=[cst.Assign(value=ends)]) as second]:
+            pass
+        case _:
+            return None
+    above = list(site.ancestors(line))
+    looped = any(
+        isinstance(it, cst.For | cst.While) and it not in above for it in site.ancestors(second)
+    )
+    fact = infer(ends, site.fact)
+    if first is not line or not looped or fact is None or not fact.is_tensor:
         return None
     if fact.shape != () or fact.dtype != "torch.bool":
         return None

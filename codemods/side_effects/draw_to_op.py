@@ -9,7 +9,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import Parameter
 from ..wrap.operator_text import (
@@ -21,7 +21,7 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
-from .draws import Cast, Draw, anchor_for, body_in, chosen_by, draw_of, fits
+from .draws import Cast, Draw, anchor_for, body_in, chosen_by, draw_of, fits, may_be_replaced
 from .effect_operator import operator_notes
 from .owners import find_owners
 
@@ -90,6 +90,10 @@ draw_mix.register_effect(torch.library.EffectType.ORDERED)
 def mix("""
 
 
+_REPLACED = (
+    "the project gives the object another generator, or the generator another seed: compiled code"
+    " does that behind its graph, and the operator draws from what was there before"
+)
 _DICE = "self.dice.random()"
 _KEPT = """import random
 import torch
@@ -175,6 +179,9 @@ class DrawToOp(Codemod):
     they do not count, and arithmetic in float64 answers alike.  Beside a tensor without dimensions
     the number is converted to its dtype, as Python's numbers are.
 
+    Unsafe where the project gives ``self`` another generator, or the generator another seed, after
+    ``__init__``: compiled code does that behind its graph, when the operator has drawn.
+
     *Refuses.*  Other draws of several numbers, those of one integer (`draw-number`), other uses of
     the number (also beside tensors of integers), and names that inner functions read.
     """
@@ -252,6 +259,26 @@ class DrawToOp(Codemod):
             facts=_KEPT_FACTS,
             title="a generator that an object keeps",
         ),
+        *(
+            Example(
+                _KEPT.format("", "", "", _DICE, f"        if other:\n            {anew}\n"),
+                _KEPT.format(
+                    "import weakref\n",
+                    _KEPT_OPERATOR,
+                    _KEPT_NEW,
+                    "draw_forward(torch.empty(0), id(self))",
+                    f"        if other:\n            {anew}\n",
+                ),
+                at=f"if {_DICE}",
+                code="GB0170",
+                facts=_KEPT_FACTS,
+                title=f"a generator that is given {what} (unsafe)",
+            )
+            for what, anew in (
+                ("another seed", "self.dice.seed(3)"),
+                ("way to another one", "self.dice = random.Random(3)"),
+            )
+        ),
     )
     near_misses = (
         _kept_near_miss("another object's generator", "other.dice.random()"),
@@ -321,11 +348,17 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite | None:
         number = choice.orelse if choice.body is draw.call else choice.body
         text = f"{torch}.tensor({code(number)}, dtype={torch}.float64, {where})"
         edit.replace(number, cst.parse_expression(text))
+    replaced = (_REPLACED,) if draw.keeper and may_be_replaced(site, draw) else ()
     what = f"`{draw.name}`" if draw.name else "the number"
     return edit.rewrite(
         f"draw {what} in a custom operator",
         rank=40,
-        notes=("CUDA graphs skip a graph that holds a CPU tensor", *operator_notes(site)[1:]),
+        safety=Safety.UNSAFE if replaced else Safety.SAFE,
+        notes=(
+            *replaced,
+            "CUDA graphs skip a graph that holds a CPU tensor",
+            *operator_notes(site)[1:],
+        ),
         prepares=True,
     )
 

@@ -7,21 +7,24 @@ it is converted there.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.liveness import definitely_bound_before
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, dotted, walk, words
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, is_global_object
+from .owners import attribute_of_self
 
 #: Draws of one float in float64, and of whole numbers of a known count.
 _FLOATS = words(
@@ -42,6 +45,8 @@ _MAKERS = words("numpy.random.default_rng numpy.random.RandomState random.Random
 _GENERATORS = words(
     "random.Random numpy.random._generator.Generator numpy.random.mtrand.RandomState"
 )
+#: What gives a generator another state.
+_SEEDS = words("seed setstate set_state bit_generator __setstate__")
 _COMPARES = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
@@ -92,23 +97,52 @@ def draw_of(site: Site, call: cst.Call, *, whole: bool = False) -> Draw | None:
 
 def _keeper(site: Site, call: cst.Call) -> str:
     """The class around, where the call draws from a generator that ``self`` keeps; else ""."""
-    match call.func:
-        case cst.Attribute(value=cst.Attribute(value=cst.Name("self")) as generator):
-            pass
-        case _:
-            return ""
-    fact = site.fact(generator)
-    holder = site.class_of(site.node)
-    function = site.function
-    if fact is None or fact.type not in _GENERATORS or holder is None or function is None:
+    generator = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if generator is None or site.function is None or not attribute_of_self(site, generator):
         return ""
-    first = next(iter(params_of(function.params)), None)
-    rebound = any(
-        isinstance(site.parent(place), cst.AssignTarget | cst.AugAssign | cst.For)
-        for place in site.places_of("self", function.body)
-    )
-    own = first is not None and first.name.value == "self" and site.class_of(function) is holder
-    return holder.name.value if own and not rebound else ""
+    fact = site.fact(generator)
+    holder = site.class_of(site.function)
+    known = fact is not None and fact.type in _GENERATORS
+    return holder.name.value if known and holder is not None else ""
+
+
+def may_be_replaced(site: Site, draw: Draw) -> bool:
+    """Whether another generator, or another seed, may come in beside the draw.
+
+    What compiled code stores in an object, it stores behind its graph: the operator would draw
+    from the generator that was there before.  ``__init__`` makes the first one.
+    """
+    func = draw.call.func
+    assert isinstance(func, cst.Attribute)
+    attribute = code(func.value).rpartition(".")[2]
+    for source in {**site.sources, site.path: site.source}.values():
+        if attribute not in source:
+            continue
+        try:
+            tree = tree_of(source)
+        except (SyntaxError, ValueError):
+            return True
+        first = {
+            id(part)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+            for part in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if id(node) in first:
+                continue
+            match node:
+                case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if attr == attribute:
+                    return True
+                case ast.Attribute(attr=attr, value=ast.Attribute(attr=held)) if (
+                    held == attribute and attr in _SEEDS
+                ):
+                    return True
+                case ast.Assign(value=ast.Attribute(attr=attr)) if attr == attribute:
+                    return True  # another name for it, by which it may be given a seed
+                case ast.Constant(value=text) if text == attribute:
+                    return True  # ``setattr(self, "rng", ...)``
+    return False
 
 
 def _kept(draw: Draw, keeper: str) -> Draw:

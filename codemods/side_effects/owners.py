@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from gbfix.analysis.activity import params_of
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, is_docstring, walk, words
@@ -23,6 +24,24 @@ _NEW = """def __new__(cls, *args, **kwargs):
 """
 _WHY = "#: Objects by their identity, which is what an operator can take of them."
 _REFUSED = words("__new__ __slots__ __class__ __getattribute__ __eq__ __hash__")
+
+
+def attribute_of_self(site: Site, node: cst.BaseExpression) -> str:
+    """The attribute that ``self.x`` reads in a method that leaves ``self`` alone; else ""."""
+    match node:
+        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+            pass
+        case _:
+            return ""
+    function = site.function
+    if function is None or site.class_of(function) is None:
+        return ""
+    first = next(iter(params_of(function.params)), None)
+    rebound = any(
+        isinstance(site.parent(place), cst.AssignTarget | cst.AugAssign | cst.For)
+        for place in site.places_of("self", function.body)
+    )
+    return name if first is not None and first.name.value == "self" and not rebound else ""
 
 
 def find_owners(site: Site, edit: Edit, kind: str) -> str:

@@ -27,7 +27,7 @@ from ..wrap.operator_text import (
     torch_alias,
 )
 from .effect_operator import operator_notes
-from .owners import find_owners
+from .owners import attribute_of_self, find_owners
 
 #: Functions of torch that draw, and the dtype of what they give where none is given.
 _DRAWS = {"rand": "", "randn": "", "randint": "int64", "randperm": "int64"}
@@ -227,23 +227,7 @@ def _held(site: Site, node: cst.BaseExpression) -> str | None:
     """The attribute of ``self`` that a generator is; "" for a global name, None for others."""
     if isinstance(node, cst.Name) and is_global_object(site, node):
         return ""
-    match node:
-        case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
-            pass
-        case _:
-            return None
-    function = site.function
-    assert function is not None
-    first = next(iter(params_of(function.params)), None)
-    bound = [
-        place
-        for place in site.places_of("self", function.body)
-        if isinstance(site.parent(place), cst.AssignTarget | cst.AugAssign | cst.For)
-    ]
-    inside = site.class_of(function) is not None
-    return (
-        name if inside and first is not None and first.name.value == "self" and not bound else None
-    )
+    return attribute_of_self(site, node) or None
 
 
 def _is_written_out(site: Site, keywords: dict[str, cst.Arg]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import logging
 import os
@@ -71,6 +72,19 @@ class Effects:
         return bool(self.files) or any(name != "os.fork" for name, _ in self.events)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """A file that the program has opened to write, before a call.
+
+    Where it was put back to a shorter text between calls, and the program has it open, what it
+    writes next begins where it had been, behind a ``hole`` of so many zeros.
+    """
+
+    size: int
+    digest: str
+    hole: int
+
+
 class EffectRecorder:
     """Installed once in a child, before the user's program; `watch` records one call."""
 
@@ -129,9 +143,12 @@ class EffectRecorder:
             effects.stderr = _TORCH_LOG.sub("", _read_from(2, err))
             if files:
                 ignored = (*self._ignore, *_machine_folders())
-                grown = {real for real, old in held.items() if _digest(real, 0, old[0]) == old[1]}
-                grown -= self._rewritten
-                appended = (self._appended | grown) - self._rewritten
+                grown = {
+                    real: old.hole
+                    for real, old in held.items()
+                    if real not in self._rewritten and _digest(real, 0, old.size) == old.digest
+                }
+                appended = (self._appended | grown.keys()) - self._rewritten
                 effects.files = self._without_others(
                     _changed(before, self._files(), ignored, appended, grown), ignored
                 )
@@ -149,16 +166,21 @@ class EffectRecorder:
                 found[real] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
         return found
 
-    def _held(self, listing: Listing) -> dict[str, tuple[int, str]]:
-        """Size and digest of the files that the program has opened to write before this call.
+    def _held(self, listing: Listing) -> dict[str, _Held]:
+        """The files that the program has opened to write before this call, as they are now.
 
         To one that it keeps open (a log, from its first line on), a call adds.
         """
         sizes = {os.path.realpath(path): stamp[0] for path, stamp in listing.items()}
+        mine = {real for real in self._programs & sizes.keys() if sizes[real] <= _MAX_COMPARED}
+        ends = _written_up_to() if mine else {}
         return {
-            real: (sizes[real], _digest(real, 0, sizes[real]))
-            for real in self._programs & sizes.keys()
-            if sizes[real] <= _MAX_COMPARED
+            real: _Held(
+                sizes[real],
+                _digest(real, 0, sizes[real]),
+                max(ends.get(real, 0) - sizes[real], 0),
+            )
+            for real in mine
         }
 
     def _without_others(self, files: dict[str, str], ignored: tuple[str, ...]) -> dict[str, str]:
@@ -448,11 +470,10 @@ def _changed(
     after: Listing,
     ignore: tuple[str, ...],
     appended: Set[str] = frozenset(),
-    held: Set[str] = frozenset(),
+    holes: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
-    """What became of files; of those that are only added to, what was added.
-
-    Those that are ``held`` open from before the call on may be put back in between.
+    """What became of files; of those that are only added to, what was added, behind the ``holes``
+    of those that were put back while the program had them open.
 
     What stood in them before is other calls' work, of which not every run makes the same.
     """
@@ -466,9 +487,8 @@ def _changed(
         adds = real in appended
         start = old[0] if old is not None and grew and adds else 0
         # Who writes a file anew and who adds to it do not do the same, whatever they write.
-        result[path] = ("added " if adds else "") + _digest(
-            path, start, None, put_back=real in held
-        )
+        hole = (holes or {}).get(real, 0)
+        result[path] = ("added " if adds else "") + _digest(path, start, None, hole)
     if result:
         for real in zygote.held_elsewhere():
             result = {path: text for path, text in result.items() if os.path.realpath(path) != real}
@@ -478,12 +498,8 @@ def _changed(
     return result
 
 
-def _digest(path: str, start: int, end: int | None, *, put_back: bool = False) -> str:
-    """A digest of what stands in a file from ``start`` on, up to ``end``.
-
-    Where a file is ``put_back`` between calls, and a program has it open, what it writes begins
-    where it had been, behind zeros that nobody has written.
-    """
+def _digest(path: str, start: int, end: int | None, hole: int = 0) -> str:
+    """A digest of what stands in a file from ``start`` up to ``end``, less the zeros of a hole."""
     try:
         with open(path, "rb") as file:
             size = (os.fstat(file.fileno()).st_size if end is None else end) - start
@@ -491,6 +507,25 @@ def _digest(path: str, start: int, end: int | None, *, put_back: bool = False) -
                 return f"{size} bytes"
             file.seek(start)
             text = file.read(size)
-            return hashlib.sha256(text.lstrip(b"\0") if put_back else text).hexdigest()
     except OSError:
         return "unreadable"
+    zeros = len(text) - len(text.lstrip(b"\0"))
+    return hashlib.sha256(text[min(zeros, hole) :]).hexdigest()
+
+
+def _written_up_to() -> dict[str, int]:
+    """Where this process would write next, in each file that it has open to write, on Linux.
+
+    What only adds to a file writes at its end, wherever that is.
+    """
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError):
+        for number in map(int, os.listdir("/proc/self/fd")):
+            with contextlib.suppress(OSError):
+                flags = fcntl.fcntl(number, fcntl.F_GETFL)
+                if flags & os.O_ACCMODE == os.O_RDONLY or flags & os.O_APPEND:
+                    continue
+                real = os.readlink(f"/proc/self/fd/{number}")
+                if os.path.isfile(real):
+                    found[real] = max(found.get(real, 0), os.lseek(number, 0, os.SEEK_CUR))
+    return found

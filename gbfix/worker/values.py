@@ -268,7 +268,8 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
     if isinstance(value, Mapping):
         for place, (key, item) in enumerate(items_of(value)):
             # An identity is another number in each process, and the object is the same.
-            name = f"#{place}" if key == id(item) else repr(key)
+            own = type(key) is int and key == id(item)  # a tensor would compare its elements
+            name = f"#{place}" if own else repr(key)
             yield key if isinstance(key, str) else name, item
     elif isinstance(value, list | tuple | collections.deque):
         for index, item in enumerate(filter(_is_programs, list(value))):

@@ -64,3 +64,12 @@ def test_objects_in_a_table_by_identity_have_the_same_names_in_every_process() -
     one, two = Owner(), Owner()
     table = {id(one): one, 7: two}
     assert [path for path, _ in tensors_in(table, "OWNERS")] == ["OWNERS.#0.sum", "OWNERS.7.sum"]
+
+
+def test_tensors_are_keys_as_an_optimizer_has_them() -> None:
+    """Such a key is compared with nothing: a comparison gives a tensor, of no single truth."""
+    import torch
+
+    weight = torch.ones(3)
+    found = [value for _, value in tensors_in({weight: torch.zeros(3)}, "state")]
+    assert len(found) == 1
