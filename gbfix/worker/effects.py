@@ -19,21 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from gbfix.worker import fileguard, zygote
+from gbfix.worker.show import COMPILER, EVENTS
 
-#: Audit events that change the world outside the process (see the table in Python's manual).
-_EVENTS = {
-    "os.chmod", "os.chown", "os.exec", "os.fork", "os.kill", "os.link", "os.mkdir", "os.putenv",
-    "os.remove", "os.rename", "os.rmdir", "os.spawn", "os.symlink", "os.system", "os.truncate",
-    "os.unsetenv", "os.utime", "shutil.copyfile", "shutil.move", "shutil.rmtree", "socket.connect",
-    "socket.sendto", "sqlite3.connect", "subprocess.Popen", "urllib.Request", "webbrowser.open",
-}  # fmt: skip
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: What is done below one of these is not the program's, whoever called it.
 _NEVER_THE_PROGRAM = (
-    f"{os.sep}torch{os.sep}_dynamo{os.sep}",
-    f"{os.sep}torch{os.sep}_inductor{os.sep}",
-    f"{os.sep}torch{os.sep}_functorch{os.sep}",
-    f"{os.sep}torch{os.sep}fx{os.sep}",
+    *COMPILER,
     # Copies of files that the program is about to change.
     f"{os.sep}gbfix{os.sep}worker{os.sep}fileguard.py",
 )
@@ -256,7 +247,7 @@ class EffectRecorder:
                 (self._appended if _adds(mode) else self._rewritten).add(real)
             elif _adds(mode):
                 self._appended.add(real)
-        elif event in _EVENTS and effects is not None:
+        elif event in EVENTS and effects is not None:
             name, place = _what(event, args), str(args[0]) if args else ""
         else:
             return

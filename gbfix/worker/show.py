@@ -11,24 +11,42 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
 import io
 import json
+import logging
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import types
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 #: Stands in `input.pt` for a value that only the program itself can make.
 KEEP = ("__the program's own__",)
+#: Audit events that change the world outside the process (see the table in Python's manual).
+EVENTS = frozenset({
+    "os.chmod", "os.chown", "os.exec", "os.fork", "os.kill", "os.link", "os.mkdir", "os.putenv",
+    "os.remove", "os.rename", "os.rmdir", "os.spawn", "os.symlink", "os.system", "os.truncate",
+    "os.unsetenv", "os.utime", "shutil.copyfile", "shutil.move", "shutil.rmtree", "socket.connect",
+    "socket.sendto", "sqlite3.connect", "subprocess.Popen", "urllib.Request", "webbrowser.open",
+})  # fmt: skip
+#: What is done below one of these is the compiler's, whoever called it.
+COMPILER = (
+    f"{os.sep}torch{os.sep}_dynamo{os.sep}",
+    f"{os.sep}torch{os.sep}_inductor{os.sep}",
+    f"{os.sep}torch{os.sep}_functorch{os.sep}",
+    f"{os.sep}torch{os.sep}fx{os.sep}",
+)
 
 
 def main() -> int:
@@ -68,6 +86,12 @@ def _equal(one: Any, other: Any) -> bool:
             torch.testing.assert_close(other, one, equal_nan=True)
         except AssertionError:
             return False
+        if one.is_floating_point() and one.numel():
+            # Small numbers are all close: they are compared with the largest of them as well.
+            finite = torch.isfinite(one) & torch.isfinite(other)
+            a, b = one[finite].double(), other[finite].double()
+            if a.numel() and (a - b).abs().max() > 0.03 * torch.maximum(a.abs(), b.abs()).max():
+                return False
         return one.requires_grad == other.requires_grad
     return type(one) is type(other) and repr(one) == repr(other)
 
@@ -86,12 +110,7 @@ def _side(about: dict[str, Any], side: str, out: str) -> int:
     sys.dont_write_bytecode = True
     import torch
 
-    torch.manual_seed(about["start"])
-    random.seed(about["start"])
-    with contextlib.suppress(ImportError):
-        import numpy
-
-        numpy.random.seed(about["start"] % 2**32)
+    _seed(about["start"])
     texts = {}
     for path, name in about[side].items():
         texts[path] = (HERE / side / name).read_bytes() if name else None
@@ -252,23 +271,36 @@ class _Watch:
         if compiled != "eager":
             how, _, backend = compiled.partition("-")
             run = self._compile(run, backend=backend or how, fullgraph=how == "fullgraph")
-        torch.manual_seed(saved["seed"])
-        random.seed(saved["seed"])
+        mode = torch.enable_grad() if saved["kind"] == "grad" else contextlib.nullcontext()
+        if saved["kind"] in ("numbers", "instance"):
+            # A compiler takes a number for a constant until it has seen a second one.
+            with mode, contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+                run(*own, **dict(kwargs))
+        if saved["kind"] == "instance":
+            _renumber([value for value in args if isinstance(value, torch.nn.Module)])
+        for value in state.values():
+            if isinstance(value, torch.Tensor) and value.is_leaf:
+                value.grad = None
+        _seed(saved["seed"])
         found: dict[str, Any] = {}
         printed = io.StringIO()
-        mode = torch.enable_grad() if saved["kind"] == "grad" else contextlib.nullcontext()
         result = None
-        with mode, contextlib.redirect_stdout(printed):
+        with mode, contextlib.redirect_stdout(printed), _seen(found):
             try:
                 result = run(*given, **words)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 found["raises"] = f"{type(error).__name__}: {error}"
+            found.update(_surroundings())
         _flatten("output", result, found)
         _flatten("input afterwards", [*given, *words.values()], found)
         for name, value in _state(function, args).items():
             _flatten(f"{name} afterwards", value, found)
+            if isinstance(value, torch.Tensor) and value.is_leaf and value.grad is not None:
+                _flatten(f"{name}.grad afterwards", value.grad, found)
         found["prints"] = printed.getvalue()
-        self._gradients(result, [*given, *words.values()], state, found)
+        with contextlib.redirect_stdout(printed := io.StringIO()):
+            self._gradients(result, [*given, *words.values()], state, found)
+        found["prints in the backward pass"] = printed.getvalue()
         torch.save(found, self._out)
         sys.stdout.flush()
         os._exit(0)
@@ -298,6 +330,105 @@ class _Watch:
             found["backward raises"] = f"{type(error).__name__}: {error}"
         for name, value in wanted.items():
             found[f"gradient of {name}"] = None if value.grad is None else value.grad.clone()
+
+
+def _seed(seed: int) -> None:
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(seed % 2**32)
+
+
+def _surroundings() -> dict[str, Any]:
+    """What a call may leave changed around it: random streams and settings of the process."""
+    import torch
+
+    found = {
+        "torch random stream afterwards": torch.get_rng_state(),
+        "random stream afterwards": _digest(random.getstate()),
+        "grad mode afterwards": torch.is_grad_enabled(),
+        "inference mode afterwards": torch.is_inference_mode_enabled(),
+        "default dtype afterwards": str(torch.get_default_dtype()),
+        "autocast afterwards": torch.is_autocast_enabled("cpu"),
+        "deterministic algorithms afterwards": torch.are_deterministic_algorithms_enabled(),
+        "working folder afterwards": os.getcwd(),
+    }
+    if "numpy" in sys.modules:
+        import numpy
+
+        found["numpy random stream afterwards"] = _digest(numpy.random.get_state())
+    return found
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _seen(found: dict[str, Any]) -> Iterator[None]:
+    """Keeps log records, warnings and what is done outside of the process while it lasts."""
+    logs: list[tuple[str, str, str]] = []
+    warned: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
+    active = True
+
+    def audit(event: str, args: tuple[Any, ...]) -> None:
+        writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
+        if not active or not (writes or event in EVENTS) or _by_compiler():
+            return
+        what = args[1] if event == "subprocess.Popen" else args[0] if args else ""
+        if "__pycache__" not in str(what):
+            events.append((event, " ".join(map(str, what)) if type(what) is list else str(what)))
+
+    handle = logging.Logger.handle
+
+    def keep_record(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if not _by_compiler():
+            logs.append((record.name, record.levelname, record.getMessage()))
+        handle(logger, record)
+
+    def keep_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if not _by_compiler():
+            warned.append((category.__name__, str(message)))
+
+    shown = warnings.showwarning
+    logging.Logger.handle = keep_record  # type: ignore[method-assign, assignment]
+    warnings.showwarning = keep_warning
+    sys.addaudithook(audit)  # an audit hook cannot be taken away: it sleeps afterwards
+    try:
+        yield
+    finally:
+        active = False
+        logging.Logger.handle = handle  # type: ignore[method-assign]
+        warnings.showwarning = shown
+    found.update({"logs": logs, "warnings": warned, "does outside of the process": events})
+
+
+def _by_compiler() -> bool:
+    frame = sys._getframe(2)
+    while frame is not None:
+        if any(part in frame.f_code.co_filename for part in COMPILER):
+            return True
+        if frame.f_code.co_filename == __file__:
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _renumber(modules: list[Any]) -> None:
+    """Give the floats that the project's own modules hold other values, as another instance has."""
+    for module in modules:
+        for part in module.modules():
+            if type(part).__module__.partition(".")[0] == "torch":
+                continue
+            held = vars(part)
+            for name, value in list(held.items()):
+                if type(value) is float:
+                    held[name] = value * 1.5 + 0.25
 
 
 def _filled(value: Any, own: Any) -> Any:
@@ -336,12 +467,35 @@ def _state(function: Any, args: Any) -> dict[str, Any]:
         for name, item in getattr(value, "__dict__", {}).items():
             if not name.startswith("_") and isinstance(item, _PLAIN):
                 found[f"self.{name}"] = item
+            found.update(_stream(f"self.{name}", item))
     for name, item in getattr(function, "__globals__", {}).items():
         if not name.startswith("__") and isinstance(item, (*_PLAIN, torch.Tensor)):
             found[name] = item
+        found.update(_stream(name, item))
+        if isinstance(item, types.FunctionType) and item.__globals__ is function.__globals__:
+            # A list among the defaults, or an attribute, keeps what earlier calls put there.
+            defaults = [*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values()]
+            found[f"{name}'s defaults"] = [v for v in defaults if isinstance(v, _PLAIN)]
+            found[f"{name}'s attributes"] = {
+                key: v for key, v in vars(item).items() if isinstance(v, _PLAIN)
+            }
         if isinstance(item, torch.nn.Module):
             found.update({f"{name}.{n}": v for n, v in item.state_dict(keep_vars=True).items()})
     return found
+
+
+def _stream(name: str, item: Any) -> dict[str, Any]:
+    """The state of a random stream of the program's own, below its name."""
+    import torch
+
+    if isinstance(item, torch.Generator):
+        return {name: item.get_state()}
+    if type(item) is random.Random:
+        return {name: _digest(item.getstate())}
+    if type(item).__module__.startswith("numpy.random"):
+        state = getattr(item, "bit_generator", item)
+        return {name: _digest(getattr(state, "state", None) or item.get_state())}
+    return {}
 
 
 _MEMBERS = (str, bytes, bool, int, float)
