@@ -277,6 +277,27 @@ CASES = [
         "(inputs: numbers)",
     ),
     Wrong(
+        "what a coroutine ends with",
+        """
+        import asyncio
+
+
+        @torch.compile
+        async def f(x):
+            if x.sum() > 0:
+                return x.exp()
+            return x.sin()
+
+
+        asyncio.run(f(torch.ones(3)))
+        """,
+        "    if x.sum() > 0:\n        return x.exp()\n    return x.sin()",
+        "    return torch.where(x.sum() > 0, x.exp(), x.cos())",
+        "outputs",
+        "not deterministic",
+        caveat=True,
+    ),
+    Wrong(
         "a result of integers that becomes one of floats",
         _f("if x.dim() == 1:\n    return x * 2\nreturn x * 0.5"),
         BREAK + "    if x.dim() == 1:\n        return x * 2\n    return x * 0.5",
