@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import contextlib
 import copy
@@ -698,9 +699,11 @@ class Loop:
         """Try a rewrite once more that only fails as a module's counter is a guard in each call.
 
         Dynamo takes whole numbers that modules hold for constants; a call that counts in one piece
-        would compile anew for each count, up to the limit.
+        would compile anew for each count, up to the limit, and then no more.  Where the second call
+        of a function that counts compiled again, calls that were not recorded may do so, too.
         """
-        if not judgement.verdict.failure.startswith("recompiles:"):
+        failed = judgement.verdict.failure.startswith("recompiles:")
+        if not failed and not (_compiled_again(judgement) and self._counts_in_calls_unseen()):
             return rewrite, judgement
         if not any(_COUNTS.search(self._text(path)) for path in (site.path, *rewrite.edits)):
             return rewrite, judgement
@@ -716,6 +719,22 @@ class Loop:
             wider, site, observed, self._overlay, provisional=self._provisional
         )
         return (wider, second) if second.verdict.passed else (rewrite, judgement)
+
+    def _counts_in_calls_unseen(self) -> bool:
+        """Whether a region counts by itself, and the program calls it more often than recorded."""
+        for region in self._recorded.regions.values():
+            unseen = region.calls_made is not None and region.calls_made > region.calls
+            if not unseen or not region.path.endswith(".py"):
+                continue
+            text = self._bench.source(region.path).text
+            lines = text.splitlines()
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    begins = (node.lineno, *(item.lineno for item in node.decorator_list))
+                    body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+                    if region.line in begins and _COUNTS.search(body):
+                        return True
+        return False
 
     def _with_sizes(
         self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
@@ -1102,6 +1121,13 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.
 _STEPS = 2
+
+
+def _compiled_again(judgement: ladder.Judgement) -> bool:
+    rung = judgement.verdict.rung("recompiles")
+    return rung is not None and rung.detail.startswith("one more")
+
+
 _COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
 _VARIES = (
     "Dynamo treats a module's counter as a constant and recompiles for each value; the patch sets"

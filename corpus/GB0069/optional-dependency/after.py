@@ -1,16 +1,14 @@
 import torch
 
 
-def f(x):
-    try:
-        import flash_kernels
-    except ImportError:
-        flash_kernels = None
-    return f_after(x, flash_kernels)
+try:
+    import flash_kernels
+except ImportError:
+    flash_kernels = None
 
 
 @torch.compile
-def f_after(x, flash_kernels):
+def f(x):
     if flash_kernels is None:
         return x.relu()
     return flash_kernels.relu(x)
