@@ -485,13 +485,15 @@ def _state(function: Any, args: Any) -> dict[str, Any]:
 
 
 def _stream(name: str, item: Any) -> dict[str, Any]:
-    """The state of a random stream of the program's own, below its name."""
+    """The state of a random stream or a lock of the program's own, below its name."""
     import torch
 
     if isinstance(item, torch.Generator):
         return {name: item.get_state()}
     if type(item) is random.Random:
         return {name: _digest(item.getstate())}
+    if type(item).__module__ == "_thread" and hasattr(item, "acquire"):
+        return {name: repr(item).split()[0]}  # whether it is held
     if type(item).__module__.startswith("numpy.random"):
         state = getattr(item, "bit_generator", item)
         return {name: _digest(getattr(state, "state", None) or item.get_state())}
