@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import concurrent.futures
 import contextlib
 import copy
 import dataclasses
 import itertools
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -696,16 +694,16 @@ class Loop:
     def _with_counters(
         self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
     ) -> tuple[Rewrite, ladder.Judgement]:
-        """Try a rewrite once more that only fails as a module's counter is a guard in each call.
+        """Try a rewrite once more of which a module's counter is a guard in each call.
 
         Dynamo takes whole numbers that modules hold for constants; a call that counts in one piece
-        would compile anew for each count, up to the limit, and then no more.  Where the second call
-        of a function that counts compiled again, calls that were not recorded may do so, too.
+        would compile anew for each count, up to the limit, and then no more.  Where that passes, as
+        two calls compile no more than before, calls that were not recorded would do so, too.
         """
         failed = judgement.verdict.failure.startswith("recompiles:")
-        if not failed and not (_compiled_again(judgement) and self._counts_in_calls_unseen()):
-            return rewrite, judgement
-        if not any(_COUNTS.search(self._text(path)) for path in (site.path, *rewrite.edits)):
+        regions = self._recorded.regions.values()
+        unseen = any(it.calls_made is not None and it.calls_made > it.calls for it in regions)
+        if not judgement.counts or not (failed or (unseen and judgement.verdict.passed)):
             return rewrite, judgement
         wider = with_setting(site, rewrite, "allow_unspec_int_on_nn_module")
         if wider is None or self._is_late():
@@ -719,22 +717,6 @@ class Loop:
             wider, site, observed, self._overlay, provisional=self._provisional
         )
         return (wider, second) if second.verdict.passed else (rewrite, judgement)
-
-    def _counts_in_calls_unseen(self) -> bool:
-        """Whether a region counts by itself, and the program calls it more often than recorded."""
-        for region in self._recorded.regions.values():
-            unseen = region.calls_made is not None and region.calls_made > region.calls
-            if not unseen or not region.path.endswith(".py"):
-                continue
-            text = self._bench.source(region.path).text
-            lines = text.splitlines()
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    begins = (node.lineno, *(item.lineno for item in node.decorator_list))
-                    body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-                    if region.line in begins and _COUNTS.search(body):
-                        return True
-        return False
 
     def _with_sizes(
         self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
@@ -1121,14 +1103,6 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.
 _STEPS = 2
-
-
-def _compiled_again(judgement: ladder.Judgement) -> bool:
-    rung = judgement.verdict.rung("recompiles")
-    return rung is not None and rung.detail.startswith("one more")
-
-
-_COUNTS = re.compile(r"\bself\.\w+ *[+-]=")
 _VARIES = (
     "Dynamo treats a module's counter as a constant and recompiles for each value; the patch sets"
     " `allow_unspec_int_on_nn_module`, for the whole process."

@@ -233,6 +233,7 @@ _STATEMENTS = {
     Kind.LEFT: "{place} stays as it was in the graph that raised an error",
     Kind.VALUE_FOR_NAN: "{what}: numbers where the original gives NaN",
     Kind.NUMBER_CLASS: "{place} was a NumPy number and is a Python number now",
+    Kind.TEXT: "{what}: the text of a function changed, and what it computes later is not compared",
     Kind.MISSING: "{place} is missing afterwards",
     Kind.STAYS: "{place} is still there afterwards",
     Kind.LOST: "{what} is lost",

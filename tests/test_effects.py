@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import torch
+
+from gbfix.worker import show
 
 #: The hooks stay for the rest of a process, so each program has its own.
 SETUP = """
@@ -146,3 +151,21 @@ def test_temporary_files_of_others_are_no_effects_in_the_temporary_folder(tmp_pa
     """
     lines = watched(tmp_path, program).splitlines()
     assert lines == ["['./weights.pt']", "1", "['./tmpab12_9xz']"]
+
+
+def test_what_compiled_code_calls_is_the_programs_and_no_compilers() -> None:
+    """The compiler's own wrapper stands around every compiled call."""
+    seen = []
+
+    @torch.library.custom_op("test_effects::told", mutates_args=())
+    def told(x: torch.Tensor) -> torch.Tensor:
+        seen.append(show.by_compiler(sys._getframe()))
+        return x.clone()
+
+    told.register_fake(torch.empty_like)
+    torch.compile(lambda x: told(x) + 1, backend="eager", fullgraph=True)(torch.ones(2))
+    assert seen == [False]
+    inside = os.path.join(os.sep, "torch", "_dynamo", "guards.py")
+    exec(compile("seen.append(ask(sys._getframe()))", inside, "exec"),
+         {"seen": seen, "ask": show.by_compiler, "sys": sys})  # fmt: skip
+    assert seen == [False, True]

@@ -277,6 +277,46 @@ CASES = [
         "(inputs: numbers)",
     ),
     Wrong(
+        "what a function that is given back computes later",
+        """
+        @torch.compile
+        def f(x):
+            if x.sum() > 0:
+                y = x * 2
+            else:
+                y = x * 3
+            return y, lambda z: z * y
+
+
+        f(torch.ones(3))
+        """,
+        "    if x.sum() > 0:\n        y = x * 2\n    else:\n        y = x * 3\n"
+        "    return y, lambda z: z * y",
+        "    y = torch.where(x.sum() > 0, x * 2, x * 3)\n    return y, lambda z: z - y",
+        "outputs",
+        "the text of a function changed",
+        caveat=True,
+    ),
+    Wrong(
+        "what a function that is given back holds",
+        """
+        @torch.compile
+        def f(x):
+            if x.sum() > 0:
+                y = x * 2
+            else:
+                y = x * 3
+            return lambda z: z * y
+
+
+        f(torch.ones(3))
+        """,
+        "    if x.sum() > 0:\n        y = x * 2\n    else:\n        y = x * 3\n",
+        "    y = torch.where(x.sum() > 0, x * 2, x * 4)\n",
+        "outputs",
+        "output: values differ",
+    ),
+    Wrong(
         "what a coroutine ends with",
         """
         import asyncio

@@ -522,3 +522,36 @@ def test_another_way_is_tried_where_the_first_leaves_a_break(
         # Nothing better is there: what was taken first stays as it was.
         assert region.status in ("partial", "unfixed")
         assert "right" not in titles
+
+
+_COUNTING = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+
+
+net = Net()
+run = torch.compile(net)
+for _ in range(CALLS):
+    run(torch.ones(3))
+print(net.steps)
+"""
+
+
+@pytest.mark.parametrize(("calls", "varies"), [(2, False), (4, True)])
+def test_a_counter_may_vary_where_further_calls_would_compile_anew(
+    calls: int, varies: bool, gbfix_run: Gbfix
+) -> None:
+    report = gbfix_run(_COUNTING.replace("CALLS", str(calls)))
+    (patch,) = report.patches
+    assert ("allow_unspec_int_on_nn_module = True" in patch.diff) is varies

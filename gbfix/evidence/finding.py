@@ -40,6 +40,8 @@ class Kind(enum.StrEnum):
     STRIDES = "strides"
     #: A number of numpy's that is Python's now.
     NUMBER_CLASS = "number-class"
+    #: A function that is given back has another text: what it computes later is not known.
+    TEXT = "text"
     #: A piece of state is missing afterwards, or still there.
     MISSING = "missing"
     STAYS = "stays"
@@ -81,6 +83,7 @@ MILD = frozenset(
         Kind.ALIAS,
         Kind.STRIDES,
         Kind.NUMBER_CLASS,
+        Kind.TEXT,
         Kind.ZERO,
         Kind.NONE,
         Kind.ZERO_OF_NO_NUMBER,

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import clear_compilation_metrics, counters, get_compilation_metrics
 
 from gbfix.schema import each_once
 from gbfix.worker import tracing
 from gbfix.worker.protocol import RegionCalled, Traced
 from gbfix.worker.recorder import Region, real_compile
 from gbfix.worker.values import Project
+
+#: Dynamo's own hint, in the reason for which it compiles anew.
+_STATIC = "allow_unspec_int_on_nn_module"
 
 
 def _fallen_back() -> int:
@@ -42,6 +45,7 @@ class AsUser:
         found: list[BaseException] = []
         before, fallen = counter.graphs, _fallen_back()
         error, raised = "", True
+        clear_compilation_metrics()
         write(RegionCalled(region.key, index))
         try:
             try:
@@ -74,6 +78,10 @@ class AsUser:
                     error=error[:2000],
                     conditionals=counter.conditionals,
                     raised=raised,
+                    counts=any(
+                        _STATIC in (made.recompile_reason or "")
+                        for made in get_compilation_metrics()
+                    ),
                 )
             )
 

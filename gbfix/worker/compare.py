@@ -21,7 +21,7 @@ from gbfix.worker import settings
 from gbfix.worker.effects import Effects
 from gbfix.worker.perturb import CHAOS, of_nudged
 from gbfix.worker.shots import Shot
-from gbfix.worker.values import TensorImage, Whose
+from gbfix.worker.values import FunctionImage, TensorImage, Whose
 
 #: More findings than this on one shot, or on one call, repeat themselves.
 _MANY = 40
@@ -430,6 +430,10 @@ class Findings:
                 self.add(Kind.ALIAS, part, place, was or "a new object", now or "a new one")
         elif isinstance(old, TensorImage) and isinstance(new, TensorImage):
             self._tensors(old, new, part, place, strict=strict, tight=tight, slack=slack)
+        elif isinstance(old, FunctionImage) and isinstance(new, FunctionImage):
+            same = self._same_function(old, new, part, place)
+            held = (old.held, new.held) if same else ((), ())
+            self.diff(held[0], held[1], part, place, strict=strict, tight=tight, slack=slack)
         elif type(old) is not type(new):
             self.add(Kind.TYPE, part, place, _kind(old), _kind(new))
         elif isinstance(old, list | tuple):
@@ -448,6 +452,15 @@ class Findings:
                 self.add(Kind.VALUE, part, place, detail="array values")
         elif old != new:
             self.add(Kind.TYPE, part, place, _short(repr(old)), _short(repr(new)))
+
+    def _same_function(
+        self, old: FunctionImage, new: FunctionImage, part: Part, place: str
+    ) -> bool:
+        if old.name != new.name:
+            self.add(Kind.TYPE, part, place, old.name, new.name)
+        elif old.text != new.text:
+            self.add(Kind.TEXT, part, place)
+        return (old.name, old.text) == (new.name, new.text)
 
     def _tensors(
         self,

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from gbfix.worker import fileguard, zygote
-from gbfix.worker.show import COMPILER, EVENTS
+from gbfix.worker.show import COMPILER, EVENTS, by_compiler, is_stdlib
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: What is done below one of these is not the program's, whoever called it.
@@ -294,23 +294,7 @@ def _what(event: str, args: tuple[Any, ...]) -> str:
 
 
 def _raised_by_compiler() -> bool:
-    """Whether the compiler, not the program, is what runs just now (innermost frame that tells).
-
-    Compilation happens inside the user's call: its log files and caches are not the program's.
-    """
-    frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if any(part in name for part in _NEVER_THE_PROGRAM):
-            return True
-        if f"{os.sep}torch{os.sep}" in name or name.startswith("<frozen"):
-            pass  # torch calls the program in many ways
-        elif "site-packages" in name or "dist-packages" in name:
-            pass  # a library acts for whoever called it: the compiler locks its files with one
-        elif _AROUND_THE_PROGRAM not in name and not _is_stdlib(name):
-            return False
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return by_compiler(sys._getframe(2), _NEVER_THE_PROGRAM, _AROUND_THE_PROGRAM)
 
 
 def _asked_by_program() -> bool:
@@ -318,7 +302,7 @@ def _asked_by_program() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith("<frozen") and not _is_stdlib(name):
+        if not name.startswith("<frozen") and not is_stdlib(name):
             return _AROUND_THE_PROGRAM not in name
         frame = frame.f_back  # type: ignore[assignment]
     return False
@@ -387,11 +371,6 @@ _TORCH_LOG = re.compile(
     r"|^No handlers could be found for logger \"torch\.\S*\"\n?",
     re.MULTILINE,
 )
-_STDLIB = os.path.dirname(os.path.realpath(os.__file__))
-
-
-def _is_stdlib(name: str) -> bool:
-    return name.startswith(_STDLIB) and "site-packages" not in name
 
 
 def _position(fd: int) -> int:

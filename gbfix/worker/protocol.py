@@ -189,6 +189,8 @@ class Traced:
     fallbacks: int = 0
     #: The call raised an exception of the program's own (``user`` mode).
     raised: bool = False
+    #: It compiled anew as a whole number that a module holds had changed (``user`` mode).
+    counts: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

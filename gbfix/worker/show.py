@@ -23,6 +23,7 @@ import os
 import random
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import types
 import warnings
@@ -275,7 +276,7 @@ class _Watch:
         if saved["kind"] in ("numbers", "instance"):
             # A compiler takes a number for a constant until it has seen a second one.
             with mode, contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
-                run(*own, **dict(kwargs))
+                run(*args[len(owner) :], **kwargs)
         if saved["kind"] == "instance":
             _renumber([value for value in args if isinstance(value, torch.nn.Module)])
         for value in state.values():
@@ -377,8 +378,10 @@ def _seen(found: dict[str, Any]) -> Iterator[None]:
     active = True
 
     def audit(event: str, args: tuple[Any, ...]) -> None:
-        writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+")
-        if not active or not (writes or event in EVENTS) or _by_compiler():
+        # A file by its number has been opened before, by its name.
+        opened = event == "open" and isinstance(args[0], str) and isinstance(args[1], str)
+        writes = opened and set(args[1]) & set("wax+")
+        if not active or not (writes or event in EVENTS) or by_compiler(sys._getframe(1)):
             return
         what = args[1] if event == "subprocess.Popen" else args[0] if args else ""
         if "__pycache__" not in str(what):
@@ -387,12 +390,12 @@ def _seen(found: dict[str, Any]) -> Iterator[None]:
     handle = logging.Logger.handle
 
     def keep_record(logger: logging.Logger, record: logging.LogRecord) -> None:
-        if not _by_compiler():
+        if not by_compiler(sys._getframe(1)):
             logs.append((record.name, record.levelname, record.getMessage()))
         handle(logger, record)
 
     def keep_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if not _by_compiler():
+        if not by_compiler(sys._getframe(1)):
             warned.append((category.__name__, str(message)))
 
     shown = warnings.showwarning
@@ -408,15 +411,34 @@ def _seen(found: dict[str, Any]) -> Iterator[None]:
     found.update({"logs": logs, "warnings": warned, "does outside of the process": events})
 
 
-def _by_compiler() -> bool:
-    frame = sys._getframe(2)
+def by_compiler(
+    frame: types.FrameType | None, never: tuple[str, ...] = COMPILER, around: str = __file__
+) -> bool:
+    """Whether the compiler, not the program, is what runs just now (innermost frame that tells).
+
+    Compilation happens inside the user's call: its log files and caches are not the program's.
+    What is done below ``never`` is not the program's; ``around`` calls the program, and tells not.
+    """
     while frame is not None:
-        if any(part in frame.f_code.co_filename for part in COMPILER):
+        name = frame.f_code.co_filename
+        if any(part in name for part in never):
             return True
-        if frame.f_code.co_filename == __file__:
+        if f"{os.sep}torch{os.sep}" in name or name.startswith("<frozen"):
+            pass  # torch calls the program in many ways
+        elif "site-packages" in name or "dist-packages" in name:
+            pass  # a library acts for whoever called it: the compiler locks its files with one
+        elif around not in name and not is_stdlib(name):
             return False
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
+
+
+_STDLIB = os.path.realpath(sysconfig.get_path("stdlib"))
+
+
+def is_stdlib(name: str) -> bool:
+    """Whether a file is one of Python's own library."""
+    return name.startswith(_STDLIB) and "site-packages" not in name
 
 
 def _renumber(modules: list[Any]) -> None:

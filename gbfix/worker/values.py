@@ -7,6 +7,7 @@ read again, so that one process can compare what another saw.
 from __future__ import annotations
 
 import array
+import ast
 import collections
 import contextlib
 import dataclasses
@@ -16,6 +17,7 @@ import hashlib
 import inspect
 import io
 import itertools
+import linecache
 import logging
 import operator
 import os
@@ -456,11 +458,40 @@ class Whose:
     name: str
 
 
+@dataclasses.dataclass(frozen=True)
+class FunctionImage:
+    """A function of Python's that a call gives back: its name, its text, and what it holds."""
+
+    name: str
+    text: str
+    held: list[Any]
+
+
+#: What may be called later, with values of the call that made it.
+_HOLDING = (types.FunctionType, types.MethodType, functools.partial)
+
+
+@functools.cache
+def _functions_of(path: str) -> dict[int, list[str]]:
+    """The functions of a file by their first lines, without places and comments."""
+    found: dict[int, list[str]] = {}
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError):
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            line = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+            found.setdefault(line, []).append(ast.dump(node))
+    return found
+
+
 class Imager:
     """Makes images of values.
 
     ``known`` names earlier tensors, so that results that are or share them are told apart;
-    ``objects`` names containers and objects by id, to the same end (None: not asked for).
+    ``objects`` names containers and objects by id, to the same end (None: not asked for, as the
+    values are none that a call gives back).
     """
 
     def __init__(
@@ -519,8 +550,8 @@ class Imager:
             return ("module", qualified(type(value)))
         if isinstance(value, type | types.ModuleType):
             return ("name", getattr(value, "__qualname__", value.__name__))
-        if callable(value) and hasattr(value, "__name__"):
-            return ("function", value.__name__)
+        if isinstance(value, _HOLDING) or (callable(value) and hasattr(value, "__name__")):
+            return self._function(value, path, depth + 1)
         if isinstance(value, torch.dtype | torch.device | torch.Size):
             return ("torch", str(value))
         said = leaf(value)
@@ -535,6 +566,25 @@ class Imager:
             if id(item) != skip
         ]
         return ("object", qualified(type(value)), whose, parts)
+
+    def _function(self, value: Any, path: str, depth: int) -> Any:
+        """The image of what can be called; of what a call gives back, with all that it holds."""
+        if self._objects is None or not isinstance(value, _HOLDING):
+            return ("function", getattr(value, "__name__", ""))
+        if isinstance(value, functools.partial):
+            given = (value.func, value.args, value.keywords)
+            return ("partial", self.image(given, path, depth))
+        if isinstance(value, types.MethodType):
+            return ("method", self.image((value.__func__, value.__self__), path, depth))
+        held: list[object] = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        for cell in value.__closure__ or ():
+            with contextlib.suppress(ValueError):  # a name that is bound later
+                held.append(cell.cell_contents)
+        parts = enumerate(item for item in held if item is not value)
+        code = value.__code__
+        texts = _functions_of(code.co_filename).get(code.co_firstlineno, [])
+        images = [self.image(item, f"{path}.{place}", depth) for place, item in parts]
+        return FunctionImage(value.__name__, "\n".join(texts), images)
 
     def _whose(self, value: object, path: str) -> Whose | None:
         if self._objects is None or isinstance(value, tuple | frozenset):
