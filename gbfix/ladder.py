@@ -102,7 +102,7 @@ class Judgement:
     fallbacks: Mapping[str, int] = dataclasses.field(default_factory=dict)
     #: What runs of the operators' bodies told of their results' sizes, by the operator's name.
     operators: Mapping[str, Told] = dataclasses.field(default_factory=dict)
-    #: Whether a call compiled anew as a whole number that a module holds had changed.
+    #: Whether a call compiles anew, and did not before, as a whole number of a module had changed.
     counts: bool = False
 
 
@@ -255,7 +255,10 @@ def judge(
         crowded=_crowded(user, baseline),
         sizes=sizes,
         fallbacks=fallbacks,
-        counts=any(event.counts for event in user_traces(user)),
+        counts=any(
+            event.counts and event.graphs > baseline.graphs.get((event.key, event.index), 0)
+            for event in user_traces(user)
+        ),
         operators={
             event.name.rpartition("::")[2]: event.told for event in candidate.of(OperatorSizes)
         },
