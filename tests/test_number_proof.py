@@ -133,3 +133,96 @@ def test_numbers_of_a_tensors_data_are_unsafe(body: str, at: str) -> None:
 )
 def test_all_others_are_unsafe(body: str, at: str) -> None:
     assert _safety(body, at) == Safety.UNSAFE
+
+
+_CLASS = """
+import numpy as np
+import torch
+{imports}
+
+class Base(torch.nn.Module):
+    def log(self):
+        return {base}
+
+
+class Other(torch.nn.Module):
+    def __init__(self):
+        self.coef = 3
+
+    def shift(self):
+        return self.coef + 1
+
+
+class Layer({bases}):
+    def __init__(self, coef):
+        super().__init__()
+        self.coef = {value}
+
+    def forward(self, x):
+        if {test}:
+            {body}
+        return x
+"""
+
+
+def _attribute(kind: str, other: str = "", **parts: str) -> Safety:
+    filled = {
+        "imports": "", "base": "1", "bases": "Base", "value": "np.sqrt(coef)",
+        "test": "self.coef != 1", "body": "x = self.coef * x", **parts,
+    }  # fmt: skip
+    source, test = _CLASS.format(**filled), filled["test"]
+    before = source.count(test, 0, source.index(f"if {test}:"))
+    facts = {"self.coef": Fact("object", kind), "x": tensor(4, 6)}
+    site = example_site(Example(source, "", at=test, facts=facts, nth=before), "GB0170")
+    site.sources = {**site.sources, **({"other.py": other} if other else {})}
+    (made,) = NumpyScalar().propose(site)
+    assert isinstance(made, Rewrite)
+    return made.safety
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("numpy.float64", {}),
+        ("numpy.float64", {"value": "coef"}),
+        ("numpy.float64", {"base": "f'{self.coef}'"}),
+        ("numpy.float32", {"test": "self.coef"}),
+        ("numpy.int64", {"test": "not self.coef", "body": "x = x * self.coef"}),
+        ("numpy.bool", {"value": "coef != 0", "test": "self.coef", "body": "x = x + 1"}),
+        ("numpy.bool", {"test": "self.coef", "body": "x = x + 1", "bases": "torch.nn.Conv2d"}),
+    ],
+)
+def test_attributes_of_which_nobody_can_tell(kind: str, parts: dict[str, str]) -> None:
+    assert _attribute(kind, **parts) is Safety.SAFE
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("numpy.bool", {"test": "self.coef", "body": "x = x * ~self.coef"}),
+        ("numpy.bool", {"test": "self.coef", "body": "x = self.coef * x"}),
+        ("numpy.float64", {"body": "x = x * self.coef.astype('f4')"}),
+        ("numpy.float64", {"body": "x = torch.tensor(self.coef) * x"}),
+        ("numpy.float64", {"base": "repr(self.coef)"}),
+        ("numpy.float64", {"body": "x = getattr(self, 'coef') * x"}),
+        ("numpy.float64", {"imports": "def peek(it):\n    return it.coef.dtype\n\n"}),
+        ("numpy.float64", {"other": "def peek(it):\n    return it.coef.dtype\n"}),
+        ("numpy.float64", {"bases": "Parsed", "imports": "from elsewhere import Parsed\n"}),
+        ("numpy.float32", {"base": "f'{self.coef}'"}),
+        ("numpy.float32", {"test": "self.coef < 0.1"}),
+        ("numpy.int64", {"test": "self.coef", "body": "x = x + 2 ** self.coef"}),
+    ],
+)
+def test_attributes_of_which_somebody_can_tell(kind: str, parts: dict[str, str]) -> None:
+    assert _attribute(kind, **parts) is Safety.UNSAFE
+
+
+def test_an_attribute_that_torchs_layers_read_is_theirs() -> None:
+    source = _CLASS.format(
+        imports="", base="1", bases="torch.nn.Conv2d", value="np.sqrt(coef)", test="self.coef != 1",
+        body="x = self.coef * x",
+    ).replace("coef", "stride")  # fmt: skip
+    facts = {"self.stride": Fact("object", "numpy.float64"), "x": tensor(4, 6)}
+    case = Example(source, "", at="self.stride != 1", facts=facts, title="")
+    (made,) = NumpyScalar().propose(example_site(case, "GB0170"))
+    assert isinstance(made, Rewrite) and made.safety is Safety.UNSAFE

@@ -11,13 +11,14 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import code, dotted, walk, words
-from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.analysis.tree import code, walk, words
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.project import catches
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import local_names
 from .number_proof import Proof, converted
+from .numpy_attribute import TO_PYTHON, make_numbers
 from .plain_use import PlainUse
 
 #: One number in, one number out.
@@ -45,10 +46,6 @@ _OF_INTS = {"gcd": "math.gcd", "lcm": "math.lcm"}
 #: Of a list of ints, one of them.
 _EXTREMES = {"min": "min", "amin": "min", "max": "max", "amax": "max"}
 _ROUNDING = {"floor": "math.floor", "ceil": "math.ceil"}
-_TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16": "float"} | {
-    f"numpy.{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
-_TO_PYTHON |= {"numpy.bool": "bool", "numpy.bool_": "bool"}
 _OTHERWISE = (
     "numpy's numbers wrap around, divide by zero and have methods and a dtype, which Python's do"
     " not; and `math` raises an error where numpy gives nan or inf"
@@ -76,6 +73,16 @@ def _source(*lines: str, imports: str = "", more: str = "") -> str:
     return f"{imports}import numpy as np\n{more}\n\ndef f(x, n):\n{body}"
 
 
+def _layer(value: str, *lines: str) -> str:
+    body = "".join(f"        {line}\n" for line in lines)
+    return (
+        "import numpy as np\nimport torch\n\n\nclass Layer(torch.nn.Module):\n"
+        "    def __init__(self, coef):\n        super().__init__()\n"
+        f"        self.coef = {value}\n\n"
+        f"    def forward(self, x):\n{body}        return x\n"
+    )
+
+
 class NumpyScalar(Codemod):
     """*What it does.*  Computes Python numbers in Python: ``np.sqrt(n)`` becomes ``math.sqrt(n)``.
 
@@ -95,8 +102,11 @@ class NumpyScalar(Codemod):
     ``int(...)``.  Floats of any numbers are safe, too, where only arithmetic, comparisons and
     conversions follow, and so is the product of a tensor's sizes; a limit says that Python raises
     an error where numpy gives nan or inf (unsafe where the project has a handler for such errors).
-    Unsafe elsewhere, for attributes, and where a function returns another type than before:
-    numpy's numbers wrap around, give nan, inf and -2 for ``~True``, and have methods.
+    An attribute is safe where every reader asks its truth only, or brings it into arithmetic with a
+    tensor (and, for a float, where all of them do what both numbers do alike); nothing else in the
+    project may read an attribute of that name by a string.
+    Unsafe elsewhere, and where a function returns another type than before: numpy's numbers wrap
+    around, give nan, inf and -2 for ``~True``, and have methods.
 
     *Refuses.*  Arrays, tensors, keyword arguments, numbers of unknown type, functions with another
     result in Python, and files in which ``math`` is some other name.
@@ -225,6 +235,31 @@ class NumpyScalar(Codemod):
             """,
             at="self.scale > 1",
             facts={"self.scale": Fact("object", "numpy.float64")},
+        ),
+        Example(
+            title="an attribute that may be a number of numpy's",
+            before=_layer("coef", "if self.coef != 1:", "    x = self.coef * x"),
+            after=_layer(
+                "coef.item() if isinstance(coef, np.generic) else coef",
+                "if self.coef != 1:",
+                "    x = self.coef * x",
+            ),
+            at="self.coef != 1",
+            facts={"self.coef": Fact("object", "numpy.float64"), "x": tensor(4, 6)},
+        ),
+        Example(
+            title="an attribute that is a truth",
+            before=_layer("np.sum(coef) != 0", "if self.coef:", "    x = x + 1"),
+            after=_layer("bool(np.sum(coef) != 0)", "if self.coef:", "    x = x + 1"),
+            at="self.coef",
+            facts={"self.coef": Fact("object", "numpy.bool"), "x": tensor(4, 6)},
+        ),
+        Example(
+            title="a number of truths",
+            before=_source("if np.sum(n) == 1:", "    return x", "return x + 1"),
+            after=_source("if sum(n) == 1:", "    return x", "return x + 1"),
+            at="np.sum(n) == 1",
+            facts={"n": Fact("list", "list", items=(scalar(True), scalar(False)))},
         ),
         Example(
             title="the largest of some ints, as a bound",
@@ -400,7 +435,7 @@ class NumpyScalar(Codemod):
         for call, function in helped:
             edit.replace(call, call.with_changes(func=cst.parse_expression(function)))
         names += [site.text(call.func) for call, _ in helped]
-        attributes = _make_attributes_numbers(site, edit, statement)
+        attributes = make_numbers(site, edit, statement)
         names += attributes
         if not names:
             return
@@ -424,8 +459,9 @@ class NumpyScalar(Codemod):
             for call in bare
         )
         notes = [] if sure else [_OTHERWISE]
-        if attributes:
-            notes.append(f"`{attributes[0]}` loses NumPy's type, methods and width")
+        seen = [text for text, nobody_tells in attributes.items() if not nobody_tells]
+        if seen:
+            notes.append(f"`{seen[0]}` loses NumPy's type, methods and width")
         if helped:
             notes.append("a function that others may call, too, gives a Python int from now on")
         if unsure and sure and catches(site, "ValueError", "OverflowError", "ZeroDivisionError"):
@@ -612,10 +648,10 @@ def _rewritten(site: Site, value: cst.BaseExpression) -> cst.BaseExpression:
 def _number(site: Site, node: cst.BaseExpression) -> Fact | None:
     """The fact of a plain int or float, or None."""
     fact = infer(node, site.fact)
-    if isinstance(node, cst.Call) and (fact is None or fact.type in _TO_PYTHON):
+    if isinstance(node, cst.Call) and (fact is None or fact.type in TO_PYTHON):
         inner = _in_python(site, node)
         fact = Fact("float", "float") if inner is not None else None
-    elif fact is None or fact.type in _TO_PYTHON:
+    elif fact is None or fact.type in TO_PYTHON:
         number = PlainUse(site, lambda call: bool(_replaced_name(site, call))).is_number(node)
         fact = Fact("float", "float") if number else fact
     if fact is None and isinstance(node, cst.Subscript) and _is_sequence_of_ints(site, node.value):
@@ -629,7 +665,8 @@ def _is_sequence_of_ints(site: Site, node: cst.BaseExpression) -> bool:
         return False
     if fact.type == "torch.Size":
         return True
-    return bool(fact.items) and all(item.kind == "int" for item in fact.items or ())
+    # numpy counts bools, too, where all that it is given are bools.
+    return bool(fact.items) and all(item.kind in ("int", "bool") for item in fact.items or ())
 
 
 def _is_list_of_ints(site: Site, node: cst.BaseExpression) -> bool:
@@ -721,53 +758,3 @@ def _is_free(site: Site, call: cst.Call, function: str) -> bool:
             if isinstance(node, cst.Name) and node.value == "math"
         )
     return resolve(site.module, cst.Name(root), at=call) == f"builtins.{root}"
-
-
-# -- attributes ------------------------------------------------------------------------------
-
-
-def _make_attributes_numbers(site: Site, edit: Edit, statement: cst.CSTNode) -> list[str]:
-    """Make numpy scalars that ``__init__`` keeps Python numbers; the attributes' texts."""
-    around = site.class_of(site.node)
-    if around is None:
-        return []
-    if isinstance(statement, cst.If | cst.While):
-        statement = statement.test
-    elif isinstance(statement, cst.BaseCompoundStatement):
-        return []
-    changed = []
-    for node in walk(statement):
-        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
-            continue
-        fact = site.fact(node)
-        convert = _TO_PYTHON.get(fact.type) if fact is not None else None
-        value = _only_assignment(site, around, node) if convert is not None else None
-        if value is None or convert is None or (text := site.text(node)) in changed:
-            continue
-        if resolve(site.module, cst.Name(convert), at=value) == f"builtins.{convert}":
-            edit.replace(value, call_of(convert, value.with_changes(lpar=(), rpar=())))
-            changed.append(text)
-    return changed
-
-
-def _only_assignment(
-    site: Site, around: cst.ClassDef, attribute: cst.Attribute
-) -> cst.BaseExpression | None:
-    """What ``__init__`` assigns to the attribute, where nothing else in the class does."""
-    text = site.text(attribute)
-    found: list[cst.Assign] = []
-    others = 0
-    for node in walk(around):
-        if isinstance(node, cst.Assign):
-            if any(site.text(target.target) == text for target in node.targets):
-                found.append(node)
-        elif isinstance(node, cst.AnnAssign | cst.AugAssign):
-            others += site.text(node.target) == text
-    if len(found) != 1 or others or len(found[0].targets) != 1:
-        return None
-    function = site.function_of(found[0])
-    if function is None or function.name.value != "__init__":
-        return None
-    value = found[0].value
-    converted = isinstance(value, cst.Call) and dotted(value.func) in _TO_PYTHON.values()
-    return None if converted else value
