@@ -694,6 +694,9 @@ class Codemod(abc.ABC):
     codes: ClassVar[tuple[str, ...]]
     examples: ClassVar[Sequence[Example]] = ()
     near_misses: ClassVar[Sequence[NearMiss]] = ()
+    #: Its rewrites hand no value on in another form.  What breaks behind such a rewrite was hidden
+    #: by the break that it removed, and is not that break in another place.
+    uncovers: ClassVar[bool] = False
 
     @abc.abstractmethod
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:

@@ -147,6 +147,8 @@ class Loop:
         self._ignored_breaks: set[tuple[str, int, str]] = set()
         #: Whether rewrites may be accepted on the word of the recorded calls, and how many were.
         self._provisional = False
+        #: Regions with a counter that patches let vary.
+        self._counting: set[str] = set()
         self._unconfirmed = 0
         #: How many rewrites that left their break what is tried is to follow.
         self._preparing = 0
@@ -577,7 +579,8 @@ class Loop:
         withheld = whole = False
         moved: tuple[Accepted, ladder.Judgement] | None = None
         for number, proposed in enumerate(rewrites):
-            rewrite = proposed
+            rewrite = self._varied(found.region, site, proposed)
+            after = [self._varied(found.region, site, it) for it in rewrites[number + 1 :][:1]]
             if self._is_late():
                 break
             texts = frozenset({**self._overlay, **rewrite.edits}.items())
@@ -591,7 +594,7 @@ class Loop:
                 self._overlay,
                 provisional=self._provisional,
                 # The first holds more often than not: the machine is for it alone.
-                following=(*rewrites[number + 1 :], None)[0] if number else None,
+                following=(*after, None)[0] if number else None,
             )
             rewrite, judgement = self._with_sizes(rewrite, judgement, site, observed)
             rewrite, judgement = self._with_counters(rewrite, judgement, site, observed)
@@ -620,7 +623,8 @@ class Loop:
                 accepted_one = Accepted(
                     rewrite, found, site, observed, verdict, safety, judgement.split
                 )
-                if self._only_moves(found, judgement):
+                uncovers = any(it.uncovers for it in answering if it.name == rewrite.codemod)
+                if not uncovers and self._only_moves(found, judgement):
                     # Another rewrite may do away with it; one that prepares is none by itself.
                     moved = moved or (None if rewrite.prepares else (accepted_one, judgement))
                     continue
@@ -705,18 +709,20 @@ class Loop:
         unseen = any(it.calls_made is not None and it.calls_made > it.calls for it in regions)
         if not judgement.counts or not (failed or (unseen and judgement.verdict.passed)):
             return rewrite, judgement
-        wider = with_setting(site, rewrite, "allow_unspec_int_on_nn_module")
+        wider = _with_varying(site, rewrite)
         if wider is None or self._is_late():
             return rewrite, judgement
-        wider = dataclasses.replace(
-            wider,
-            title=f"{rewrite.title}; let whole numbers of modules vary",
-            notes=(*rewrite.notes, _VARIES),
-        )
         second = self._trials.attempt(
             wider, site, observed, self._overlay, provisional=self._provisional
         )
-        return (wider, second) if second.verdict.passed else (rewrite, judgement)
+        if not second.verdict.passed:
+            return rewrite, judgement
+        self._counting.add(site.graph_break.region)
+        return wider, second
+
+    def _varied(self, region: str, site: Site, rewrite: Rewrite) -> Rewrite:
+        """The rewrite with its region's counter varying, where another one has needed that."""
+        return (region in self._counting and _with_varying(site, rewrite)) or rewrite
 
     def _with_sizes(
         self, rewrite: Rewrite, judgement: ladder.Judgement, site: Site, observed: Observed
@@ -1103,6 +1109,20 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.
 _STEPS = 2
+
+
+def _with_varying(site: Site, rewrite: Rewrite) -> Rewrite | None:
+    """The rewrite with whole numbers of modules varying; None where the code says so already."""
+    wider = with_setting(site, rewrite, "allow_unspec_int_on_nn_module")
+    if wider is None:
+        return None
+    return dataclasses.replace(
+        wider,
+        title=f"{rewrite.title}; let whole numbers of modules vary",
+        notes=(*rewrite.notes, _VARIES),
+    )
+
+
 _VARIES = (
     "Dynamo treats a module's counter as a constant and recompiles for each value; the patch sets"
     " `allow_unspec_int_on_nn_module`, for the whole process."

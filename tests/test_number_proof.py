@@ -20,6 +20,8 @@ _FACTS = {
     "a": scalar(0.5),
     "b": scalar(0.5),
     "self.step": scalar(4),
+    "self.flags": Fact("list", "list", items=(scalar(True), scalar(False))),
+    "self.sizes": Fact("list", "list", items=(scalar(3), scalar(4))),
     "widths": Fact("list", "list", items=(scalar(1), scalar(2))),
 }
 
@@ -50,6 +52,7 @@ def _safety(body: str, at: str) -> Safety:
         ),
         ("t, c = x.shape\nreturn x[: np.minimum(t, 3)]", "x[: np.minimum(t, 3)]"),
         ("return x * np.log2(x.shape[0] + 1)", "x * np.log2(x.shape[0] + 1)"),
+        ("if np.sum(self.flags) == 1 and n:\n    return x", "np.sum(self.flags) == 1 and n"),
         ("if not np.abs(x.shape[0] - 7) <= 2:\n    return x", "np.abs(x.shape[0] - 7) <= 2"),
     ],
 )
@@ -226,3 +229,9 @@ def test_an_attribute_that_torchs_layers_read_is_theirs() -> None:
     case = Example(source, "", at="self.stride != 1", facts=facts, title="")
     (made,) = NumpyScalar().propose(example_site(case, "GB0170"))
     assert isinstance(made, Rewrite) and made.safety is Safety.UNSAFE
+
+
+def test_a_sum_of_ints_may_wrap_around() -> None:
+    assert _safety("if np.sum(self.sizes) == 1:\n    return x", "np.sum(self.sizes) == 1") is (
+        Safety.UNSAFE
+    )

@@ -49,6 +49,7 @@ class AllowRnn(Codemod):
     """
 
     name = "allow-rnn"
+    uncovers = True
     codes = ("GB0014",)
 
     examples = (

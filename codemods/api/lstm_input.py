@@ -77,6 +77,7 @@ class LstmInputGradient(Codemod):
     """
 
     name = "lstm-input-gradient"
+    uncovers = True
     codes = ("GB0014",)
 
     examples = (

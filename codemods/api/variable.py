@@ -71,6 +71,7 @@ class RemoveVariable(Codemod):
     """
 
     name = "remove-variable"
+    uncovers = True
     codes = ("GB0007",)
 
     examples = tuple(

@@ -7,6 +7,8 @@ an operation, keeps the arm's values where the test holds and lets nothing back 
 
 from __future__ import annotations
 
+import functools
+
 import libcst as cst
 
 from gbfix.analysis.activity import params_of
@@ -228,21 +230,21 @@ def may_be_none(site: Site, name: str) -> bool:
                 if "None" in {code(arm) for arm in arms}:
                     return True
                 called_ = code(value.func) if isinstance(value, cst.Call) else ""
-                if called_ and _gives_none(site, called_.removeprefix("self.")):
+                if called_.removeprefix("self.") in _giving_none(site.module):
                     return True
     return False
 
 
-def _gives_none(site: Site, name: str) -> bool:
-    """Whether a function or method of the file may give None."""
-    for node in walk(site.module):
-        if isinstance(node, cst.FunctionDef) and node.name.value == name:
-            for inner in walk(node.body):
-                if isinstance(inner, cst.Return) and (
-                    inner.value is None or code(inner.value) == "None"
-                ):
-                    return True
-    return False
+@functools.lru_cache(maxsize=16)
+def _giving_none(module: cst.Module) -> frozenset[str]:
+    """The functions and methods of a file that may give None."""
+    return frozenset(
+        node.name.value
+        for node in walk(module)
+        if isinstance(node, cst.FunctionDef)
+        for inner in walk(node.body)
+        if isinstance(inner, cst.Return) and (inner.value is None or code(inner.value) == "None")
+    )
 
 
 def _singular(node: cst.CSTNode, strict: bool) -> bool:

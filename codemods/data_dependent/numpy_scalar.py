@@ -702,13 +702,16 @@ def _is_float(site: Site, call: cst.Call) -> bool:
 
 
 def _is_count(site: Site, call: cst.Call) -> bool:
-    """Whether it is ``np.prod(x.shape)``, or ``np.prod(self.rates)`` of ints, and is not divided by
-    zero as the text has it.
+    """Whether it is ``np.prod(x.shape)``, ``np.prod(self.rates)`` of ints or ``np.sum(self.flags)``
+    of bools, and is not divided by zero as the text has it.
     """
-    if _numpy_name(site, call) != "prod" or len(call.args) != 1:
+    name = _numpy_name(site, call)
+    if name not in ("prod", "sum") or len(call.args) != 1:
         return False
     given = call.args[0].value
     fact = infer(given, site.fact)
+    if name == "sum" and not (fact is not None and _are_bools(fact)):
+        return False
     if fact is None or not _is_sequence_of_ints(site, given):
         return False
     # What a caller gives may be of any length and size; what an object is made with is few.
@@ -718,6 +721,10 @@ def _is_count(site: Site, call: cst.Call) -> bool:
         case cst.BinaryOperation(right=cst.Integer() | cst.Float() as other):
             return bool(other.evaluated_value)
     return True
+
+
+def _are_bools(fact: Fact) -> bool:
+    return bool(fact.items) and all(item.kind == "bool" for item in fact.items or ())
 
 
 def _is_whole_in_int(site: Site, call: cst.Call) -> bool:

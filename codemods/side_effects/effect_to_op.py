@@ -120,6 +120,7 @@ class EffectToOp(Codemod):
     """
 
     name = "effect-to-op"
+    uncovers = True
     codes = (
         "GB0003", "GB0007", "GB0008", "GB0021", "GB0033", "GB0036", "GB0048", "GB0059", "GB0088",
         "GB0092", "GB0098", "GB0109", "GB0124", "GB0134", "GB0142", "GB0147", "GB0151", "GB0156",

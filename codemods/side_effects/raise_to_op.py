@@ -106,6 +106,7 @@ class RaiseToOp(Codemod):
     """
 
     name = "raise-to-op"
+    uncovers = True
     codes = ("GB0170", "GB0088", "GB0033", "GB0036", "GB0124", "data-dependent-guard")
     examples = (
         _example(

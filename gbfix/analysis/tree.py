@@ -65,11 +65,32 @@ def parents_in(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node and everything below it, parents first."""
+    # Nodes do not change, and the same file and functions are gone through for each question.
+    return iter(_below(node)) if isinstance(node, _LARGE) else _walk(node)
+
+
+_LARGE = (cst.Module, cst.ClassDef, cst.FunctionDef, cst.IndentedBlock)
+
+
+@functools.lru_cache(maxsize=256)
+def _below(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    return tuple(_walk(node))
+
+
+def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     stack = [node]
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        below: list[cst.CSTNode] = []
+        for field in _fields(type(current)):
+            value = getattr(current, field)
+            if isinstance(value, cst.CSTNode):
+                below.append(value)
+            elif isinstance(value, list | tuple):
+                below += [item for item in value if isinstance(item, cst.CSTNode)]
+        below.reverse()
+        stack += below
 
 
 def statements_of(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:

@@ -430,6 +430,8 @@ class Worker:
         for variation in self._known_and_edges(index, camera, call, shots):
             if variation.kind == "first" and not camera.has_moved:
                 continue  # every call is a first one
+            if shots and perturb.left_out(variation.label, shots[0].seconds):
+                continue
             before = camera.state() if limit else {}
             try:
                 with recurrent_inputs_checked():
@@ -471,8 +473,11 @@ class Worker:
         camera = Camera(call, self.effects)
         comparison = Comparison("eager")
         golden = {shot.label: shot for shot in _load(path)} if os.path.exists(path) else {}
+        spent = golden["base"].seconds if "base" in golden else 0.0
         for variation in self._with_edges(index, golden):
             if golden and variation.label not in golden:
+                continue
+            if perturb.left_out(variation.label, spent, repeated=True):
                 continue
             self.facts.recording = variation.label == "base"
             for shot in camera.shoot(call.target, [variation]):

@@ -330,6 +330,27 @@ CHAOS = (
 )
 
 
+#: What a call that takes half a second or more goes through: some of each kind, as a patch is
+#: compared with each of them six times over.
+_FOR_SLOW = frozenset({
+    "base", "again", "first-redrawn", "redrawn", "negated", "scaled", "zeros", "nan",
+    "state-negated", "grad", "grad-negated", "aliased", "settled", "numbers", "instance",
+    "exchanged", "wider", "fewer", "empty", "flags", "words", "mode", "double", "mixed",
+    "strided", "defaults", "none", "units", "twins", "nudged", "scaled-nudged", "zeros-nudged",
+})  # fmt: skip
+#: What is run again, to learn what is not deterministic: it is so with the recorded inputs, too.
+_REPEATED = frozenset({"base", "again", "redrawn", "zeros", "grad", "mode"})
+_SLOW = 0.5
+
+
+def left_out(label: str, seconds: float, *, repeated: bool = False) -> bool:
+    """Whether a call that takes so many ``seconds`` is not made with a variation's inputs.
+
+    ``repeated`` asks it of the run that only repeats what the original did.
+    """
+    return seconds > _SLOW and label not in (_REPEATED if repeated else _FOR_SLOW)
+
+
 def of_nudged(label: str) -> str:
     """The label of the inputs that nudged ones are compared with; another label as it is."""
     return "base" if label == NUDGED.label else label.removesuffix("-nudged")
