@@ -562,3 +562,42 @@ def test_a_counter_may_vary_where_further_calls_would_compile_anew(
     report = gbfix_run(_COUNTING.replace("CALLS", str(calls)))
     (patch,) = report.patches
     assert ("allow_unspec_int_on_nn_module = True" in patch.diff) is varies
+
+
+BEHIND = """
+import torch
+
+
+class Tagger(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = torch.nn.GRU(4, 4)
+        self.seen = 0
+        self.scratch = torch.zeros(1)
+
+    def forward(self, x):
+        self.seen += 1
+        out, _ = self.rnn(x)
+        self.scratch.resize_(out.shape[0])
+        return torch.autograd.Variable(out)
+
+
+torch.manual_seed(0)
+net = torch.compile(Tagger().eval())
+with torch.no_grad():
+    for _ in range(5):
+        print(net(torch.randn(3, 2, 4)).sum())
+"""
+
+
+def test_what_lies_behind_a_removed_break_is_no_move_of_it(gbfix_run: Gbfix) -> None:
+    report = gbfix_run(BEHIND)
+    first, *others = report.breaks
+    assert first.graph_break.code == "GB0014" and len(others) > 1
+    # No other way was tried: the layer is allowed, and what was hidden is another matter.
+    (attempt,) = first.attempts
+    assert attempt.codemod == "allow-rnn"
+    # The counter has to vary, in this patch and in all that follow.
+    assert attempt.title.endswith("; let whole numbers of modules vary")
+    (patch,) = report.patches
+    assert patch.after.count("allow_unspec_int_on_nn_module") == 1

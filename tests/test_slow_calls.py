@@ -3,8 +3,7 @@
 from gbfix.worker import perturb
 
 _LABELS = {
-    it.label
-    for it in (*perturb.variations("eager"), *perturb.LAST, perturb.NUDGED, *perturb.CHAOS)
+    it.label for it in (*perturb.variations("eager"), *perturb.LAST, perturb.NUDGED, *perturb.CHAOS)
 }
 
 
