@@ -187,7 +187,7 @@ def _attribute(kind: str, other: str = "", **parts: str) -> Safety:
     ("kind", "parts"),
     [
         ("numpy.float64", {}),
-        ("numpy.float64", {"value": "coef"}),
+        ("numpy.int64", {"value": "coef", "test": "self.coef"}),
         ("numpy.float64", {"base": "f'{self.coef}'"}),
         ("numpy.float32", {"test": "self.coef"}),
         ("numpy.int64", {"test": "not self.coef", "body": "x = x * self.coef"}),

@@ -55,6 +55,8 @@ def make_numbers(site: Site, edit: Edit, statement: cst.CSTNode) -> dict[str, bo
             continue
         if (text := site.text(node)) in changed:
             continue
+        if isinstance(value, cst.Name) and fact.type == "numpy.float64":
+            continue  # `numpy-constant` follows floats to wherever they are handed on
         new = _converted(site, edit, value, convert)
         if new is not None:
             edit.replace(value, new)

@@ -237,7 +237,7 @@ class NumpyScalar(Codemod):
             facts={"self.scale": Fact("object", "numpy.float64")},
         ),
         Example(
-            title="an attribute that may be a number of numpy's",
+            title="an attribute that may be an int of numpy's (unsafe where it is compared)",
             before=_layer("coef", "if self.coef != 1:", "    x = self.coef * x"),
             after=_layer(
                 "coef.item() if isinstance(coef, np.generic) else coef",
@@ -245,7 +245,7 @@ class NumpyScalar(Codemod):
                 "    x = self.coef * x",
             ),
             at="self.coef != 1",
-            facts={"self.coef": Fact("object", "numpy.float64"), "x": tensor(4, 6)},
+            facts={"self.coef": Fact("object", "numpy.int64"), "x": tensor(4, 6)},
         ),
         Example(
             title="an attribute that is a truth",
