@@ -190,9 +190,22 @@ def _attribute(kind: str, other: str = "", **parts: str) -> Safety:
         ("numpy.int64", {"value": "coef", "test": "self.coef"}),
         ("numpy.float64", {"base": "f'{self.coef}'"}),
         ("numpy.float32", {"test": "self.coef"}),
-        ("numpy.int64", {"test": "not self.coef", "body": "x = x * self.coef"}),
+        (
+            "numpy.int64",
+            {"value": "coef", "test": "not self.coef", "body": "x = x * self.coef"},
+        ),
+        ("numpy.float64", {"value": "1 / np.sqrt(coef)", "base": "float(self.coef)"}),
         ("numpy.bool", {"value": "coef != 0", "test": "self.coef", "body": "x = x + 1"}),
-        ("numpy.bool", {"test": "self.coef", "body": "x = x + 1", "bases": "torch.nn.Conv2d"}),
+        ("numpy.bool", {"value": "coef", "test": "self.coef", "body": "x = x + 1"}),
+        (
+            "numpy.bool",
+            {
+                "value": "np.any(coef)",
+                "test": "self.coef",
+                "body": "x = x + 1",
+                "bases": "torch.nn.Conv2d",
+            },
+        ),
     ],
 )
 def test_attributes_of_which_nobody_can_tell(kind: str, parts: dict[str, str]) -> None:
@@ -202,8 +215,15 @@ def test_attributes_of_which_nobody_can_tell(kind: str, parts: dict[str, str]) -
 @pytest.mark.parametrize(
     ("kind", "parts"),
     [
-        ("numpy.bool", {"test": "self.coef", "body": "x = x * ~self.coef"}),
-        ("numpy.bool", {"test": "self.coef", "body": "x = self.coef * x"}),
+        # Another object may hold a list that still changes, an int, or a float.
+        ("numpy.bool", {"value": "coef.used", "test": "self.coef", "body": "x = x + 1"}),
+        ("numpy.int64", {"value": "np.prod(coef)", "test": "self.coef"}),
+        ("numpy.float64", {"value": "coef * 2"}),
+        ("numpy.float64", {"value": "np.sum(coef)"}),
+        ("numpy.float64", {"base": "1 / self.coef"}),
+        ("numpy.float64", {"base": "setattr(self, input(), 1)"}),
+        ("numpy.bool", {"value": "coef", "test": "self.coef", "body": "x = x * ~self.coef"}),
+        ("numpy.bool", {"value": "coef", "test": "self.coef", "body": "x = self.coef * x"}),
         ("numpy.float64", {"body": "x = x * self.coef.astype('f4')"}),
         ("numpy.float64", {"body": "x = torch.tensor(self.coef) * x"}),
         ("numpy.float64", {"base": "repr(self.coef)"}),
@@ -213,7 +233,7 @@ def test_attributes_of_which_nobody_can_tell(kind: str, parts: dict[str, str]) -
         ("numpy.float64", {"bases": "Parsed", "imports": "from elsewhere import Parsed\n"}),
         ("numpy.float32", {"base": "f'{self.coef}'"}),
         ("numpy.float32", {"test": "self.coef < 0.1"}),
-        ("numpy.int64", {"test": "self.coef", "body": "x = x + 2 ** self.coef"}),
+        ("numpy.int64", {"value": "coef", "test": "self.coef", "body": "x = x + 2 ** self.coef"}),
     ],
 )
 def test_attributes_of_which_somebody_can_tell(kind: str, parts: dict[str, str]) -> None:

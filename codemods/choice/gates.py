@@ -235,7 +235,7 @@ def may_be_none(site: Site, name: str) -> bool:
     return False
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def _giving_none(module: cst.Module) -> frozenset[str]:
     """The functions and methods of a file that may give None."""
     return frozenset(

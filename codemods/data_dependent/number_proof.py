@@ -248,7 +248,11 @@ class Proof:
                     cst.LessThan | cst.LessThanEqual | cst.GreaterThan | cst.GreaterThanEqual
                     | cst.Equal | cst.NotEqual,
                 )  # fmt: skip
-                return plain and self.number(other) is not None and self._is_test(parent)
+                return (
+                    plain
+                    and self.number(other) is not None
+                    and only_truth_counts(self._site, parent)
+                )
             case cst.ComparisonTarget():
                 comparison = self._site.parent(parent)
                 return (
@@ -257,7 +261,7 @@ class Proof:
                     and len(comparison.comparisons) == 1
                     and not isinstance(parent.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
                     and self.number(comparison.left) is not None
-                    and self._is_test(comparison)
+                    and only_truth_counts(self._site, comparison)
                 )
             case cst.Slice():
                 return self._is_plain_int(node)
@@ -328,18 +332,6 @@ class Proof:
             return False
         return self._goes_well(parent, depth + 1)
 
-    def _is_test(self, node: cst.CSTNode) -> bool:
-        """Whether only the truth of the value counts."""
-        parent = self._site.parent(node)
-        match parent:
-            case cst.If() | cst.While() | cst.IfExp() | cst.Assert():
-                return parent.test is node
-            case cst.BooleanOperation():
-                return self._is_test(parent)
-            case cst.UnaryOperation(operator=cst.Not()):
-                return True
-        return False
-
     def _name_goes_well(self, target: cst.Name, depth: int) -> bool:
         """Whether the name is local, bound once, and all its uses take either number."""
         function = self._site.function_of(target)
@@ -360,6 +352,19 @@ class Proof:
         if any(isinstance(node, cst.Global | cst.Nonlocal) for node in walk(function.body)):
             return False
         return all(self._goes_well(node, depth + 1) for node in uses)
+
+
+def only_truth_counts(site: Site, node: cst.CSTNode) -> bool:
+    """Whether nothing is asked of a value but its truth."""
+    parent = site.parent(node)
+    match parent:
+        case cst.If() | cst.While() | cst.IfExp() | cst.Assert():
+            return parent.test is node
+        case cst.BooleanOperation():
+            return only_truth_counts(site, parent)
+        case cst.UnaryOperation(operator=cst.Not()):
+            return True
+    return False
 
 
 def _within(number: Number) -> Number | None:

@@ -16,11 +16,11 @@ import libcst as cst
 
 from gbfix.analysis.build import call as call_of
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import code, dotted, walk
+from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Edit, Site
 from gbfix.rewriting import project
 
-from .plain_use import PlainUse
+from .number_proof import only_truth_counts
 
 TO_PYTHON = {"numpy.float64": "float", "numpy.float32": "float", "numpy.float16": "float"} | {
     f"numpy.{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -29,7 +29,9 @@ TO_PYTHON |= {"numpy.bool": "bool", "numpy.bool_": "bool"}
 #: Whose products with tensors are those of Python's numbers.
 _MEASURED = frozenset({"numpy.float64", "numpy.float32", "numpy.int64"})
 _ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide
-_HIDDEN = r"\b(?:__dict__|vars|getattr|asdict|state_dict\(\)\.items)\b"
+#: Functions of numpy's that give floats, whatever the numbers are: an int of numpy's wraps around.
+FLOATS = words("sqrt exp log log2 log10 sin cos tan arctan float64 floor ceil")
+_HIDDEN = r"\b(?:__dict__|vars|getattr|setattr|asdict)\b"
 
 
 def make_numbers(site: Site, edit: Edit, statement: cst.CSTNode) -> dict[str, bool]:
@@ -57,21 +59,43 @@ def make_numbers(site: Site, edit: Edit, statement: cst.CSTNode) -> dict[str, bo
             continue
         if isinstance(value, cst.Name) and fact.type == "numpy.float64":
             continue  # `numpy-constant` follows floats to wherever they are handed on
-        new = _converted(site, edit, value, convert)
+        new = _converted(site, value, convert)
         if new is not None:
             edit.replace(value, new)
-            changed[text] = _nobody_tells(site, around, node, fact.type)
+            changed[text] = _stays_itself(site, value, convert) and _nobody_tells(
+                site, around, node, fact.type
+            )
     return changed
 
 
-def _converted(
-    site: Site, edit: Edit, value: cst.BaseExpression, convert: str
-) -> cst.BaseExpression | None:
-    """The value as a Python number; what is none of numpy's stays where a name may hold either.
+def _stays_itself(site: Site, value: cst.BaseExpression, convert: str) -> bool:
+    """Whether the conversion changes nothing but numpy's numbers, whatever the object is made with.
 
-    A truth is another matter: whatever holds it, ``bool`` asks what the readers would ask.
+    ``float`` would make a float of an int, ``int`` would cut a float, and the truth of what another
+    object still changes is not known in ``__init__``.
     """
-    if not isinstance(value, cst.Name) or convert == "bool":
+    match value:
+        case cst.Name():
+            return True  # it asks for numpy's numbers
+        case cst.Comparison() if convert == "bool":
+            return True
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            sides = (left, right)
+            return isinstance(operator, _ARITHMETIC) and any(
+                convert == "float" and _stays_itself(site, side, convert)
+                for side in sides
+                if not isinstance(side, cst.Name)
+            )
+        case cst.Call():
+            home, _, name = (resolve(site.module, value.func) or "").rpartition(".")
+            known = name in FLOATS if convert == "float" else convert == "bool"
+            return home == "numpy" and known
+    return False
+
+
+def _converted(site: Site, value: cst.BaseExpression, convert: str) -> cst.BaseExpression | None:
+    """The value as a Python number; what is none of numpy's stays where a name may hold either."""
+    if not isinstance(value, cst.Name):
         if resolve(site.module, cst.Name(convert), at=value) != f"builtins.{convert}":
             return None
         return call_of(convert, value.with_changes(lpar=(), rpar=()))
@@ -199,23 +223,21 @@ _WORDS: set[str] = set()
 
 
 def _takes_either(site: Site, use: cst.Attribute, kind: str) -> bool:
-    if _is_asked(site, use) or (kind in _MEASURED and _meets_tensor(site, use)):
+    if only_truth_counts(site, use) or (kind in _MEASURED and _meets_tensor(site, use)):
         return True
-    return kind == "numpy.float64" and (
-        PlainUse(site, lambda _: False).goes_well(use) or _is_compared(site, use)
-    )
+    # Further arithmetic would divide by zero in Python, where numpy gives inf.
+    return kind == "numpy.float64" and (_is_compared(site, use) or _is_made_plain(site, use))
 
 
-def _is_asked(site: Site, node: cst.CSTNode) -> bool:
-    """Whether only the truth of the value counts."""
-    parent = site.parent(node)
-    match parent:
-        case cst.If() | cst.While() | cst.IfExp() | cst.Assert():
-            return parent.test is node
-        case cst.BooleanOperation():
-            return _is_asked(site, parent)
-        case cst.UnaryOperation(operator=cst.Not()):
+def _is_made_plain(site: Site, use: cst.Attribute) -> bool:
+    """Whether it becomes a Python number, or its text, right away."""
+    match site.parent(use):
+        case cst.FormattedStringExpression(conversion=None, equal=None):
             return True
+        case cst.Arg() as arg:
+            outer = site.parent(arg)
+            made = resolve(site.module, outer.func) if isinstance(outer, cst.Call) else None
+            return made in ("builtins.float", "builtins.int")
     return False
 
 
@@ -228,7 +250,7 @@ def _is_compared(site: Site, node: cst.BaseExpression) -> bool:
         ):
             plain = not isinstance(operator, cst.Is | cst.IsNot | cst.In | cst.NotIn)
             written = isinstance(other, cst.Integer | cst.Float)
-            return plain and written and _is_asked(site, parent)
+            return plain and written and only_truth_counts(site, parent)
     return False
 
 
@@ -239,4 +261,4 @@ def _meets_tensor(site: Site, use: cst.Attribute) -> bool:
         return False
     other = parent.left if parent.right is use else parent.right
     fact = site.fact(other)
-    return fact is not None and fact.is_tensor
+    return fact is not None and fact.is_tensor and fact.type.endswith((".Tensor", ".Parameter"))

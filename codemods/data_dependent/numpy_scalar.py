@@ -11,14 +11,14 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.project import catches
 from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import local_names
 from .number_proof import Proof, converted
-from .numpy_attribute import TO_PYTHON, make_numbers
+from .numpy_attribute import FLOATS, TO_PYTHON, make_numbers
 from .plain_use import PlainUse
 
 #: One number in, one number out.
@@ -62,8 +62,6 @@ _WRAPS = (
 _CAUGHT = (
     "the project handles such errors: where numpy gave nan or inf, a handler would run instead"
 )
-#: What gives floats, whatever the numbers are: an int of numpy's wraps around.
-_FLOATS = words("sqrt exp log log2 log10 sin cos tan arctan float64 floor ceil")
 _N = {"n": scalar(4)}
 _X = {"x": tensor(4, 6), "x.shape": Fact("tuple", "torch.Size", items=(scalar(4), scalar(6)))}
 
@@ -103,8 +101,9 @@ class NumpyScalar(Codemod):
     conversions follow, and so is the product of a tensor's sizes; a limit says that Python raises
     an error where numpy gives nan or inf (unsafe where the project has a handler for such errors).
     An attribute is safe where every reader asks its truth only, or brings it into arithmetic with a
-    tensor (and, for a float, where all of them do what both numbers do alike); nothing else in the
-    project may read an attribute of that name by a string.
+    tensor (and, for a float, compares it with a number that is written out, or makes it Python's);
+    nothing else in the project may read an attribute of that name, or by a string.  What it is made
+    of must be no int that a conversion to a float would change, and no float that ``int`` cuts.
     Unsafe elsewhere, and where a function returns another type than before: numpy's numbers wrap
     around, give nan, inf and -2 for ``~True``, and have methods.
 
@@ -698,7 +697,7 @@ def _goes_into_int(site: Site, call: cst.Call) -> bool:
 
 def _is_float(site: Site, call: cst.Call) -> bool:
     core, _ = converted(call) or (call, None)
-    return _numpy_name(site, core) in _FLOATS
+    return _numpy_name(site, core) in FLOATS
 
 
 def _is_count(site: Site, call: cst.Call) -> bool:

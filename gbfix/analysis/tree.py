@@ -66,10 +66,17 @@ def parents_in(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node and everything below it, parents first."""
     # Nodes do not change, and the same file and functions are gone through for each question.
+    if isinstance(node, cst.Module):
+        return iter(_all_of(node))
     return iter(_below(node)) if isinstance(node, _LARGE) else _walk(node)
 
 
-_LARGE = (cst.Module, cst.ClassDef, cst.FunctionDef, cst.IndentedBlock)
+_LARGE = (cst.ClassDef, cst.FunctionDef, cst.IndentedBlock)
+
+
+@functools.lru_cache(maxsize=4)
+def _all_of(module: cst.Module) -> tuple[cst.CSTNode, ...]:
+    return tuple(_walk(module))
 
 
 @functools.lru_cache(maxsize=256)
@@ -82,15 +89,7 @@ def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        below: list[cst.CSTNode] = []
-        for field in _fields(type(current)):
-            value = getattr(current, field)
-            if isinstance(value, cst.CSTNode):
-                below.append(value)
-            elif isinstance(value, list | tuple):
-                below += [item for item in value if isinstance(item, cst.CSTNode)]
-        below.reverse()
-        stack += below
+        stack.extend(reversed(list(children(current))))
 
 
 def statements_of(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:

@@ -430,7 +430,7 @@ class Worker:
         for variation in self._known_and_edges(index, camera, call, shots):
             if variation.kind == "first" and not camera.has_moved:
                 continue  # every call is a first one
-            if shots and perturb.left_out(variation.label, shots[0].seconds):
+            if shots and perturb.left_out(variation, shots[0].seconds):
                 continue
             before = camera.state() if limit else {}
             try:
@@ -477,7 +477,7 @@ class Worker:
         for variation in self._with_edges(index, golden):
             if golden and variation.label not in golden:
                 continue
-            if perturb.left_out(variation.label, spent, repeated=True):
+            if perturb.left_out(variation, spent, repeated=True):
                 continue
             self.facts.recording = variation.label == "base"
             for shot in camera.shoot(call.target, [variation]):

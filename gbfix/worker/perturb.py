@@ -338,17 +338,26 @@ _FOR_SLOW = frozenset({
     "exchanged", "wider", "fewer", "empty", "flags", "words", "mode", "double", "mixed",
     "strided", "defaults", "none", "units", "twins", "nudged", "scaled-nudged", "zeros-nudged",
 })  # fmt: skip
-#: What is run again, to learn what is not deterministic: it is so with the recorded inputs, too.
-_REPEATED = frozenset({"base", "again", "redrawn", "zeros", "grad", "mode"})
+#: What is run again, to learn what is not deterministic: the first of these, without a gap, as
+#: Python state goes on from call to call.
+_REPEATED = frozenset(
+    {
+        *("base", "again", "first-redrawn", "redrawn", "negated", "scaled", "zeros", "nan"),
+        *("state-negated", "grad"),
+    }
+)
 _SLOW = 0.5
 
 
-def left_out(label: str, seconds: float, *, repeated: bool = False) -> bool:
+def left_out(variation: Variation, seconds: float, *, repeated: bool = False) -> bool:
     """Whether a call that takes so many ``seconds`` is not made with a variation's inputs.
 
-    ``repeated`` asks it of the run that only repeats what the original did.
+    ``repeated`` asks it of the run that only repeats what the original did.  What a rewrite's own
+    check asks for is never left out.
     """
-    return seconds > _SLOW and label not in (_REPEATED if repeated else _FOR_SLOW)
+    if seconds <= _SLOW or variation.kind == "rebound":
+        return False
+    return variation.label not in (_REPEATED if repeated else _FOR_SLOW)
 
 
 def of_nudged(label: str) -> str:
