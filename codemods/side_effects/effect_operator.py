@@ -31,10 +31,10 @@ from ..wrap.operator_text import (
     define,
     namespace,
     operator_name,
-    place,
     signature,
     torch_alias,
 )
+from ..wrap.same_operator import place_or_share
 from .effects import check_autocast, check_text
 
 OPERATOR_NOTE = (
@@ -95,6 +95,9 @@ def anchor(torch: str, taken: set[str]) -> Parameter:
     )
 
 
+NEXT = "\n    "
+
+
 @dataclasses.dataclass
 class Effect:
     """What moves: a statement's expressions, put into ``template`` as ``BODY0``, ``BODY1``, ...
@@ -118,6 +121,8 @@ class Effect:
     under: cst.BaseExpression | None = None
     #: Statements before it that move with it (`feeding.Feeding`).
     feeding: Sequence[cst.SimpleStatementLine] = ()
+    #: Lines of the operator before the template.
+    first: tuple[str, ...] = ()
 
 
 def effect_operator(
@@ -223,11 +228,11 @@ def define_effect(site: Site, edit: Edit, effect: Effect) -> cst.Call:
     names = ", ".join(parameter.name for parameter in parameters)
     text = f'''@{torch}.library.custom_op("{namespace(site)}::{name}", mutates_args=())
 def {name}({signature(parameters, torch)}) -> None:
-    {comment}{effect.template}
+    {comment}{"".join(f"{line}{NEXT}" for line in effect.first)}{effect.template}
 
 
 {name}.register_fake(lambda{" " + names if names else ""}: None)
 {name}.register_effect({torch}.library.EffectType.ORDERED)
 '''
-    place(site, edit, define(site, text, captured.bodies))
-    return cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])
+    call = cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])
+    return place_or_share(site, edit, define(site, text, captured.bodies), call)

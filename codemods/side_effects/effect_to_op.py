@@ -27,6 +27,7 @@ from gbfix.schema import Fact
 from ..wrap.capture import Parameter, local_names
 from ..wrap.operator_text import define, namespace, operator_name, place, signature, torch_alias
 from ..wrap.pure import AUTOCAST_METHODS
+from ..wrap.same_operator import place_or_share
 from .block import NoBlock, Taken, Taker, uses_of
 from .callees import Judge, Unfit, parsed
 from .effect_cases import EXAMPLES, NEAR_MISSES
@@ -454,15 +455,17 @@ def define_block(
     home = site.function.name.value if site.function is not None else "module"
     name = operator_name(site, _verb(run, home))
     definition = _definition(site, torch, name, parameters, body, gives)
-    place(site, edit, definition)
+    operator = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
+    if gives is None:
+        operator = place_or_share(site, edit, definition, operator)
+    else:
+        place(site, edit, definition)
     if before is not None:
-        call = _call(
-            site, run if shown else [before], name, parameters, shown, torch, gives, before
-        )
+        call = _call(site, run if shown else [before], operator, shown, torch, gives, before)
         call = call.with_changes(leading_lines=())
         edit.insert_before(before, call)
     else:
-        call = _under(_presence(run), _call(site, run, name, parameters, shown, torch, gives))
+        call = _under(_presence(run), _call(site, run, operator, shown, torch, gives))
         edit.replace(run[0], call)
     absorbed = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
     for line in (*run[1:], *absorbed):
@@ -672,15 +675,13 @@ def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
 def _call(
     site: Site,
     run: Sequence[cst.BaseStatement],
-    name: str,
-    parameters: Sequence[Parameter],
+    call: cst.Call,
     shown: Sequence[Parameter],
     torch: str,
     gives: Gives | None = None,
     at: cst.BaseStatement | None = None,
 ) -> cst.BaseStatement:
     old = run[0]
-    call = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
     line = cst.SimpleStatementLine([cst.Expr(call)])
     if gives is not None:
         value = cst.Call(cst.Attribute(call, cst.Name("item")))

@@ -28,12 +28,12 @@ from ..wrap.operator_text import (
     define,
     namespace,
     operator_name,
-    place,
     schema_argument,
     signature,
     torch_alias,
 )
 from ..wrap.pure import AUTOCAST_METHODS
+from ..wrap.same_operator import place_or_share
 from .effect_operator import (
     TENSORS,
     WHY_ANCHOR,
@@ -316,8 +316,9 @@ def guard_operator(site: Site, guard: Guard, effect_of: EffectOf) -> Rewrite | A
     if not any(parameter.annotation in TENSORS for parameter in parameters):
         parameters = (anchor(torch, {parameter.name for parameter in parameters}), *parameters)
         why = f"    {WHY_ANCHOR}\n"
-    place(site, edit, _definition(site, torch, name, parameters, captured, why))
     call = cst.Call(cst.Name(name), [cst.Arg(parameter.argument) for parameter in parameters])
+    definition = _definition(site, torch, name, parameters, captured, why)
+    call = place_or_share(site, edit, definition, call)
     line = cst.SimpleStatementLine([cst.Expr(call)])
     first, *others = guard.run
     if len(guard.run) == 1 and isinstance(first, cst.SimpleStatementLine):

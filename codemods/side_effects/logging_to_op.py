@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.attributes import bound_once
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import names_in
@@ -99,6 +101,16 @@ class Net(torch.nn.Module):
 )
 
 
+_PASSED = """import torch
+import logging
+{}
+
+def f(x, n, log):
+    {}
+    return x + 1
+"""
+
+
 class LoggingToOp(Codemod):
     """*What it does.*  Moves a log call into a ``torch.library.custom_op`` with ordered effects.
 
@@ -109,7 +121,8 @@ class LoggingToOp(Codemod):
 
     *When it applies.*  To statements that call a method of a logger which the module binds once
     (``logger = logging.getLogger(__name__)``), of ``self.log`` that the class makes with
-    ``logging.getLogger`` of constants or of its own name, or of ``logging`` itself; and to
+    ``logging.getLogger`` of constants or of its own name, of one that comes in from elsewhere
+    (the operator is given its identity), or of ``logging`` itself; and to
     ``if logger.isEnabledFor(...):`` around nothing but such calls.
 
     *Fix safety.*  Safe: same logger, level, message and arguments, in order.  The record's line and
@@ -117,7 +130,7 @@ class LoggingToOp(Codemod):
     shows them, and validation refuses the patch where a handler wrote them out.
 
     *Refuses.*  ``exc_info``, ``stack_info``, ``stacklevel`` and ``exception`` (they look at the
-    caller's frame), loggers of unknown origin, loguru, and whatever ``print-to-op`` refuses.
+    caller's frame), adapters, loguru, and whatever ``print-to-op`` refuses.
     """
 
     name = "logging-to-op"
@@ -178,43 +191,49 @@ log_forward.register_effect(torch.library.EffectType.ORDERED)
             facts={"n": scalar(3), "self.log": Fact("object", "logging.Logger")},
             title="a logger that is named after its class",
         ),
+        Example(
+            _PASSED.format("", "log.warning('n %d', n)"),
+            _PASSED.format(
+                """
+
+@torch.library.custom_op("example::log_f", mutates_args=())
+def log_f(anchor: torch.Tensor, n: torch.types.Number, logger_id: int) -> None:
+    # inductor may misplace an operator that takes no tensor: hence the anchor.
+    loggers = (logging.root, *logging.root.manager.loggerDict.values())
+    logger = next(known for known in loggers if id(known) == logger_id)
+    logger.warning('n %d', n)
+
+
+log_f.register_fake(lambda anchor, n, logger_id: None)
+log_f.register_effect(torch.library.EffectType.ORDERED)
+""",
+                "log_f(torch.empty(0), n, id(log))",
+            ),
+            at="log.warning('n %d', n)",
+            facts={"n": scalar(3), "log": Fact("object", "logging.Logger")},
+            title="a logger that is passed in",
+        ),
     )
     near_misses = (
         _near_miss('logger.info("%s", x)', "a grad_fn", {"x": tensor(3, requires_grad=True)}),
         _near_miss('logger.info("a", exc_info=True)', "looks at the frame", {}),
         _near_miss('logger.info("a", stacklevel=2)', "looks at the frame", {}),
         _near_miss('logger.exception("a")', "looks at the frame", {}),
-        _near_miss('log.info("a")', "a logger that is passed in", {}),
-        _near_miss('self.log.info("a")', "a logger of unknown origin", {}),
+        _near_miss(
+            'self.log.info("a")', "one of unknown type", {"self.log": Fact("object", "Meter")}
+        ),
+        NearMiss(
+            "import torch\n\n\ndef f(x, log):\n    log = log or x\n    log.info('a')\n",
+            at="log.info('a')",
+            why="bound here",
+            facts={"log": Fact("object", "logging.Logger")},
+        ),
         _near_miss('logger.info("a")', "bound twice", {}, _REBOUND),
         _near_miss(
             'logger.info("a")',
             "loguru",
             {"logger": Fact("object", "loguru._logger.Logger")},
             _LOGURU,
-        ),
-        *(
-            NearMiss(_NAMED.format(*parts), at="self.log.info('n')", why=why, facts=facts)
-            for *parts, why in (
-                ("", "self.log.info('n')\n        self.log = n", "bound again"),
-                ("", "self.log.info('n')\n        setattr(self, 'log', n)", "bound again"),
-                ("", "self.log.info('n')\n        self.log, y = n", "bound again"),
-                ("", "self.log.info('n')\n        vars(self).update(n)", "bound again, perhaps"),
-                (
-                    "\nclass Base:\n    log = logging.getLogger('base')\n\n",
-                    "self.log.info('n')",
-                    "a class variable, which a subclass may leave there",
-                ),
-            )
-            for facts in ({"self.log": Fact("object", "logging.Logger")},)
-        ),
-        NearMiss(
-            _NAMED.format("", "self.log.info('n')").replace(
-                "self.log = ", "if self.training: self.log = "
-            ),
-            at="self.log.info('n')",
-            why="made under a condition",
-            facts={"self.log": Fact("object", "logging.Logger")},
         ),
         _near_miss("logger.setLevel(10)", "no log call", {}),
         _near_miss("n = logger.isEnabledFor(10)", "its result is used", {}),
@@ -283,7 +302,7 @@ def _guarded(site: Site, statement: cst.If) -> Effect | None:
 def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> Effect | None:
     """The effect of log calls; None where one of them is none, or looks at its caller's frame."""
     kept: dict[cst.CSTNode, cst.CSTNode] = {}
-    named: str | None = None
+    named: _Passed | None = None
     for call in expressions:
         func = call.func
         if not isinstance(func, cst.Attribute):
@@ -295,11 +314,11 @@ def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> E
             continue
         logger = _logger(site, func.value)
         if logger is None:
-            name = _class_logger_name(site, func.value)
-            if name is None or named not in (None, name):
+            passed = _class_logger_name(site, func.value) or _identity(site, func.value)
+            if passed is None or named not in (None, passed):
                 return None
-            named = name
-            logger = cst.parse_expression("logging.getLogger(logger_name)")
+            named = passed
+            logger = cst.parse_expression(passed.logger)
         kept[func] = func.with_changes(value=logger)
     texts: list[tuple[cst.BaseExpression, bool]] = []
     for call in calls:
@@ -312,9 +331,11 @@ def _effect(site: Site, expressions: list[cst.Call], calls: list[cst.Call]) -> E
     notes = (_PLACE_NOTE,) if shows_place else ()
     effect = Effect("log", expressions, kept, texts, notes=notes)
     if named is not None:
-        name_of = cst.parse_expression(named)
-        effect.extra = (Parameter("logger_name", "str", name_of, Fact("str", "str")),)
+        given = cst.parse_expression(named.given)
+        effect.extra = (Parameter(named.name, named.kind, given, Fact(named.kind, named.kind)),)
         effect.imports = ("logging",)
+        effect.first = named.first
+        effect.notes += named.notes
     return effect
 
 
@@ -328,7 +349,35 @@ def _logger(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def _class_logger_name(site: Site, node: cst.BaseExpression) -> str | None:
+@dataclasses.dataclass(frozen=True)
+class _Passed:
+    """What tells the operator which logger: a parameter, what is given for it, the logger's text in
+    the operator, and the lines that find it.
+    """
+
+    name: str
+    kind: str
+    given: str
+    logger: str
+    first: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+_IDENTITY_NOTE = (
+    "it is compiled anew for each logger, and what `logging` did not make is an error there"
+)
+_FIND = (
+    "loggers = (logging.root, *logging.root.manager.loggerDict.values())",
+    "logger = next(known for known in loggers if id(known) == logger_id)",
+)
+
+
+def _imports_logging(site: Site) -> bool:
+    bound = module_bindings(site.module).get("logging", ())
+    return all(isinstance(item, cst.Import) for item in bound)
+
+
+def _class_logger_name(site: Site, node: cst.BaseExpression) -> _Passed | None:
     """``type(self).__name__`` where ``self.log`` was made by ``logging.getLogger`` of it."""
     match node:
         case cst.Attribute(value=cst.Name(value="self"), attr=cst.Name(value=attribute)):
@@ -337,11 +386,33 @@ def _class_logger_name(site: Site, node: cst.BaseExpression) -> str | None:
             return None
     if not isinstance(made, cst.Call) or not _makes_logger(site, made) or len(made.args) != 1:
         return None
-    bound = module_bindings(site.module).get("logging", ())
-    if not all(isinstance(item, cst.Import) for item in bound):
-        return None
     name = code(made.args[0].value)
-    return name if name in _CLASS_NAMES and "logger_name" not in names_in(site.module) else None
+    known = name in _CLASS_NAMES and "logger_name" not in names_in(site.module)
+    if not known or not _imports_logging(site):
+        return None
+    return _Passed("logger_name", "str", name, "logging.getLogger(logger_name)")
+
+
+def _identity(site: Site, node: cst.BaseExpression) -> _Passed | None:
+    """A logger that comes in from elsewhere: Dynamo knows its identity (and not its name), and
+    compiles anew for another one.
+    """
+    fact = site.fact(node)
+    if fact is None or fact.type not in ("logging.Logger", "logging.RootLogger"):
+        return None
+    function = site.function
+    if function is None or {"logger", "logger_id", "loggers"} & names_in(function) - {code(node)}:
+        return None
+    if isinstance(node, cst.Name):
+        given = node.value in parameters_of(function.params)
+        if not given or node.value in activity(function.body).writes:
+            return None
+    elif dotted(node) is None or not code(node).startswith("self."):
+        return None
+    if not _imports_logging(site):
+        return None
+    identity = f"id({code(node)})"
+    return _Passed("logger_id", "int", identity, "logger", _FIND, (_IDENTITY_NOTE,))
 
 
 def _is_global_logger(site: Site, node: cst.Name) -> bool:

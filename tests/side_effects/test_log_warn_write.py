@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 import torch
 from effect_trials import check, proposals
-from gbfix_codemods.side_effects.logging_to_op import LoggingToOp
+from gbfix_codemods.side_effects.logging_to_op import _FIND, LoggingToOp
 from gbfix_codemods.side_effects.warning_to_op import WarningToOp
 from gbfix_codemods.side_effects.write_to_op import WriteToOp
+
+from gbfix.codemod import Example, Rewrite, example_site
+from gbfix.schema import Fact
 
 X = torch.arange(6.0).reshape(2, 3)
 CALLS = [(X,), (X * 3,), (X[:, :2] + 1,)]
@@ -157,3 +161,55 @@ def test_saving_a_tensor_that_requires_a_gradient_is_refused() -> None:
         WriteToOp(), source, line.replace('"foo.pt"', "'/dev/null'"), TRAIN
     )
     assert not rewrites and advice
+
+
+_KEPT = """import logging
+
+import torch
+
+{base}
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        {made}
+
+    def forward(self, x, n):
+        {lines}
+        return x + 1
+"""
+_MADE = "self.log = logging.getLogger(type(self).__name__)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "made", "base"),
+    [
+        ("self.log.info('n')\n        self.log = n", _MADE, ""),
+        ("self.log.info('n')\n        setattr(self, 'log', n)", _MADE, ""),
+        ("self.log.info('n')\n        vars(self).update(n)", _MADE, ""),
+        ("self.log.info('n')", "if self.training: " + _MADE, ""),
+        ("self.log.info('n')", _MADE, "class Base:\n    log = logging.getLogger('b')\n\n"),
+    ],
+    ids=["bound again", "set by name", "by all names", "under a condition", "also of a class"],
+)
+def test_a_logger_of_which_the_text_does_not_tell_which_is_found_by_identity(
+    lines: str, made: str, base: str
+) -> None:
+    source = _KEPT.format(lines=lines, made=made, base=base)
+    facts = {"self.log": Fact("object", "logging.Logger")}
+    site = example_site(Example(source, "", at="self.log.info('n')", facts=facts), "GB0291")
+    (rewrite,) = (made for made in LoggingToOp().propose(site) if isinstance(made, Rewrite))
+    (text,) = rewrite.edits.values()
+    assert "log_forward(torch.empty(0), id(self.log))" in text
+    assert "if id(known) == logger_id)" in text
+
+
+def test_a_logger_is_found_among_those_that_logging_made() -> None:
+    """The lines of the operator find any logger, the root's too, and nothing else."""
+    space: dict[str, object] = {"logging": logging}
+    for logger in (logging.getLogger("gbfix.tests.one"), logging.getLogger()):
+        space["logger_id"] = id(logger)
+        exec("\n".join(_FIND), space)
+        assert space["logger"] is logger
+    space["logger_id"] = id(logging.Logger("alone"))
+    with pytest.raises(StopIteration):
+        exec("\n".join(_FIND), space)
