@@ -42,7 +42,7 @@ class Assumption(enum.StrEnum):
 
 
 _ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)'")
-_TEXTS = frozenset({"stdout", "logs", "warnings", "order", "later stdout", "later logs"})
+_TEXTS = frozenset({"stdout", "stderr", "logs", "warnings", "order", "later stdout", "later logs"})
 
 
 def _is_of_a_flag(finding: Finding) -> bool:

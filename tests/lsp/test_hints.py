@@ -21,6 +21,7 @@ NOT_SEEN = {
     "GB0170/text-up-to-its-own-width",
     "GB0170/state-by-its-parameter",
     "GB0170/turned-by-its-own-generator",
+    "GB0007/progress-bar-of-a-loop",  # a bar of a library, whose loop may do without
     "GB0291/logger-passed-in",  # the text does not tell that a parameter is a logger
     "GB0291/adapter-of-a-logger",
     "GB0007/rate-by-milestones",  # an object of the module, whose method looks a number up
