@@ -177,7 +177,7 @@ def _number_draw(site: Site, call: cst.Call, method: str, *, whole: bool) -> Dra
     if method == "choice":
         return _choice(site, call)
     kinds = {"int": "int"} if whole else dict.fromkeys(("int", "float"), "torch.types.Number")
-    given = _Given(site, kinds)
+    given = Given(site, kinds)
     arguments = [
         argument.with_changes(value=given.passed(argument.value)) for argument in call.args
     ]
@@ -190,7 +190,7 @@ def _number_draw(site: Site, call: cst.Call, method: str, *, whole: bool) -> Dra
     return Draw(call, body, tuple(given.parameters), "", name, whole, low)
 
 
-class _Given:
+class Given:
     """The numbers that a draw is given: written out, or parameters of the operator."""
 
     def __init__(self, site: Site, kinds: Mapping[str, str]) -> None:
@@ -225,7 +225,7 @@ def _index_draw(site: Site, call: cst.Call, method: str) -> Draw | None:
     kind = "list" if method == "sample" else "ndarray"
     if fact is not None and fact.kind != kind:
         return None
-    given = _Given(site, {"int": "int"})
+    given = Given(site, {"int": "int"})
     arguments: list[cst.Arg] = []
     count = ""
     places = _PLACES[method]

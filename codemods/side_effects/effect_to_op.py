@@ -269,7 +269,8 @@ def _with_blocks(
         if not runs:
             return None
         effects = [line for run in runs for line in run]
-        operators = [define_block(site, edit, run, harmless=effects) for run in runs]
+        alone = len(runs) == 1
+        operators = [define_block(site, edit, run, harmless=effects, alone=alone) for run in runs]
         if any(name in activity(item.argument).reads for item in _arguments(operators)):
             raise NoBlock(f"`{name}` is read in a place that does not reach its definition")
         absorbed = [line for operator in operators for line in operator.taken.absorbed]
@@ -415,10 +416,12 @@ def define_block(
     repeats: bool = False,
     gives: Gives | None = None,
     kept: Collection[str] = (),
+    alone: bool = True,
 ) -> Operator:
     """Define the operator of a block in the edit, and call it in the block's place (or before a
     statement, out of whose ``members`` the block was made; ``repeats``: some of them stay there,
-    and read the names ``kept``).  What it ``gives`` is read back under its name.
+    and read the names ``kept``).  What it ``gives`` is read back under its name.  Where it is
+    ``alone`` in its rewrite, an operator of the file that does the same is called instead.
     """
     for part in site.ancestors(before or run[0]):
         if isinstance(part, cst.If) and ".requires_grad" in code(part.test):
@@ -456,7 +459,7 @@ def define_block(
     name = operator_name(site, _verb(run, home))
     definition = _definition(site, torch, name, parameters, body, gives)
     operator = cst.Call(cst.Name(name), [cst.Arg(item.argument) for item in parameters])
-    if gives is None:
+    if alone and gives is None and before is None:
         operator = place_or_share(site, edit, definition, operator)
     else:
         place(site, edit, definition)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import fresh
 from gbfix.analysis.tree import code, walk
 from gbfix.analysis.trees import tree_of
@@ -72,9 +73,18 @@ def _operators(site: Site) -> Iterator[_Operator]:
             continue
         text = code(first.with_changes(leading_lines=()))
         tree = _function(text)
-        names = ", ".join(parameter.arg for parameter in tree.args.args) if tree else ""
-        if code(second).strip() == f"{name}.register_fake(lambda {names}: None)" and tree:
+        if tree is None or not _is_plain(tree.args):
+            continue
+        names = ", ".join(parameter.arg for parameter in tree.args.args)
+        if code(second).strip() == f"{name}.register_fake(lambda {names}: None)":
             yield _Operator(first, second, text, tree)
+
+
+def _is_plain(arguments: ast.arguments) -> bool:
+    """Whether all parameters have a type and no default, and may be given by position."""
+    others = (arguments.posonlyargs, arguments.kwonlyargs, arguments.defaults)
+    stars = arguments.vararg or arguments.kwarg
+    return not any(others) and stars is None and all(it.annotation for it in arguments.args)
 
 
 def _function(text: str) -> ast.FunctionDef | None:
@@ -93,8 +103,9 @@ def _shared(
     call: cst.Call,
 ) -> cst.Call | None:
     """The call of a known operator that does what the definition says, changed where it must be."""
-    new = _function(code(definition[0].with_changes(leading_lines=())))
-    if new is None or edit.replaces(known.definition):
+    text = code(definition[0].with_changes(leading_lines=()))
+    new = _function(text)
+    if new is None or not set(comments_in(definition[0])) <= set(comments_in(known.definition)):
         return None
     match = _Match(known.tree, new)
     if not match.fits():
@@ -156,12 +167,10 @@ class _Match:
             return False
         return self.names.setdefault(old, new) == new
 
-    def _same(self, old: object, new: object, *, stated: bool = False) -> bool:
-        """Whether two parts are the same; ``stated``: they are statements or parts of texts, whose
-        own texts must agree.
-        """
+    def _same(self, old: object, new: object, *, strict: bool = False) -> bool:
+        """Whether two parts are the same; where ``strict``, down to their texts."""
         match old, new:
-            case ast.Name(id=mine), ast.Constant(value=str()) if mine in self._old and not stated:
+            case ast.Name(id=mine), ast.Constant(value=str()) if mine in self._old and not strict:
                 assert isinstance(new, ast.Constant)
                 return self._is_text(mine, new)
             case ast.Name(id=mine), ast.Name(id=theirs):
@@ -169,22 +178,26 @@ class _Match:
                     both = mine in self._old and theirs in self._new
                     return both and self._pair(mine, theirs)
                 return mine == theirs
+            case ast.Expr(value=ast.Constant()), ast.Expr():
+                return ast.dump(old) == ast.dump(new)
             case ast.Constant(value=str()), ast.Constant(value=str()):
                 assert isinstance(old, ast.Constant) and isinstance(new, ast.Constant)
-                if old.value != new.value and not stated:
+                if old.value != new.value and not strict:
                     self.differing.append((old, new))
-                return old.value == new.value or not stated
+                return old.value == new.value or not strict
             case list(), list():
                 pairs = zip(old, new, strict=False)
                 return len(old) == len(new) and all(
-                    self._same(mine, theirs, stated=stated) for mine, theirs in pairs
+                    self._same(mine, theirs, strict=strict) for mine, theirs in pairs
                 )
             case ast.AST(), ast.AST():
                 if type(old) is not type(new):
                     return False
-                inner = isinstance(old, ast.Expr | ast.JoinedStr | ast.FormattedValue | ast.Match)
+                # A name in the place of a text means something else in a pattern, and an f-string
+                # does not tell where its parts stand.
+                strict = strict or isinstance(old, ast.JoinedStr | ast.pattern)
                 return all(
-                    self._same(getattr(old, field, None), getattr(new, field, None), stated=inner)
+                    self._same(getattr(old, field, None), getattr(new, field, None), strict=strict)
                     for field in old._fields
                 )
         return old == new and type(old) is type(new)
@@ -246,7 +259,7 @@ def _text_at(site: Site, known: _Operator, text: ast.Constant) -> cst.BaseExpres
         if isinstance(node, cst.SimpleString | cst.ConcatenatedString):
             span = site.span(node)
             if (span.line, span.column) == (first + text.lineno - 1, column):
-                return node
+                return node if node.evaluated_value == text.value else None
     return None
 
 
@@ -263,8 +276,10 @@ def _calls(site: Site, known: _Operator) -> list[cst.Call] | None:
         above = site.parent(node)
         if isinstance(above, cst.FunctionDef) and above is known.definition:
             continue
-        if isinstance(above, cst.Attribute) and above.attr.value.startswith("register_"):
-            continue
+        if isinstance(above, cst.Attribute) and above.value is node:
+            if above.attr.value in ("register_fake", "register_effect"):
+                continue
+            return None  # a kernel of its own, say, that takes what the operator took
         if not isinstance(above, cst.Call) or above.func is not node:
             return None
         if any(argument.star or argument.keyword is not None for argument in above.args):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import textwrap
+
 import pytest
 from gbfix_codemods.side_effects.raise_to_op import RaiseToOp
+from gbfix_codemods.wrap.same_operator import _Match
 
 from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
 
@@ -101,6 +105,46 @@ def test_what_differs_in_more_than_texts_has_an_operator_of_its_own(
     assert "same-questions" not in rewrite.assumes
 
 
+def test_a_comment_stays() -> None:
+    statement = f'if {_NAN}:\n        # Rare.\n        raise ValueError("x has NaN")'
+    assert "check_f_1" in _text(_rewrite(_known(statement)))
+    body = _BODY.replace("raise", "# Rare.\n        raise")
+    assert _text(_rewrite(_known(statement, body))) == _known("check_f(y)", body)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "texts"),
+    [
+        ("print('a', x)", "print('b', y)", 1),
+        ("print('a', x, end='')", "print('b', y, end=' ')", 2),
+        ("print('a', 'b', 'c', x)", "print('d', 'e', 'f', y)", None),
+        ("print(f'a {x}')", "print(f'b {y}')", None),
+        ("print(f'{x}')", "print(f'{y}')", 0),
+        ("print(f'{d[\"a\"]} {x}')", "print(f'{d[\"b\"]} {y}')", None),
+        ("print(d['a'], x)", "print(d['b'], y)", 1),
+        ("match str(x):\n    case 'a': print(x)", "match str(y):\n    case 'b': print(y)", None),
+        ("'a'\nprint(x)", "'b'\nprint(y)", None),
+        ("print(1, x)", "print(True, y)", None),
+        ("print(x.a)", "print(y.b)", None),
+        ("print(x, x)", "print(y, y)", 0),
+        ("print([x for x in d])", "print([y for y in d])", 0),
+        ("print([k for k in x])", "print([j for j in y])", None),
+        ("print(b'a', x)", "print(b'b', y)", None),
+    ],
+)
+def test_what_is_the_same_but_for_names_and_texts(old: str, new: str, texts: int | None) -> None:
+    trees = []
+    for name, body in (("x", old), ("y", new)):
+        lines = textwrap.indent(body, "    ")
+        (tree,) = ast.parse(f"def check({name}: torch.Tensor):\n{lines}").body
+        assert isinstance(tree, ast.FunctionDef)
+        trees.append(tree)
+    match = _Match(*trees)
+    assert match.fits() == (texts is not None)
+    if texts is not None:
+        assert len(match.differing) == texts
+
+
 def test_numbers_are_no_texts() -> None:
     body = 'if x.max() > 3:\n        raise ValueError("large")'
     statement = 'if y.max() > n:\n        raise ValueError("large")'
@@ -123,6 +167,10 @@ def test_two_names_do_not_stand_for_one() -> None:
         ("mutates_args=()", "mutates_args={'x'}"),
         ("EffectType.ORDERED", "EffectType.UNORDERED"),
         ("lambda x: None", "lambda x: print()"),
+        ("def check_f(x: torch.Tensor)", "def check_f(x: torch.Tensor = None)"),
+        ("\n\n\ndef f(", "\ncheck_f.register_kernel('cuda')(print)\n\n\ndef f("),
+        ("    check_f(x)", "    torch.ops.example.check_f(x)"),
+        ('raise ValueError("x has NaN")', 'raise ValueError(f"x has {1} NaN")'),
     ],
 )
 def test_an_operator_that_is_used_or_made_otherwise_is_left_alone(change: tuple[str, str]) -> None:
