@@ -50,7 +50,12 @@ CALLS = {
     "time.perf_counter": ("GB0007", "the clock cannot be read inside a graph"),
     "time.monotonic": ("GB0007", "the clock cannot be read inside a graph"),
     "datetime.datetime.now": ("GB0156", "the clock cannot be read inside a graph"),
-    "random.random": ("GB0007", "draws from Python's own random stream"),
+    **{
+        f"random.{name}": ("GB0007", "draws from Python's own random stream")
+        for name in (
+            "random shuffle sample choice choices gauss normalvariate betavariate getrandbits"
+        ).split()
+    },
     "os.path.exists": ("GB0007", "looks at files"),
     "uuid.uuid4": ("GB0007", "cannot be traced"),
     "gc.collect": ("GB0007", "cannot be traced"),
