@@ -37,6 +37,7 @@ _RANDOM_FACTORIES = words(
     " from_numpy asarray tril triu flip roll"
 )
 
+_DRAWS = words("random shuffle sample choice choices gauss normalvariate betavariate getrandbits")
 #: Calls that break wherever they stand in a region: dotted name -> code, what to say.
 CALLS = {
     "torch._dynamo.graph_break": ("GB0025", "asks for a graph break"),
@@ -52,9 +53,7 @@ CALLS = {
     "datetime.datetime.now": ("GB0156", "the clock cannot be read inside a graph"),
     **{
         f"random.{name}": ("GB0007", "draws from Python's own random stream")
-        for name in (
-            "random shuffle sample choice choices gauss normalvariate betavariate getrandbits"
-        ).split()
+        for name in sorted(_DRAWS)
     },
     "os.path.exists": ("GB0007", "looks at files"),
     "uuid.uuid4": ("GB0007", "cannot be traced"),
