@@ -8,6 +8,7 @@ UTF-8 byte offsets; the worker converts them before a record is made).
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import functools
@@ -443,6 +444,13 @@ class Patch:
     verdict: Verdict
     titles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def change(self) -> str:
+        """What the patch does, in one line; what it does several times is said once."""
+        times = collections.Counter(self.titles)
+        said = [title if n == 1 else f"{title} ({n} times)" for title, n in times.items()]
+        return "; ".join(said) or ", ".join(self.codemods)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -528,3 +528,10 @@ def test_a_target_is_named_as_on_a_command_line() -> None:
     words = shlex.split(Target("callable", "model.py::Net", inputs=inputs).display)
     assert words == ["--inputs", inputs, "model.py::Net"]
     assert Target("module", "a.b", ("-x",)).display == "-m a.b -x"
+
+
+def test_what_a_patch_does_several_times_is_said_once() -> None:
+    patch = dataclasses.replace(reports.fixed().patches[0], titles=("move", "hoist", "move"))
+    assert patch.change == "move (2 times); hoist"
+    assert dataclasses.replace(patch, titles=("move",)).change == "move"
+    assert dataclasses.replace(patch, titles=(), codemods=("a", "b")).change == "a, b"

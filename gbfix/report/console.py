@@ -256,7 +256,7 @@ class ConsoleReport:
     def patch(self, patch: Patch) -> None:
         """The diff, and under it what was measured about it."""
         self._line(self._text, Text(""))
-        titles = "; ".join(patch.titles) or ", ".join(patch.codemods)
+        titles = patch.change
         head = Text.assemble((self._relative(patch.path), "bold"), ": ", _printable(titles))
         style = "green" if patch.safety is Safety.SAFE else "bold yellow"
         head.append(f" [{patch.safety}]", style)
@@ -310,7 +310,7 @@ class ConsoleReport:
 
     def _unsafe_hint(self, patch: Patch) -> None:
         """An unsafe patch in a line or two: what it would do, and why it is not done by itself."""
-        titles = "; ".join(patch.titles) or ", ".join(patch.codemods)
+        titles = patch.change
         # Where nothing measured speaks against it, its notes say why it is unsafe by nature.
         reasons = tuple(dict.fromkeys(patch.verdict.caveats)) or patch.notes
         self._line(self._text, Text(""))

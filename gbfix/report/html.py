@@ -385,7 +385,7 @@ def _of_step(
 
 def _of_patch(patch: Patch, cwd: Path) -> Evidence:
     files = (_side_by_side(display_path(patch.path, cwd), patch.before, patch.after),)
-    title = "; ".join(patch.titles)
+    title = patch.change
     return _evidence(title, ", ".join(patch.codemods), patch.safety, files, patch.verdict, patch)
 
 

@@ -98,7 +98,7 @@ def _patch(one: Patch, report: Report, cwd: Path) -> list[str]:
     ]
     for found in causes:
         parts.append(_cause(found))
-    titles = "; ".join(one.titles) or ", ".join(one.codemods)
+    titles = one.change
     parts.append(f"**Change:** {_text(titles)}.")
     parts.append(_fenced(one.diff.rstrip("\n"), "diff"))
     rows = [_evidence(rung) for rung in one.verdict.rungs]
@@ -188,7 +188,7 @@ def _unsafe(patches: Sequence[Patch], cwd: Path) -> list[str]:
     lines = []
     for one in patches:
         reasons = list(dict.fromkeys([*one.verdict.caveats, *one.notes]))[:2]
-        titles = "; ".join(one.titles)
+        titles = one.change
         lines.append(
             f"- `{display_path(one.path, cwd)}`: {_text(titles)}. {_text(' '.join(reasons))}"
         )

@@ -137,7 +137,7 @@ def _fix(patch: Patch, cwd: Path) -> dict[str, Any]:
         for start, end, text in replacements(patch.before, patch.after)
     ]
     return {
-        "description": {"text": "; ".join(patch.titles) or ", ".join(patch.codemods)},
+        "description": {"text": patch.change},
         "artifactChanges": [
             {"artifactLocation": _artifact(patch.path, cwd), "replacements": changed}
         ],
