@@ -531,7 +531,8 @@ def test_a_target_is_named_as_on_a_command_line() -> None:
 
 
 def test_what_a_patch_does_several_times_is_said_once() -> None:
-    patch = dataclasses.replace(reports.fixed().patches[0], titles=("move", "hoist", "move"))
+    (patch, *_) = reports.fixed(Path()).patches
+    patch = dataclasses.replace(patch, titles=("move", "hoist", "move"))
     assert patch.change == "move (2 times); hoist"
     assert dataclasses.replace(patch, titles=("move",)).change == "move"
     assert dataclasses.replace(patch, titles=(), codemods=("a", "b")).change == "a, b"
