@@ -1,0 +1,150 @@
+"""Layers that ``torch.jit.script`` has made TorchScript of, as the modules that they were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from gbfix.analysis.build import comments_in
+from gbfix.analysis.scopes import resolve
+from gbfix.analysis.tree import walk
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.project import catches, mentions, writers
+from gbfix.schema import Fact, Safety
+
+_FACTS = {
+    "x": tensor(3),
+    "self.act": Fact("module", "torch.jit._script.RecursiveScriptModule"),
+}
+#: What only TorchScript has, and what asks whether something is that.
+_ONLY_SCRIPT = (
+    r"ScriptModule|ScriptFunction|is_scripting|is_tracing|\bjit\.(save|freeze|unused|ignore|export)"
+)
+_OF_SCRIPT = (
+    r"save|save_to_buffer|graph|inlined_graph|code|code_with_constants|original_name|define"
+)
+
+
+def _source(made: str = "torch.jit.script(Act())", use: str = "self.act(x)", more: str = "") -> str:
+    return f"""import torch
+
+
+class Act(torch.nn.Module):
+    def forward(self, x):
+        return x * x.sigmoid()
+
+
+class Net(torch.nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.act = {made}
+
+    def forward(self, x):
+        return {use}
+{more}"""
+
+
+def _near_miss(why: str, **parts: str) -> NearMiss:
+    return NearMiss(_source(**parts), at="self.act(x)", why=why, facts=_FACTS)
+
+
+class PlainModule(Codemod):
+    """*What it does.*  Makes no TorchScript of a layer: ``self.act = torch.jit.script(Act())``
+    becomes ``self.act = Act()``.
+
+    *When it applies.*  Dynamo does not look into modules of TorchScript, and the compiled code
+    calls one that its class makes of a module in one line.
+
+    *Fix safety.*  Safe: the same module computes the same, and validation compares both.  What it
+    raises is Python's own error, and no ``torch.jit.Error``: unsafe where the project handles that.
+
+    *Refuses.*  Projects that ask whether they are scripted, that save TorchScript or look at its
+    code, and attributes that something else sets, too.
+    """
+
+    name = "plain-module"
+    uncovers = True
+    codes = ("GB4695", "GB0008")
+    examples = (
+        Example(
+            _source(), _source("Act()"), at="self.act(x)", facts=_FACTS, title="a scripted layer"
+        ),
+        Example(
+            _source("torch.jit.script(torch.nn.Sequential(Act(), Act())).eval()"),
+            _source("torch.nn.Sequential(Act(), Act()).eval()"),
+            at="self.act(x)",
+            facts=_FACTS,
+            title="several of them",
+        ),
+    )
+    near_misses = (
+        _near_miss("a module that comes in", made="torch.jit.script(act)"),
+        _near_miss("a trace", made="torch.jit.trace(Act(), torch.ones(3))"),
+        _near_miss("no TorchScript", made="Act()"),
+        _near_miss("set elsewhere", more="\n\ndef g(net, other):\n    net.act = other\n"),
+        _near_miss("saved", more="\n\ndef g(net):\n    net.act.save('act.pt')\n"),
+        _near_miss("looked at", more="\n\ndef g(net):\n    print(net.act.graph)\n"),
+        _near_miss(
+            "asked for",
+            more="\n\ndef g(net):\n    return isinstance(net.act, torch.jit.ScriptModule)\n",
+        ),
+        _near_miss(
+            "asks whether it is scripted",
+            more="\n\ndef g(x):\n    return x if torch.jit.is_scripting() else -x\n",
+        ),
+    )
+
+    def propose(self, site: Site) -> Iterator[Rewrite]:
+        if mentions(site, _ONLY_SCRIPT):
+            return
+        for name in dict.fromkeys(_scripted(site)):
+            call = _made(site, name)
+            asked = rf"\.{re.escape(name)}\.({_OF_SCRIPT})\b"
+            if call is None or mentions(site, asked) or mentions(site, rf"['\"]{name}['\"]"):
+                continue
+            edit = site.edit()
+            edit.replace(call, call.args[0].value)
+            yield edit.rewrite(
+                f"make no TorchScript of `self.{name}`",
+                rank=10,
+                safety=Safety.UNSAFE if catches(site, "RuntimeError") else Safety.SAFE,
+                notes=("an error in it is Python's own, where it was a `torch.jit.Error`",),
+            )
+            return
+
+
+def _scripted(site: Site) -> Iterator[str]:
+    """The attributes of ``self`` that the site's statement reads and that hold TorchScript."""
+    for node in (*walk(site.node), *walk(site.statement)):
+        match node:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)):
+                fact = site.fact(node)
+                if fact is not None and fact.type.startswith("torch.jit."):
+                    yield name
+
+
+def _made(site: Site, name: str) -> cst.Call | None:
+    """``torch.jit.script(Act())`` in the one line that sets the attribute."""
+    if sum(1 for _ in writers(site, name)) != 1:
+        return None
+    for line in walk(site.module):
+        match line:
+            case cst.Assign(
+                targets=[cst.AssignTarget(cst.Attribute(cst.Name("self"), cst.Name(attr)))]
+            ) if attr == name:
+                return next(filter(None, (_script(site, part) for part in walk(line.value))), None)
+    return None
+
+
+def _script(site: Site, node: cst.CSTNode) -> cst.Call | None:
+    match node:
+        case cst.Call(args=[cst.Arg(value=cst.Call(), keyword=None, star="")]) if resolve(
+            site.module, node.func
+        ) == "torch.jit.script" and not comments_in(node):
+            return node
+    return None
+
+
+__all__ = ["PlainModule"]
