@@ -472,10 +472,6 @@ class Edit:
         """Note what the changes have proved from the source (``assumes`` of `Rewrite`)."""
         self._assumes.append(name)
 
-    def replaces(self, node: cst.CSTNode) -> bool:
-        """Whether a node has been replaced or removed."""
-        return node in self._replace
-
     def remove(self, node: cst.CSTNode) -> None:
         """Remove a statement; a block that becomes empty gets ``pass``."""
         self._touch(node)

@@ -18,6 +18,8 @@ from gbfix.rewriting.project import mentions, writers
 
 _FACTS = {"x": tensor(3)}
 _AT = "self.scale"
+#: What may set any attribute: a property takes none.
+_BY_NAME = r"""\b(set|del)attr\(\s*[\w.]+\s*,\s*[^'"\s]|__dict__\.(update|pop|clear)|\bvars\("""
 
 
 def _source(body: str, head: str = "@functools.cached_property", more: str = "") -> str:
@@ -168,7 +170,7 @@ def _is_alone(site: Site, function: cst.FunctionDef) -> bool:
     name = function.name.value
     if name.startswith("__") or any(True for _ in writers(site, name)):
         return False
-    if mentions(site, rf"""['"]{re.escape(name)}['"]"""):
+    if mentions(site, rf"""['"]{re.escape(name)}['"]""") or mentions(site, _BY_NAME):
         return False
     texts = {site.path: site.source, **site.sources}.values()
     return sum(_definitions(text, name) for text in texts if name in text) == 1

@@ -9,7 +9,7 @@ import libcst as cst
 
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.project import catches, mentions, writers
 from gbfix.schema import Fact, Safety
@@ -81,6 +81,7 @@ class PlainModule(Codemod):
     )
     near_misses = (
         _near_miss("a module that comes in", made="torch.jit.script(act)"),
+        _near_miss("one that others may have", made="torch.jit.script(act.inner())"),
         _near_miss("a trace", made="torch.jit.trace(Act(), torch.ones(3))"),
         _near_miss("no TorchScript", made="Act()"),
         _near_miss("set elsewhere", more="\n\ndef g(net, other):\n    net.act = other\n"),
@@ -143,8 +144,18 @@ def _script(site: Site, node: cst.CSTNode) -> cst.Call | None:
         case cst.Call(args=[cst.Arg(value=cst.Call(), keyword=None, star="")]) if resolve(
             site.module, node.func
         ) == "torch.jit.script" and not comments_in(node):
-            return node
+            inner = cst.ensure_type(node.args[0].value, cst.Call)
+            return node if _makes_module(site, inner) else None
     return None
+
+
+def _makes_module(site: Site, call: cst.Call) -> bool:
+    """Whether a class is called: what else gives a module may give one that others have, too."""
+    name = resolve(site.module, call.func) or code(call.func)
+    if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Call):
+        return _makes_module(site, call.func.value)  # ``Act().eval()``
+    last = name.rpartition(".")[2]
+    return name.startswith("torch.nn.") or mentions(site, rf"\bclass {re.escape(last)}\b")
 
 
 __all__ = ["PlainModule"]

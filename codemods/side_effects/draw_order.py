@@ -118,8 +118,8 @@ class DrawOrder(Codemod):
             title="some of them, and all as a tensor",
         ),
         Example(
-            _source("[*range(n)]", "x[torch.LongTensor(order)[: len(order) // 2]]"),
-            _after("n", "x[order[: len(order) // 2]]", "n"),
+            _source("[*range(n)]", "x[torch.LongTensor(order)], len(order)"),
+            _after("n", "x[order], len(order)", "n"),
             at="random.shuffle(order)",
             facts=_FACTS,
             title="made a tensor of integers",
@@ -130,6 +130,13 @@ class DrawOrder(Codemod):
             at="random.shuffle(order)",
             facts=_FACTS,
             title="a part that has a name",
+        ),
+        Example(
+            _source("list(range(n))", "x[order], torch.tensor(order)"),
+            _after("n", "x[order], torch.as_tensor(order).clone()", "n"),
+            at="random.shuffle(order)",
+            facts=_FACTS,
+            title="a tensor of its own",
         ),
     )
     near_misses = (
@@ -303,11 +310,15 @@ def _as_tensor(site: Site, call: cst.Call, node: cst.BaseExpression) -> _Use | N
     integers = {"torch.long", "torch.int64"}
     if home not in _SAME or not known or told.get("dtype", "torch.int64") not in integers:
         return None
+    # What is made of a list is a tensor of its own, which may be changed.
+    own = "" if _picks(site, call) or home == "torch.as_tensor" else ".clone()"
     if not _SAME[home]:
-        return _Use(call, node) if not others else None
+        return _Use(call, cst.parse_expression(f"{code(node)}{own}")) if not others else None
     if not isinstance(call.func, cst.Attribute):
         return None
-    return _Use(call.func.attr, cst.Name(_SAME[home]))
+    func = call.func.with_changes(attr=cst.Name(_SAME[home]))
+    made = call.with_changes(func=func)
+    return _Use(call, cst.parse_expression(f"{code(made)}{own}") if own else made)
 
 
 __all__ = ["DrawOrder"]
