@@ -139,9 +139,8 @@ class Rewrite:
     - ``asks-at-import``: what the original's first call did once (start a program), and never
       again, is done when the file is imported;
     - ``one-sided``: where the rewrite acts, its condition has one truth value whatever the data;
-    - ``same-questions``: conditions are asked in another order, or by an operator of the file that
-      asks them elsewhere already, and neither what they ask nor what follows from the answers
-      changes;
+    - ``same-questions``: conditions are asked in another order, and neither what they ask nor what
+      follows from the answers changes;
     - ``flags-unasked``: nothing in the project asks an argument whether it requires a gradient, or
       for its gradient;
     - ``keeps-graph``: what a backward pass uses up in the original is still there, so that a second
@@ -452,7 +451,6 @@ class Edit:
         self._after: dict[cst.CSTNode, list[cst.BaseStatement]] = {}
         self._imports: list[tuple[str, str | None, str | None]] = []
         self._touched: list[Span] = []
-        self._assumes: list[str] = []
 
     def replace(self, node: cst.CSTNode, *new: cst.CSTNode) -> None:
         """Replace an expression by one, or a statement by any number of nodes.
@@ -467,10 +465,6 @@ class Edit:
             line = self._whole(node).line  # blank lines may go, comments may not
             self._touched.append(Span(line - len(old_lines), 0, line, 0))
         self._replace[node] = new[0] if len(new) == 1 else cst.FlattenSentinel(new)
-
-    def assume(self, name: str) -> None:
-        """Note what the changes have proved from the source (``assumes`` of `Rewrite`)."""
-        self._assumes.append(name)
 
     def remove(self, node: cst.CSTNode) -> None:
         """Remove a statement; a block that becomes empty gets ``pass``."""
@@ -539,7 +533,7 @@ class Edit:
             safety=safety,
             notes=tuple(notes),
             rank=rank,
-            assumes=tuple(dict.fromkeys((*assumes, *self._assumes))),
+            assumes=tuple(assumes),
             shows=tuple(shows),
             prepares=prepares,
         )

@@ -23,6 +23,9 @@ from gbfix.codemod import Edit, Site
 from .operator_text import define, namespace, place
 
 _HEAD = re.compile(r"@(\w+)\.library\.custom_op\(\"([\w:]+)\", mutates_args=\(\)\)\s*\Z")
+#: Conditions are forced where no input makes them hold, which is done in the operator: shared, the
+#: first call would take the other side, too, and what the second one does would stay unseen.
+_CHOICES = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Match)
 #: Texts that may differ before an operator is rather one of its own.
 _TEXTS = 2
 
@@ -105,7 +108,9 @@ def _shared(
     """The call of a known operator that does what the definition says, changed where it must be."""
     text = code(definition[0].with_changes(leading_lines=()))
     new = _function(text)
-    if new is None or not set(comments_in(definition[0])) <= set(comments_in(known.definition)):
+    if new is None or any(isinstance(part, _CHOICES) for part in ast.walk(new)):
+        return None
+    if not set(comments_in(definition[0])) <= set(comments_in(known.definition)):
         return None
     match = _Match(known.tree, new)
     if not match.fits():
@@ -120,8 +125,6 @@ def _shared(
         for it in known.tree.args.args
     ]
     given += [cst.Arg(_literal(theirs)) for _, theirs in match.differing]
-    # By force, the first call of the operator would take the other side, too.
-    edit.assume("same-questions")
     return call.with_changes(func=cst.Name(known.name), args=given)
 
 
@@ -216,10 +219,9 @@ def _generalise(site: Site, edit: Edit, known: _Operator, match: _Match) -> bool
         return False
     taken = {part.id for part in ast.walk(known.tree) if isinstance(part, ast.Name)}
     taken |= {it.arg for it in known.tree.args.args}
-    raises = any(isinstance(part, ast.Raise | ast.Assert) for part in ast.walk(known.tree))
     names: list[str] = []
     for _ in match.differing:
-        names.append(fresh("message" if raises else "text", taken))
+        names.append(fresh("text", taken))
         taken.add(names[-1])
     olds = [old for old, _ in match.differing]
     texts = [node for old in olds if (node := _text_at(site, known, old)) is not None]
