@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import parameters_of
-from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, is_docstring, walk
 from gbfix.analysis.trees import tree_of
-from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.imports import forget_imports
 from gbfix.rewriting.project import mentions, writers
 
 _FACTS = {"x": tensor(3)}
@@ -113,7 +113,9 @@ class CachedProperty(Codemod):
                 continue
             edit = site.edit()
             edit.replace(function, _property(site, function, returned))
-            _forget_import(site, edit, function)
+            decorator = function.decorators[0]
+            root = code(decorator.decorator).partition(".")[0]
+            forget_imports(site, edit, [root], [decorator])
             yield edit.rewrite(f"keep `{function.name.value}` without a lock", rank=10)
             return
 
@@ -205,27 +207,6 @@ def _property(site: Site, function: cst.FunctionDef, returned: cst.Return) -> cs
     new = body.with_changes(body=[*doc, asked.with_changes(body=inner), again])
     decorator = function.decorators[0].with_changes(decorator=cst.Name("property"))
     return function.with_changes(body=new, decorators=[decorator])
-
-
-def _forget_import(site: Site, edit: Edit, function: cst.FunctionDef) -> None:
-    """Remove the import of what the decorator named, where nothing else needs it."""
-    root = code(function.decorators[0].decorator).partition(".")[0]
-    others = [
-        part for part in walk(site.module) if isinstance(part, cst.Name) and part.value == root
-    ]
-    if len(others) != 2 or "__all__" in names_in(site.module):
-        return
-    for line in site.module.body:
-        match line:
-            case cst.SimpleStatementLine(
-                body=[cst.Import(names=[alias]) | cst.ImportFrom(names=[alias])]
-            ) if any(part in others for part in walk(alias)) and not line.leading_lines:
-                edit.remove(line)
-                below = site.module.body[1:2]
-                if line is site.module.body[0] and isinstance(below[0], cst.SimpleStatementLine):
-                    # The blank line between them would be the first of the file.
-                    above = [it for it in below[0].leading_lines if it.comment]
-                    edit.replace(below[0], below[0].with_changes(leading_lines=above))
 
 
 __all__ = ["CachedProperty"]

@@ -352,6 +352,8 @@ class Camera:
                 path = getattr(home, "__file__", None) or ""
                 if id(part) in seen or not self._call.project.owns(path):
                     continue
+                if isinstance(part, torch.jit.ScriptModule):
+                    continue  # its code has its constants in it, and never reads them again
                 seen.add(id(part))
                 held = getattr(part, "__dict__", None)
                 if type(held) is dict:

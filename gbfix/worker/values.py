@@ -52,6 +52,9 @@ _SHOWN_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib"})
 #: What ``torch.nn.Module`` keeps for itself: its parts are walked by name, the rest is machinery.
 _MODULE_PARTS = frozenset(vars(torch.nn.Module())) - {"training"} | {"_compiled_call_impl"}
 
+#: What a module of TorchScript has beside them.
+_SCRIPT_PARTS = frozenset({"_actual_script_module", "_initializing", "_c", "forward"})
+
 
 def qualified(kind: type) -> str:
     """``torch.Tensor`` for a class; builtins without their module."""
@@ -289,11 +292,28 @@ _NAMED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 
 def _parts_of_module(value: torch.nn.Module) -> Iterator[tuple[str, object]]:
     state = vars(value)
+    if isinstance(value, torch.jit.ScriptModule):
+        own = {key: item for key, item in state.items() if key not in _SCRIPT_PARTS}
+        state = {**own, **_held_by_script(value)}
     for group in ("_parameters", "_buffers", "_modules"):
         yield from list(state.get(group, {}).items())
     for key, item in list(state.items()):
         if key not in _MODULE_PARTS and not key.startswith(("_gbfix", "_torchdynamo")):
             yield key, item
+
+
+def _held_by_script(value: torch.jit.ScriptModule) -> dict[str, Any]:
+    """What TorchScript holds for a module, under the names that a plain module has for it."""
+    inner = vars(value).get("_actual_script_module", value)
+    held: dict[str, Any] = {}
+    for group in ("_parameters", "_buffers", "_modules"):
+        held[group] = dict(vars(inner).get(group, {}).items())
+    kind = vars(inner).get("_concrete_type")
+    names = {*kind.get_attributes(), *kind.get_constants()} if kind is not None else set()
+    for group in list(held.values()):
+        names.difference_update(group)
+    held.update((name, getattr(inner, name, None)) for name in sorted(names - _MODULE_PARTS))
+    return held
 
 
 def _is_closed(value: object) -> bool:
