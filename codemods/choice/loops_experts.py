@@ -44,6 +44,11 @@ _HIT = """hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
             place, row = torch.where(mask[number].squeeze(0))
             update = self.experts[number](states[row]) * weights[row, place, None]
             result.index_add_(0, row, update)"""
+_NUMBERS = """hit = (mask.sum(dim=(-1, -2)) > 0).nonzero().flatten()
+        for number in hit.tolist():
+            place, row = torch.where(mask[number])
+            update = self.experts[number](states[row]) * weights[row, place, None]
+            result.index_add_(0, row, update)"""
 _HIT_AFTER = """for number in range(mask.shape[0]):
             chosen = mask[number].T != 0
             picked = chosen.any(-1)
@@ -117,6 +122,13 @@ class ExpertsToDense(Codemod):
             facts=_FACTS,
             title="each expert in turn",
         ),
+        Example(
+            _SOURCE.format(_NUMBERS),
+            _SOURCE.format(_HIT_AFTER),
+            at="(mask.sum(dim=(-1, -2)) > 0).nonzero()",
+            facts=_FACTS,
+            title="their numbers",
+        ),
     )
     near_misses = tuple(
         NearMiss(
@@ -132,6 +144,14 @@ class ExpertsToDense(Codemod):
             ("expert(states[row])", "expert(states[place])", "rows of something else"),
             ("expert(states[row])", "expert(torch.rand(row.shape[0], 8))", "random numbers"),
         )
+    ) + tuple(
+        NearMiss(
+            _SOURCE.format(_NUMBERS.replace("> 0", bound)),
+            at=f"(mask.sum(dim=(-1, -2)) {bound}).nonzero()",
+            why=why,
+            facts=_FACTS,
+        )
+        for bound, why in (("> 1", "hit more than once"), ("== 0", "not hit"))
     )
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
@@ -209,6 +229,10 @@ class _Dense:
                 if not isinstance(self.loop.target, cst.Name):
                     raise _NotSo
                 self._hits(name)
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name(value=name), attr=cst.Name("tolist")), args=[]
+            ) if isinstance(self.loop.target, cst.Name):
+                self._hits(name)
             case cst.Call(func=cst.Name(value="range" | "enumerate")):
                 pass
             case _:
@@ -221,7 +245,7 @@ class _Dense:
                 case cst.SimpleStatementLine(
                     body=[cst.Assign(targets=[cst.AssignTarget(target=target)], value=value)]
                 ) if target is uses[0] and len(uses) == 2:
-                    if "nonzero" in code(value) and not comments_in(node):
+                    if _of_any_hit(value) and not comments_in(node):
                         self.hits, self.hit_line = value, node
                         return
         raise _NotSo
@@ -351,6 +375,26 @@ class _Dense:
         """``number = number[0]``: it is a number now."""
         forms = ("{0} = {0}[0]", "{0} = {0}.item()", "{0} = int({0})", "{0} = {0}.squeeze(0)")
         return self.hits is not None and code(line).strip() in [f.format(index) for f in forms]
+
+
+def _of_any_hit(value: cst.BaseExpression) -> bool:
+    """Whether ``nonzero`` is asked for what was hit at all, and not for what was hit often."""
+    for node in walk(value):
+        match node:
+            case cst.Comparison(comparisons=[target]):
+                sign = {cst.GreaterThan: "0", cst.NotEqual: "0", cst.GreaterThanEqual: "1"}
+                if code(target.comparator) != sign.get(type(target.operator), ""):
+                    return False
+            case cst.Call(func=func, args=args):
+                last = func.attr.value if isinstance(func, cst.Attribute) else code(func)
+                bound = {"greater": "0", "gt": "0", "ne": "0", "not_equal": "0"}.get(last)
+                if bound is None and last in ("ge", "greater_equal"):
+                    bound = "1"
+                if last in ("lt", "le", "less", "less_equal", "eq", "equal", "topk", "sort"):
+                    return False
+                if bound is not None and (not args or code(args[-1].value) != bound):
+                    return False
+    return "nonzero" in code(value)
 
 
 def experts_told(site: Site, function: cst.FunctionDef, loop: cst.For) -> str:

@@ -632,8 +632,10 @@ def place_in_order(site: Site, call: cst.Call, splice: Splice) -> Form | None:
     if resolve(site.module, cst.Name("sum"), at=call) != "builtins.sum":
         return None
     item = fresh("item", names_in(call))
-    sign = "<" if name.endswith("_left") else "<="
-    text = f"sum({item} {sign} {splice.source_of(value)} for {item} in {splice.source_of(items)})"
+    # As ``bisect`` compares: no item is above a NaN.
+    given = splice.source_of(value)
+    below = f"{item} < {given}" if name.endswith("_left") else f"not {given} < {item}"
+    text = f"sum({below} for {item} in {splice.source_of(items)})"
     return Form(text, notes=("a list that is not in order gives another place",))
 
 

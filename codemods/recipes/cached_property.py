@@ -19,7 +19,9 @@ from gbfix.rewriting.project import mentions, writers
 _FACTS = {"x": tensor(3)}
 _AT = "self.scale"
 #: What may set any attribute: a property takes none.
-_BY_NAME = r"""\b(set|del)attr\(\s*[\w.]+\s*,\s*[^'"\s]|__dict__\.(update|pop|clear)|\bvars\("""
+_BY_NAME = r"""\b(set|del)attr(__)?\(\s*[^,'"]+,\s*[^'"\s]|__dict__\.(update|pop|clear)|\bvars\("""
+#: What looks for properties of that kind, to forget what they keep.
+_LOOKED_FOR = r"(?<!@)(?<!@functools\.)(?<!import )\bcached_property\b|\bgetmembers\b"
 
 
 def _source(body: str, head: str = "@functools.cached_property", more: str = "") -> str:
@@ -97,6 +99,14 @@ class CachedProperty(Codemod):
         _near_miss("set elsewhere", more="\n\ndef g(net):\n    net.scale = 2\n"),
         _near_miss("forgotten elsewhere", more="\n\ndef g(net):\n    del net.scale\n"),
         _near_miss("named in a text", more="\n\ndef g(net):\n    net.__dict__.pop('scale')\n"),
+        _near_miss(
+            "looked for by its kind",
+            more="\n\ndef g(net, a):\n    return isinstance(a, functools.cached_property)\n",
+        ),
+        _near_miss(
+            "set by a name on an item",
+            more="\n\ndef g(nets, key):\n    setattr(nets[0], key, 2)\n",
+        ),
         _near_miss("a class that has another one", more="\n\nclass Wide(Net):\n    scale = 2.0\n"),
         _near_miss("two ways out", "        if self.flat:\n            return 1.0\n" + _PLAIN),
         _near_miss("no value", "        self.scales = 2"),
@@ -173,6 +183,8 @@ def _is_alone(site: Site, function: cst.FunctionDef) -> bool:
     if name.startswith("__") or any(True for _ in writers(site, name)):
         return False
     if mentions(site, rf"""['"]{re.escape(name)}['"]""") or mentions(site, _BY_NAME):
+        return False
+    if mentions(site, _LOOKED_FOR):
         return False
     texts = {site.path: site.source, **site.sources}.values()
     return sum(_definitions(text, name) for text in texts if name in text) == 1

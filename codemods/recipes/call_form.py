@@ -61,7 +61,7 @@ class CallForm(Codemod):
       ``torch.jit.isinstance(xs, List[str])``, in projects that script nothing, ``isinstance(xs,
       list) and all(isinstance(item, str) for item in xs)``;
     - ``str(x.size())`` becomes ``f"{x.size()}"``, which is traced where sizes are symbols, too;
-    - ``bisect_right(xs, n)``, for a list in order, becomes ``sum(item <= n for item in xs)``, and
+    - ``bisect_right(xs, n)`` (of a list in order) becomes ``sum(not n < item for item in xs)``, and
       ``hasattr(n, "item")`` of a number ``(type(n) not in (int, float) and hasattr(n, "item"))``;
     - ``groupby(iterable=xs)`` becomes ``groupby(xs)``, and a jagged ``nested_tensor`` of one tensor
       ``as_nested_tensor`` of its copy.
@@ -230,7 +230,7 @@ class CallForm(Codemod):
                 "a place in a list",
                 "GB0007",
                 "return x * bisect_right(axes, i)",
-                "return x * sum(item <= i for item in axes)",
+                "return x * sum(not i < item for item in axes)",
             ),
             (
                 "an attribute of a number",

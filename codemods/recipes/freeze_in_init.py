@@ -18,7 +18,10 @@ _NOTE = (
     "the parameters are frozen when the object is made, and no longer at its first call; what sets"
     " their flag in between is not undone"
 )
-_EARLY = "other code calls the module: before the first call of this method it had gradients there"
+_EARLY = (
+    "other code names the module: before the first call of this method it had gradients there, and"
+    " a parameter that it gets later was frozen, too"
+)
 
 
 def _source(init: str, forward: str, more: str = "") -> str:
@@ -50,7 +53,7 @@ class FreezeInInit(Codemod):
 
     *Fix safety.*  Safe where nothing else in the project speaks of ``requires_grad``: between the
     making of the object and its first call nothing can then tell. Else unsafe, and so it is where
-    other code calls the module.
+    other code names the module.
 
     *Refuses.*  Switches under a condition, modules that are arguments, attributes that are bound in
     another place, several switches.
@@ -109,7 +112,7 @@ class FreezeInInit(Codemod):
         edit.moved(line)
         edit.insert_after(bound, line)
         alone = occurrences(site, "requires_grad") + occurrences(site, "requires_grad_") == 1
-        early = _is_called_elsewhere(site, function, attribute)
+        early = _is_known_elsewhere(site, function, attribute)
         yield edit.rewrite(
             f"freeze `{module}` in `__init__`",
             rank=11,
@@ -118,12 +121,12 @@ class FreezeInInit(Codemod):
         )
 
 
-def _is_called_elsewhere(site: Site, function: cst.FunctionDef, attribute: str) -> bool:
-    """Whether the project calls such a module outside of the method."""
-    call = re.compile(rf"\.{re.escape(attribute)}(?:\[\w+\])?\(")
-    own = len(call.findall(site.text(function)))
+def _is_known_elsewhere(site: Site, function: cst.FunctionDef, attribute: str) -> bool:
+    """Whether the project names the attribute outside of the method and of what binds it."""
+    named = re.compile(rf"\.{re.escape(attribute)}\b|['\"]{re.escape(attribute)}['\"]")
+    own = len(named.findall(site.text(function))) + 1
     texts = {site.path: site.source, **site.sources}
-    return sum(len(call.findall(text)) for text in texts.values()) > own
+    return sum(len(named.findall(text)) for text in texts.values()) > own
 
 
 def _switching(site: Site) -> cst.BaseStatement | None:

@@ -246,6 +246,8 @@ def _may_switch_off(node: ast.AST, helper: str) -> bool:
             func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), _]
         ):
             return True
+        case ast.Call(keywords=keywords):
+            return any(it.arg == "requires_grad" and not _is_true(it.value) for it in keywords)
     return False
 
 

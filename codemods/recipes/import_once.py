@@ -62,6 +62,34 @@ def f(x):
     return x if attend is None else attend(x)
 """
 
+_METHOD = """
+import torch
+
+
+class Fused:
+    @classmethod
+    def load(cls):
+{0}        return attend
+
+    def forward(self, x):
+        attend = self.load()
+        return x if attend is None else attend(x)
+"""
+_TRIES = """        try:
+            from kernels_that_nobody_has import attend
+        except ImportError:
+            return None
+"""
+_TRIED = """
+try:
+    from kernels_that_nobody_has import attend
+    attend_found = True
+except ImportError:
+    attend_found = False
+"""
+_ASKS = """        if not attend_found:
+            return None
+"""
 _WITHOUT = """
 import warnings
 
@@ -180,6 +208,16 @@ def f(x):
             ),
             at="from kernels_that_nobody_has import attend",
             title="another way without the package",
+        ),
+        Example(
+            _source(_METHOD.format(_TRIES)),
+            _source(
+                "\nimport torch\n\n"
+                + _TRIED
+                + _METHOD.format(_ASKS).removeprefix("\nimport torch\n")
+            ),
+            at="from kernels_that_nobody_has import attend",
+            title="a method that loads",
         ),
     )
     near_misses = tuple(
@@ -493,7 +531,8 @@ def _attempt(site: Site, function: cst.FunctionDef) -> Rewrite | None:
 
 def _other_way(site: Site, function: cst.FunctionDef) -> Rewrite | None:
     """``try: from a import b`` and a way without it: a flag of the module's decides."""
-    if all(_only_loads(line) for line in function.body.body if not isinstance(line, cst.Try)):
+    rest_loads = (_only_loads(it) for it in function.body.body if not isinstance(it, cst.Try))
+    if function in site.module.body and all(rest_loads):
         return None  # a loader
     attempt = site.parent(site.parent(site.statement) or site.statement)
     if not isinstance(attempt, cst.Try) or site.function_of(attempt) is not function:

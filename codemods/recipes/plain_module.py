@@ -11,7 +11,8 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.rewriting.project import catches, mentions, writers
+from gbfix.rewriting.project import mentions, writers
+from gbfix.rewriting.torchscript import differences
 from gbfix.schema import Fact, Safety
 
 _FACTS = {
@@ -46,6 +47,23 @@ class Net(torch.nn.Module):
 {more}"""
 
 
+_WALK = """
+
+def rates(net):
+    return [m.p for m in net.modules() if isinstance(m, torch.nn.Dropout)]
+"""
+_LIST = """
+
+class Blend(torch.nn.Module):
+    def __init__(self, rates):
+        super().__init__()
+        self.rates = rates
+
+    def forward(self, x):
+        return sum([x * rate for rate in self.rates])
+"""
+
+
 def _near_miss(why: str, **parts: str) -> NearMiss:
     return NearMiss(_source(**parts), at="self.act(x)", why=why, facts=_FACTS)
 
@@ -57,8 +75,10 @@ class PlainModule(Codemod):
     *When it applies.*  Dynamo does not look into modules of TorchScript, and the compiled code
     calls one that its class makes of a module in one line.
 
-    *Fix safety.*  Safe: the same module computes the same, and validation compares both.  What it
-    raises is Python's own error, and no ``torch.jit.Error``: unsafe where the project handles that.
+    *Fix safety.*  Safe: the same lines compute the same as Python, and validation compares both.
+    What they raise is Python's own error.  Unsafe where the project handles such errors, has
+    buffers that are not persistent (TorchScript saves them), looks at the types of modules or puts
+    hooks on them, and where the class keeps a list that it is handed.
 
     *Refuses.*  Projects that ask whether they are scripted, that save TorchScript or look at its
     code, and attributes that something else sets, too.
@@ -77,6 +97,20 @@ class PlainModule(Codemod):
             at="self.act(x)",
             facts=_FACTS,
             title="several of them",
+        ),
+        Example(
+            _source(more=_WALK),
+            _source("Act()", more=_WALK),
+            at="self.act(x)",
+            facts=_FACTS,
+            title="looked for by its type (unsafe)",
+        ),
+        Example(
+            _source("torch.jit.script(Blend(rates))", more=_LIST),
+            _source("Blend(rates)", more=_LIST),
+            at="self.act(x)",
+            facts=_FACTS,
+            title="a list of others (unsafe)",
         ),
     )
     near_misses = (
@@ -107,11 +141,13 @@ class PlainModule(Codemod):
                 continue
             edit = site.edit()
             edit.replace(call, call.args[0].value)
+            classes = {it.value for it in walk(call.args[0]) if isinstance(it, cst.Name)}
+            reasons, notes = differences(site, classes)
             yield edit.rewrite(
                 f"make no TorchScript of `self.{name}`",
                 rank=10,
-                safety=Safety.UNSAFE if catches(site, "RuntimeError") else Safety.SAFE,
-                notes=("an error in it is Python's own, where it was a `torch.jit.Error`",),
+                safety=Safety.UNSAFE if reasons else Safety.SAFE,
+                notes=(*reasons, *notes),
             )
             return
 

@@ -11,7 +11,8 @@ from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.rewriting.imports import forget_imports
-from gbfix.rewriting.project import catches, home_of, mentions
+from gbfix.rewriting.project import home_of, mentions
+from gbfix.rewriting.torchscript import differences
 from gbfix.schema import Fact, Safety
 
 _FACTS = {"x": tensor(3), "self.act": Fact("module", "example.Act")}
@@ -52,6 +53,13 @@ class Net(torch.nn.Module):
 {more}"""
 
 
+_BUFFER = """
+
+def hide(net, ramp):
+    net.register_buffer("ramp", ramp, persistent=False)
+"""
+
+
 def _near_miss(why: str, **parts: str) -> NearMiss:
     return NearMiss(_source(**parts), at="self.act(x)", why=why, facts=_FACTS)
 
@@ -64,8 +72,9 @@ class ScriptClass(Codemod):
     of a class that the project writes as TorchScript.
 
     *Fix safety.*  Safe: the same lines compute the same as Python, and validation compares both.
-    What they raise is Python's own error, and no ``torch.jit.Error``: unsafe where the project
-    handles that.
+    What they raise is Python's own error.  Unsafe where the project handles such errors, has
+    buffers that are not persistent (TorchScript saves them), looks at the types of modules or puts
+    hooks on them, and where the class keeps a list that it is handed.
 
     *Refuses.*  Projects that ask whether they are scripted, that save TorchScript or look at its
     code, and classes that others derive from.
@@ -81,6 +90,13 @@ class ScriptClass(Codemod):
             at="self.act(x)",
             facts=_FACTS,
             title="a class of TorchScript",
+        ),
+        Example(
+            _source(more=_BUFFER),
+            _source("torch.nn.Module", "", more=_BUFFER),
+            at="self.act(x)",
+            facts=_FACTS,
+            title="buffers that TorchScript saves (unsafe)",
         ),
     )
     near_misses = (
@@ -107,8 +123,7 @@ class ScriptClass(Codemod):
             holder = home and _class(home, name)
             if not home or not holder or mentions(site, rf"class \w+\([^)]*\b{name}\b"):
                 continue
-            safety = Safety.UNSAFE if catches(site, "RuntimeError") else Safety.SAFE
-            yield _plain(home, holder, safety)
+            yield _plain(home, holder)
             return
 
 
@@ -135,7 +150,7 @@ def _class(home: Site, name: str) -> cst.ClassDef | None:
     return None
 
 
-def _plain(home: Site, holder: cst.ClassDef, safety: Safety) -> Rewrite:
+def _plain(home: Site, holder: cst.ClassDef) -> Rewrite:
     edit = home.edit()
     base = holder.bases[0].value
     gone: list[cst.CSTNode] = [base]
@@ -155,11 +170,12 @@ def _plain(home: Site, holder: cst.ClassDef, safety: Safety) -> Rewrite:
             gone += script
     roots = {code(it).lstrip("@").partition(".")[0].strip() for it in gone} - {"torch", "nn"}
     forget_imports(home, edit, roots, gone)
+    reasons, notes = differences(home, {holder.name.value})
     return edit.rewrite(
         f"make a plain module of `{holder.name.value}`",
         rank=10,
-        safety=safety,
-        notes=("an error in it is Python's own, where it was a `torch.jit.Error`",),
+        safety=Safety.UNSAFE if reasons else Safety.SAFE,
+        notes=(*reasons, *notes),
     )
 
 

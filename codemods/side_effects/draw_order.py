@@ -311,7 +311,7 @@ def _as_tensor(site: Site, call: cst.Call, node: cst.BaseExpression) -> _Use | N
     if home not in _SAME or not known or told.get("dtype", "torch.int64") not in integers:
         return None
     # What is made of a list is a tensor of its own, which may be changed.
-    own = "" if _picks(site, call) or home == "torch.as_tensor" else ".clone()"
+    own = "" if _picks(site, call) else ".clone()"
     if not _SAME[home]:
         return _Use(call, cst.parse_expression(f"{code(node)}{own}")) if not others else None
     if not isinstance(call.func, cst.Attribute):

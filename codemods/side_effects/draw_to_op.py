@@ -21,7 +21,17 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
-from .draws import Cast, Draw, anchor_for, body_in, chosen_by, draw_of, fits, may_be_replaced
+from .draws import (
+    Cast,
+    Draw,
+    anchor_for,
+    body_in,
+    chosen_by,
+    draw_of,
+    fits,
+    kept_as,
+    may_be_replaced,
+)
 from .effect_operator import operator_notes
 from .owners import find_owners
 
@@ -348,7 +358,7 @@ def _rewrite(site: Site, draw: Draw, casts: Sequence[Cast]) -> Rewrite | None:
         number = choice.orelse if choice.body is draw.call else choice.body
         text = f"{torch}.tensor({code(number)}, dtype={torch}.float64, {where})"
         edit.replace(number, cst.parse_expression(text))
-    replaced = (_REPLACED,) if draw.keeper and may_be_replaced(site, draw) else ()
+    replaced = (_REPLACED,) if draw.keeper and may_be_replaced(site, kept_as(draw)) else ()
     what = f"`{draw.name}`" if draw.name else "the number"
     return edit.rewrite(
         f"draw {what} in a custom operator",

@@ -106,15 +106,13 @@ def _keeper(site: Site, call: cst.Call) -> str:
     return holder.name.value if known and holder is not None else ""
 
 
-def may_be_replaced(site: Site, draw: Draw) -> bool:
+def may_be_replaced(site: Site, attribute: str, *, seeded: bool = True) -> bool:
     """Whether another generator, or another seed, may come in beside the draw.
 
     What compiled code stores in an object, it stores behind its graph: the operator would draw
-    from the generator that was there before.  ``__init__`` makes the first one.
+    from the generator that was there before.  ``__init__`` makes the first one.  Not ``seeded``:
+    a seed is no concern (Dynamo compiles none of a generator of torch's).
     """
-    func = draw.call.func
-    assert isinstance(func, cst.Attribute)
-    attribute = code(func.value).rpartition(".")[2]
     for source in {**site.sources, site.path: site.source}.values():
         if attribute not in source:
             continue
@@ -135,7 +133,7 @@ def may_be_replaced(site: Site, draw: Draw) -> bool:
                 case ast.Attribute(attr=attr, ctx=ast.Store() | ast.Del()) if attr == attribute:
                     return True
                 case ast.Attribute(attr=attr, value=ast.Attribute(attr=held)) if (
-                    held == attribute and attr in _SEEDS
+                    seeded and held == attribute and attr in _SEEDS
                 ):
                     return True
                 case ast.Assign(value=ast.Attribute(attr=attr)) if attr == attribute:
@@ -143,6 +141,13 @@ def may_be_replaced(site: Site, draw: Draw) -> bool:
                 case ast.Constant(value=text) if text == attribute:
                     return True  # ``setattr(self, "rng", ...)``
     return False
+
+
+def kept_as(draw: Draw) -> str:
+    """The attribute that keeps the generator of a draw: ``rng`` of ``self.rng.random()``."""
+    func = draw.call.func
+    assert isinstance(func, cst.Attribute)
+    return code(func.value).rpartition(".")[2]
 
 
 def _kept(draw: Draw, keeper: str) -> Draw:

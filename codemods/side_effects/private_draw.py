@@ -14,7 +14,7 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
-from gbfix.schema import Fact
+from gbfix.schema import Fact, Safety
 
 from ..wrap.capture import Parameter, is_global_object
 from ..wrap.operator_text import (
@@ -26,11 +26,16 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
+from .draws import may_be_replaced
 from .effect_operator import operator_notes
 from .owners import attribute_of_self, find_owners
 
 #: Functions of torch that draw, and the dtype of what they give where none is given.
 _DRAWS = {"rand": "", "randn": "", "randint": "int64", "randperm": "int64"}
+_REPLACED = (
+    "the project gives the object another generator: compiled code does that behind its graph, and"
+    " the operator draws from what was there before"
+)
 _GENERATOR = Fact("object", "torch._C.Generator")
 _SIZE = Fact("tuple", "torch.Size", items=(scalar(2), scalar(3)))
 _FACTS = {
@@ -45,7 +50,9 @@ _FACTS = {
 }
 
 
-def _source(line: str, *, before: str = "", noted: bool = False, first: str = "") -> str:
+def _source(
+    line: str, *, before: str = "", noted: bool = False, first: str = "", more: str = ""
+) -> str:
     new = (
         "\n    def __new__(cls, *args, **kwargs):\n        self = super().__new__(cls)\n"
         "        OWNERS[id(self)] = self\n        return self\n"
@@ -64,7 +71,11 @@ def _source(line: str, *, before: str = "", noted: bool = False, first: str = ""
         "    def __init__(self):\n        super().__init__()\n"
         f"        self.gen = torch.Generator()\n{new}"
         f"\n    def forward(self, x, n, given):\n{first}        y = {line}\n        return x + y\n"
+        f"{more}"
     )
+
+
+_ANOTHER = "\n\ndef begin(net, generator):\n    net.gen = generator\n"
 
 
 def _operator(parameters: str, draw: str, names: str, fake: str, lines: str = "") -> str:
@@ -98,6 +109,9 @@ class PrivateDraw(Codemod):
     *Fix safety.*  Safe: the same generator draws the same numbers.  A draw that follows another
     one is handed what that one drew, the first one a tensor that the function is given, so that no
     compiler can exchange them.
+
+    Unsafe where the project gives the object another generator after ``__init__``: compiled code
+    does that behind its graph, when the operator has drawn.
 
     *Refuses.*  Generators that are arguments or local names, dtypes and devices that are not
     written out, tensors that require a gradient, and classes that cannot note their objects.
@@ -137,6 +151,23 @@ class PrivateDraw(Codemod):
             at="torch.randperm(n, generator=GEN)",
             facts=_FACTS,
             title="an order, by a generator of the file",
+        ),
+        Example(
+            _source("torch.randn(x.shape, generator=self.gen)", more=_ANOTHER),
+            _source(
+                "draw_forward(x.detach(), id(self), x.shape)",
+                noted=True,
+                before=_operator(
+                    "anchor: torch.Tensor, owner: int, size: list[int]",
+                    "torch.randn(size, generator=OWNERS[owner].gen)",
+                    "anchor, owner, size",
+                    "torch.empty(size)",
+                ),
+                more=_ANOTHER,
+            ),
+            at="torch.randn(x.shape, generator=self.gen)",
+            facts=_FACTS,
+            title="a generator that may be another one (unsafe)",
         ),
     )
     near_misses = (
@@ -291,8 +322,13 @@ def _rewrite(site: Site, draw: _Draw) -> Rewrite | None:
     first = Parameter("anchor", "torch.Tensor", cst.parse_expression(anchor), tensor())
     parameters = (first, *owner, *draw.parameters)
     _define(site, edit, draw, torch, generator, parameters)
+    replaces = draw.attribute and may_be_replaced(site, draw.attribute, seeded=False)
+    replaced = (_REPLACED,) if replaces else ()
     return edit.rewrite(
-        "draw from the generator in a custom operator", rank=40, notes=operator_notes(site)[1:]
+        "draw from the generator in a custom operator",
+        rank=40,
+        safety=Safety.UNSAFE if replaced else Safety.SAFE,
+        notes=(*replaced, *operator_notes(site)[1:]),
     )
 
 

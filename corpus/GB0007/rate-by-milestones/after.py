@@ -10,7 +10,7 @@ class Schedule:
         self.milestones, self.gamma = milestones, gamma
 
     def factor(self, step):
-        return self.gamma ** sum(item <= step for item in self.milestones)
+        return self.gamma ** sum(not step < item for item in self.milestones)
 
 
 SCHEDULE = Schedule([3, 5])

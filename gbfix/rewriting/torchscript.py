@@ -1,0 +1,73 @@
+"""What a module of TorchScript does otherwise than the plain module that it was made of."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gbfix.analysis.trees import tree_of
+from gbfix.codemod import Site
+from gbfix.rewriting.project import catches, mentions
+
+_NOTE = "an error in it is Python's own, where it was a `torch.jit.Error`"
+_HANDLED = "the project handles errors of that kind"
+_KEYS = "TorchScript saves buffers that are not persistent: `state_dict` loses their keys"
+_TYPES = (
+    "the project looks at the types of modules, or puts hooks on them: it finds those inside of"
+    " this one now"
+)
+_LISTS = "`{0}` may keep a list that it is handed, of which TorchScript had a copy of its own"
+_OF_NUMBERS = frozenset({"range", "int", "float", "bool", "abs", "round"})
+
+_NOT_SAVED = r"persistent\s*=\s*False|register_buffer\([^()]*(\([^()]*\)[^()]*)*,\s*False\s*\)"
+_WALKS = r"\.(named_)?(modules|children)\(|\.apply\("
+_TYPED = r"\bisinstance\(|\btype\(|__class__|register_\w*hook"
+
+
+def differences(site: Site, classes: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What may differ where such classes become plain modules: reasons against it, and notes."""
+    reasons = []
+    if catches(site, "RuntimeError"):
+        reasons.append(_HANDLED)
+    if mentions(site, _NOT_SAVED):
+        reasons.append(_KEYS)
+    if mentions(site, _WALKS) and mentions(site, _TYPED):
+        reasons.append(_TYPES)
+    reasons += [_LISTS.format(name) for name in sorted(classes) if _keeps_list(site, name)]
+    return tuple(reasons), (_NOTE,)
+
+
+def _keeps_list(site: Site, name: str) -> bool:
+    """Whether a class reads items of an attribute that is just what its ``__init__`` was given."""
+    return any(
+        isinstance(node, ast.ClassDef)
+        and node.name == name
+        and not set(_given(node)).isdisjoint(_itemised(node))
+        for text in {site.path: site.source, **site.sources}.values()
+        if name in text
+        for node in ast.walk(tree_of(text))
+    )
+
+
+def _given(holder: ast.ClassDef) -> Iterator[str]:
+    """The attributes that are bound to a bare name."""
+    for node in ast.walk(holder):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            yield from (it.attr for it in node.targets if isinstance(it, ast.Attribute))
+
+
+def _itemised(holder: ast.ClassDef) -> Iterator[str]:
+    """The attributes whose items are read, or that are handed on as a whole."""
+    for node in ast.walk(holder):
+        match node:
+            case (
+                ast.Subscript(value=ast.Attribute(attr=name))
+                | ast.For(iter=ast.Attribute(attr=name))
+                | ast.comprehension(iter=ast.Attribute(attr=name))
+            ):
+                yield name
+            case ast.Call(func=ast.Name(func), args=args) if func not in _OF_NUMBERS:
+                yield from (it.attr for it in args if isinstance(it, ast.Attribute))
+
+
+__all__ = ["differences"]
