@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,33 @@ def test_numbers_are_varied_as_well() -> None:
     found = _asked(repeat, torch.randn(4, 4), 4)
     assert found.real
     assert found.sizes == (("x.shape[0] * n",),)
+
+
+_TUNED = ""
+
+
+@functools.lru_cache(maxsize=1)
+def block() -> int:
+    with open(_TUNED) as file:
+        return int(file.read())
+
+
+def blocks(x: torch.Tensor) -> torch.Tensor:
+    return x.unflatten(-1, (-1, block())).clone()
+
+
+def halves(x: torch.Tensor) -> torch.Tensor:
+    with open(_TUNED) as file:
+        return x.unflatten(-1, (-1, 2)) * int(file.read())
+
+
+def test_a_size_that_a_file_tells_is_no_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tuned").write_text("4")
+    monkeypatch.setattr(f"{__name__}._TUNED", str(tmp_path / "tuned"))
+    assert _asked(blocks, torch.randn(2, 48)).sizes == (("x.shape[0]", "", ""),)
+    assert _asked(halves, torch.randn(2, 48)).sizes == (("x.shape[0]", "x.shape[1] // 2", "2"),)
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:

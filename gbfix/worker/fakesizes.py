@@ -19,6 +19,7 @@ import io
 import itertools
 import logging
 import random
+import re
 import time
 import tokenize
 import types
@@ -97,7 +98,11 @@ def told(operator: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any]) 
             runs = _runs(body, inputs, real=real)
             varied = _varied(body, inputs, settings, runs[0][1], real=real) if runs else None
         if varied is not None:
-            return Told(_sizes(runs, inputs, varied), len(runs), real)
+            sizes = tuple(
+                tuple(BY_DATA if _from_outside(codes, it) else it for it in each)
+                for each in _sizes(runs, inputs, varied)
+            )
+            return Told(sizes, len(runs), real)
     return None
 
 
@@ -256,8 +261,35 @@ def _codes(body: Callable[..., Any]) -> list[types.CodeType]:
         waiting += [it for it in code.co_consts if isinstance(it, types.CodeType)]
         called = [known.get(name) for name in code.co_names]
         called += [vars(kind).get(name) for kind in classes for name in code.co_names]
-        waiting += [getattr(getattr(value, "fget", value), "__code__", None) for value in called]
+        called = [it.fget if isinstance(it, property) else it for it in called]
+        waiting += [getattr(inspect.unwrap(it), "__code__", None) for it in called if callable(it)]
     return found
+
+
+#: Read what no argument holds, and what another run may find otherwise.
+_READS = frozenset(
+    {
+        *("open", "read_text", "read_bytes", "read", "readline", "readlines", "load", "loads"),
+        *("environ", "getenv", "check_output", "run", "popen", "stdin", "input"),
+    }
+)
+
+
+def _from_outside(codes: Sequence[types.CodeType], size: str | None) -> bool:
+    """Whether a size may be one that the body has read from a file or the environment.
+
+    Then it has a number that neither the text nor an argument has.
+    """
+    if not size or not any(_READS.intersection(code.co_names) for code in codes):
+        return False
+    written = {const for code in codes for const in _flat(code.co_consts) if type(const) is int}
+    numbers = {int(it) for it in re.findall(r"(?<![\w\[])\d+(?!\])", size)}
+    return not numbers <= written | {0, 1}
+
+
+def _flat(consts: Sequence[Any]) -> Iterator[Any]:
+    for item in consts:
+        yield from _flat(item) if isinstance(item, tuple) else (item,)
 
 
 def _writes_texts(code: types.CodeType) -> bool:
