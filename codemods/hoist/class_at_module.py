@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of, params_of
+from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import enclosing_functions, function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
@@ -15,6 +16,8 @@ from gbfix.schema import Safety
 
 from .closed_class import Closed, closed, closed_function
 
+#: A call of the class or of what it has, or what is handed on of it.
+_Use = cst.Call | cst.Attribute
 #: Containers whose `repr` does not show the name of their class.
 _CONTAINERS = frozenset({"builtins.dict", "builtins.list", "collections.OrderedDict"})
 _BASES = frozenset({"builtins.object", "torch.autograd.Function", *_CONTAINERS})
@@ -174,6 +177,21 @@ class ClassAtModule(Codemod):
             facts=_SEEN,
             title="a function with a gradient that reads values of the function around",
         ),
+        Example(
+            _source(
+                _CLOSED,
+                "return list(map(Config.apply, x))",
+                "class Config(torch.autograd.Function):",
+            ),
+            _moved(
+                _GIVEN,
+                "return list(map(lambda x: Config.apply(x, n, y.detach()), x))",
+                "class Config(torch.autograd.Function):",
+            ),
+            at="class Config",
+            facts=_SEEN,
+            title="one that is handed on",
+        ),
     )
     near_misses = (
         *(
@@ -309,13 +327,15 @@ class ClassAtModule(Codemod):
         safe = stays or _is_container(site, node)
         notes = () if safe else (_INSTANCE_NOTE,)
         hoisted = given.node if stays or not safe else _named_as_before(site, given.node, node)
-        calls = {made: _given(made, given) for made in objects} if given.given else {}
+        calls: dict[_Use, cst.BaseExpression] = {}
+        if given.given:
+            calls |= {made: _given(made, given) for made in objects}
         if given.given and node.bases:
             applied = _applied(site, function, node)
             last = _given_last(site, node, given)
             if applied is None or objects or last is None:
                 return
-            calls = {made: made.with_changes(args=[*made.args, *last]) for made in applied}
+            calls = {made: _with_last(node, made, last) for made in applied}
             if any(isinstance(argument.value, cst.Call) for argument in last):
                 safe, notes = False, (_TENSOR_NOTE,)
         yield _moved_out(site, node, hoisted, calls).rewrite(
@@ -386,7 +406,7 @@ def _objects(
 
 
 def _moved_out(
-    site: Site, node: cst.ClassDef, hoisted: cst.ClassDef, calls: Mapping[cst.Call, cst.Call]
+    site: Site, node: cst.ClassDef, hoisted: cst.ClassDef, calls: Mapping[_Use, cst.BaseExpression]
 ) -> Edit:
     """The class above the module's statement that holds its function, and new calls of it."""
     edit = site.edit()
@@ -421,9 +441,26 @@ def _given(made: cst.Call, given: Closed) -> cst.Call:
     return made.with_changes(args=[*first, *made.args])
 
 
-def _applied(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> list[cst.Call] | None:
-    """The calls of the class's ``apply``; None where there is another use of it."""
-    found = []
+def _with_last(node: cst.ClassDef, made: _Use, last: Sequence[cst.Arg]) -> cst.BaseExpression:
+    """The call with more arguments; where ``apply`` is handed on, a function that gives them."""
+    if isinstance(made, cst.Call):
+        return made.with_changes(args=[*made.args, *last])
+    names = [
+        parameters_of(part.params)[1:]
+        for part in node.body.body
+        if isinstance(part, cst.FunctionDef) and part.name.value == "forward"
+    ]
+    plain = len(names) == 1 and len(names[0]) == 1
+    taken = {part.value for it in last for part in walk(it) if isinstance(part, cst.Name)}
+    given = fresh(names[0][0] if plain else "given", taken)
+    star = "" if plain else "*"
+    more = ", ".join(code(it.value) for it in last)
+    return cst.parse_expression(f"lambda {star}{given}: {code(made)}({star}{given}, {more})")
+
+
+def _applied(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> list[_Use] | None:
+    """The calls of the class's ``apply``, and where calls are handed it; None for other uses."""
+    found: list[_Use] = []
     for place in site.places_of(node.name.value, function.body):
         if place is node.name:
             continue
@@ -431,6 +468,9 @@ def _applied(site: Site, function: cst.FunctionDef, node: cst.ClassDef) -> list[
         call = site.parent(holder) if isinstance(holder, cst.Attribute) else None
         if not isinstance(holder, cst.Attribute) or holder.attr.value != "apply":
             return None
+        if isinstance(call, cst.Arg) and not call.star and site.function_of(call) is function:
+            found.append(holder)
+            continue
         if not isinstance(call, cst.Call) or call.func is not holder:
             return None
         if any(argument.star or argument.keyword for argument in call.args):
