@@ -6,7 +6,6 @@ import concurrent.futures
 import contextlib
 import copy
 import dataclasses
-import itertools
 import os
 import time
 import warnings
@@ -773,8 +772,7 @@ class Loop:
             self._preparing += 1
             try:
                 left = self._open.get(found.region, ())
-                here = (item for item in left if _function(item) == _function(found))
-                if any(self._fix_one(item, codemods) for item in itertools.islice(here, 1)):
+                if any(self._fix_one(item, codemods) for item in _handed_on(found, left)[:1]):
                     return True
             finally:
                 self._preparing -= 1
@@ -1165,6 +1163,18 @@ def _untried(accepted: Sequence[Accepted], last: Verdict) -> tuple[Rung, ...]:
 def _but_graphs(verdict: Verdict) -> Verdict:
     rungs = tuple(rung for rung in verdict.rungs if rung.passed or rung.name != "recompiles")
     return dataclasses.replace(verdict, rungs=rungs)
+
+
+def _handed_on(found: GraphBreak, left: Sequence[GraphBreak]) -> list[GraphBreak]:
+    """What a prepared break may have become: in its function, or in one that this calls."""
+    place = _function(found)
+    here = [item for item in left if _function(item) == place]
+    below = [
+        item
+        for item in left
+        if item not in here and any((it.path, it.function) == place for it in item.frames)
+    ]
+    return here + below
 
 
 def _function(found: GraphBreak) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import params_of
 from gbfix.analysis.tree import code, walk, words
 from gbfix.analysis.trees import tree_of
 
@@ -286,14 +287,24 @@ def lower(test: cst.BaseExpression, ctx: Context) -> Test:
 
 def _is_number_elsewhere(name: str, ctx: Context) -> bool:
     """Whether the function binds a name to a literal, too, which other ways through it leave:
-    ``skip = False``, before ``if self.training: skip = torch.rand(()) < p``.
+    ``skip = False``, before ``if self.training: skip = torch.rand(()) < p``, or a default.
     """
+    function = ctx.site.function
+    if function is not None and any(
+        param.name.value == name and _is_literal(param.default)
+        for param in params_of(function.params)
+    ):
+        return True
     return any(
         isinstance(part, cst.Assign)
         and any(isinstance(it.target, cst.Name) and it.target.value == name for it in part.targets)
-        and (isinstance(part.value, cst.Integer | cst.Float) or code(part.value) in _BOOLS)
+        and _is_literal(part.value)
         for part in walk(ctx.scope)
     )
+
+
+def _is_literal(node: cst.BaseExpression | None) -> bool:
+    return node is not None and (isinstance(node, cst.Integer | cst.Float) or code(node) in _BOOLS)
 
 
 _BOOLS = ("True", "False")
