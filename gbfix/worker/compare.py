@@ -334,14 +334,15 @@ def without_deprecations(before: Effects, after: Effects) -> Effects:
     )
 
 
-#: What torch says of a variance of nothing, which is NaN with and without that.
-_NO_VARIANCE = "degrees of freedom is <= 0"
+#: What torch says of a variance of nothing, which is NaN with and without that, and of what it
+#: does not check in the making of a sparse tensor.
+_OF_ITSELF = re.compile(r"degrees of freedom is <= 0|Sparse invariant checks are implicitly")
 
 
 def _is_of_torch(category: str, text: str) -> bool:
-    """Whether torch says of a function of its own that it is deprecated, or of a NaN."""
+    """Whether torch says of a function of its own that it is deprecated, or of what it does."""
     if "(Triggered internally at" in text:
-        return "deprecated" in text or _NO_VARIANCE in text
+        return "deprecated" in text or _OF_ITSELF.search(text) is not None
     named = re.match(r"`torch\.[\w.]+(?:\(.*?\))?` is deprecated", text)
     return category in ("FutureWarning", "DeprecationWarning") and named is not None
 
