@@ -135,6 +135,15 @@ def _literal(node: ast.Constant) -> cst.BaseExpression:
     return cst.SimpleString(text)
 
 
+def _warns(function: ast.FunctionDef) -> bool:
+    """Whether it warns: Python shows the same text once for each line that gives it."""
+    return any(
+        isinstance(part, ast.Name | ast.Attribute)
+        and (part.id if isinstance(part, ast.Name) else part.attr) in ("warn", "warn_explicit")
+        for part in ast.walk(function)
+    )
+
+
 class _Match:
     """How a new operator's body is an old one's, by other names and other texts."""
 
@@ -150,7 +159,7 @@ class _Match:
         self.differing: list[tuple[ast.Constant, ast.Constant]] = []
 
     def fits(self) -> bool:
-        if not self._same(self.old.body, self.new.body):
+        if not self._same(self.old.body, self.new.body) or _warns(self.new):
             return False
         for name, parameter in self._old.items():
             unread = name not in self.names and name not in self.texts

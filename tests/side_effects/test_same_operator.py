@@ -155,6 +155,7 @@ def test_an_operator_that_another_file_calls_gets_no_parameter() -> None:
         ("print([x for x in d])", "print([y for y in d])", 0),
         ("print([k for k in x])", "print([j for j in y])", None),
         ("print(b'a', x)", "print(b'b', y)", None),
+        ("warnings.warn(f'{x}')", "warnings.warn(f'{y}')", None),
     ],
 )
 def test_what_is_the_same_but_for_names_and_texts(old: str, new: str, texts: int | None) -> None:
