@@ -776,10 +776,32 @@ class Loop:
                     return True
             finally:
                 self._preparing -= 1
+            known = [_change(patch) for patch in before[0]["unsafe_patches"]]
+            found_there = [
+                patch for patch in self._report.unsafe_patches if _change(patch) not in known
+            ]
             self._restore(before)
             self._overlay, self._accepted, self._before_last = kept
             self._unconfirmed = count
+            self._withhold_both(rewrite, found_there)
         return False
+
+    def _withhold_both(self, first: Rewrite, patches: Sequence[Patch]) -> None:
+        """Keep unsafe patches that stand on top of a prepared step, together with that step."""
+        for patch in patches:
+            if set(first.edits) != {patch.path}:
+                continue
+            before = self._text(patch.path)
+            shown = packages.diff_path(patch.path, self._target.cwd, self._options.include)
+            both = dataclasses.replace(
+                patch,
+                before=before,
+                diff=unified_diff(before, patch.after, shown),
+                codemods=tuple(dict.fromkeys((first.codemod, *patch.codemods))),
+                titles=(first.title, *patch.titles),
+                notes=tuple(dict.fromkeys((*first.notes, *patch.notes))),
+            )
+            self._report.unsafe_patches.append(both)
 
     def _wraps(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite puts code into an operator."""
