@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 
-@torch.library.custom_op("after::draw_forward", mutates_args=())
+@torch.library.custom_op("before::draw_forward", mutates_args=())
 def draw_forward(seed: int, shape: list[int], vectors: torch.Tensor) -> torch.Tensor:
     torch.manual_seed(seed)
     return torch.randn(tuple(shape), device=vectors.device, dtype=vectors.dtype)
