@@ -57,7 +57,7 @@ class FunctionAttribute(Codemod):
     *Fix safety.*  Safe: a value is kept as long, and found under the same name.  Unsafe where the
     project handles an ``AttributeError``, which what is not there does not raise any more.
 
-    *Refuses.*  Functions that are used as values, in other files, too; attributes that are deleted.
+    *Refuses.*  Functions with decorators, or that are used as values, in other files, too; attributes that are deleted.
     """
 
     name = "function-attribute"
@@ -91,6 +91,11 @@ class FunctionAttribute(Codemod):
         ),
     )
     near_misses = (
+        NearMiss(
+            _source(*_BUFFER, first="@functools.lru_cache\n"),
+            at="places.table = torch.arange(n)",
+            why="it is another object",
+        ),
         _near_miss("used as a value", more="\n\nother = places\n"),
         _near_miss("bound again", more="\n\nplaces = torch.compile(places)\n"),
         _near_miss("deleted", more="\n\ndef forget():\n    del places.table\n"),
@@ -106,7 +111,9 @@ class FunctionAttribute(Codemod):
             home = module_bindings(site.module).get(name, ())
             if len(home) != 1 or not isinstance(home[0], cst.FunctionDef):
                 continue
-            if home[0] not in site.module.body or _is_known_elsewhere(site, name):
+            if home[0] not in site.module.body or home[0].decorators:
+                continue  # (what a decorator gives has attributes of its own)
+            if _is_known_elsewhere(site, name):
                 continue
             kept = "_" + fresh(f"{name.lstrip('_')}_kept", _without_underscores(site))
             change = _Change(site, name, kept)
