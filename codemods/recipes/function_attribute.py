@@ -57,7 +57,8 @@ class FunctionAttribute(Codemod):
     *Fix safety.*  Safe: a value is kept as long, and found under the same name.  Unsafe where the
     project handles an ``AttributeError``, which what is not there does not raise any more.
 
-    *Refuses.*  Functions with decorators, or that are used as values, in other files, too; attributes that are deleted.
+    *Refuses.*  Functions with decorators, or that are used as values, in other files, too;
+    attributes that are deleted.
     """
 
     name = "function-attribute"
