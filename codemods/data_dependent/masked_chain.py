@@ -753,7 +753,8 @@ class _Chain:
             ):
                 pass
             case cst.Call(
-                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("numel")), args=[]
+                func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("numel" | "nelement")),
+                args=[],
             ) if self.chosen.rank(name) == 1 or self._is_compared_with_none(node):
                 pass
             case cst.Subscript(
