@@ -333,6 +333,8 @@ class _Reader:
                     raise _More(f"what `{name}` does is what a call of `{function.name}` gives")
                 case ast.Global() | ast.Nonlocal() | ast.Yield() | ast.YieldFrom() | ast.Await():
                     raise _More(f"`{function.name}` is no plain function")
+                case ast.Assert() | ast.Raise():
+                    raise _More(f"`{function.name}` may raise an error")
                 case ast.Delete() | ast.Import() | ast.ImportFrom() | ast.Try() | ast.TryStar():
                     raise _More(f"`{function.name}` does more than compute")
                 case ast.Attribute(ctx=ast.Store()):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.activity import activity, parameters_of, params_of
 from gbfix.analysis.binding import target_names
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
@@ -178,6 +178,15 @@ def _rewrite(site: Site, loop: cst.For | cst.While, function: cst.FunctionDef) -
     if found.returns:
         engine.behind = return_behind(site, loop)
     return engine.rewrite(used)
+
+
+def _is_given(over: cst.BaseExpression, function: cst.FunctionDef) -> bool:
+    """Whether a parameter of the function says how often the loop runs: ``range(limit)``."""
+    match over:
+        case cst.Call(func=cst.Name("range"), args=args):
+            given = parameters_of(function.params)
+            return any(isinstance(it.value, cst.Name) and it.value.value in given for it in args)
+    return False
 
 
 def _surely_runs(over: cst.BaseExpression) -> bool:
@@ -391,6 +400,11 @@ class _Engine:
             "The loop runs all its iterations; what those after the end compute is not used. Where"
             " one of them would raise an error (an index out of range), the patch raises it."
         ]
+        if isinstance(loop, cst.For) and _is_given(loop.iter, self.function):
+            notes.append(
+                f"`{code(loop.iter)}` is as long as a caller says, and all of its iterations are in"
+                " the graph."
+            )
         if self.bound is not None and self.bound.meets:
             notes.append(
                 "If the counter starts above its limit, only the data stops the original; the"

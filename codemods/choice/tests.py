@@ -281,7 +281,9 @@ def lower(test: cst.BaseExpression, ctx: Context) -> Test:
     text = code(_ungroup(read)) if _single(read) else code(read)
     elsewhere = isinstance(read, cst.Name) and _is_number_elsewhere(read.value, ctx)
     if elsewhere or (isinstance(read, cst.Call) and _gives_numbers(read, ctx)):
-        text = f"{ctx.torch}.as_tensor({text})"
+        # Of a tensor this gives the tensor itself, which is the caller's.
+        own = ".clone()" if isinstance(read, cst.Name) and _is_default(read.value, ctx) else ""
+        text = f"{ctx.torch}.as_tensor({text}){own}"
     return Test(truth(text, ctx.fact(read), ctx))
 
 
@@ -289,17 +291,20 @@ def _is_number_elsewhere(name: str, ctx: Context) -> bool:
     """Whether the function binds a name to a literal, too, which other ways through it leave:
     ``skip = False``, before ``if self.training: skip = torch.rand(()) < p``, or a default.
     """
-    function = ctx.site.function
-    if function is not None and any(
-        param.name.value == name and _is_literal(param.default)
-        for param in params_of(function.params)
-    ):
-        return True
-    return any(
+    return _is_default(name, ctx) or any(
         isinstance(part, cst.Assign)
         and any(isinstance(it.target, cst.Name) and it.target.value == name for it in part.targets)
         and _is_literal(part.value)
         for part in walk(ctx.scope)
+    )
+
+
+def _is_default(name: str, ctx: Context) -> bool:
+    """Whether the name is a parameter that is a literal where nothing is given."""
+    function = ctx.site.function
+    return function is not None and any(
+        param.name.value == name and _is_literal(param.default)
+        for param in params_of(function.params)
     )
 
 

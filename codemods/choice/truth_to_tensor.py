@@ -90,7 +90,7 @@ class TruthToTensor(Codemod):
         ),
         Example(
             _source("return bool(low)"),
-            _source("return low.clone()").replace("-> bool", "-> torch.Tensor"),
+            _source("return torch.as_tensor(low).clone()").replace("-> bool", "-> torch.Tensor"),
             at="bool(low)",
             facts={**_FACTS, "low": tensor(dtype="torch.bool")},
             title="a flag that somebody holds",

@@ -9,6 +9,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.names import fresh, names_in
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
+from gbfix.rewriting.modules import may_draw
 from gbfix.schema import Safety
 
 from ..choice.context import Context
@@ -145,7 +146,7 @@ def _rewrite(
     lowered = lowering.if_(node, rest_of(site, node), depth_of(site, node), top=True)
     remarks = [
         *_about_results(site, node, values, lowering),
-        *_about_calls(values, lowering),
+        *_about_calls(site, values, lowering),
         *_about_the_program(site, node, values, lowering),
     ]
     statements = lowered.statements
@@ -206,7 +207,7 @@ def _about_results(
             yield f"Raises where `{min(given)}` is a leaf that needs gradients.", Safety.UNSAFE
 
 
-def _about_calls(values: Values, lowering: Lowering) -> Iterator[_Remark]:
+def _about_calls(site: Site, values: Values, lowering: Lowering) -> Iterator[_Remark]:
     """Random numbers, and calls that may draw some, or use parameters."""
     if lowering.random:
         # Measured on torch 2.13: the backward of cond runs the branch again, with new numbers.
@@ -220,7 +221,7 @@ def _about_calls(values: Values, lowering: Lowering) -> Iterator[_Remark]:
         yield (
             f"Parameters used only by the branch not taken ({_listed(lowering.opaque)}) get"
             " gradients of zero instead of None; dropout in there would get wrong gradients.",
-            Safety.SAFE,
+            Safety.UNSAFE if may_draw(site, lowering.opaque) else Safety.SAFE,
         )
 
 

@@ -273,7 +273,10 @@ class _Chain:
             splice.insert_line_before(
                 self._new.above, f"{self.mask} = {mask}", above_comments=False
             )
-        notes = ["Whole tensors are computed with, whatever the mask selects."]
+        notes = [
+            "Whole tensors are computed with, whatever the mask selects; a tensor whose sizes are 1"
+            " where the mask's are not is spread, where a selection raised an IndexError."
+        ]
         if tests:
             notes.append("Where nothing is selected, gradients are zero in place of none.")
         given = ", ".join(f"`{name}`" for name in self.chosen.given)

@@ -14,6 +14,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.overriding import bound_on_objects
 from gbfix.analysis.tree import code, is_docstring, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Safety
 
 from ..choice.methods import outer_names, own_names
 from ..choice.renaming import replaced
@@ -168,6 +169,7 @@ class InlineMethod(Codemod):
             yield edit.rewrite(
                 f"write {what} out where it is called",
                 rank=58,
+                safety=Safety.UNSAFE,
                 notes=(
                     f"The body of {what} was copied here, so the patch no longer calls a subclass's"
                     f" own {what}.",

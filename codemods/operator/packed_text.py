@@ -189,6 +189,7 @@ def NAME(
     """Pack ``x``, run a recurrent layer, and pad: ``((padded, lengths), states)``, one operator."""
     plain = type(layer) in (TORCH.nn.LSTM, TORCH.nn.GRU, TORCH.nn.RNN) and not layer.proj_size
     plain = plain and not layer._forward_hooks and not layer._forward_pre_hooks
+    plain = plain and not layer._backward_hooks and not layer._backward_pre_hooks
     plain = plain and not TORCH.nn.modules.module._has_any_global_hook()
     plain = plain and "forward" not in layer.__dict__ and x.device.type in ("cpu", "cuda")
     if not plain or TORCH.is_autocast_enabled(x.device.type):

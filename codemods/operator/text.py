@@ -393,7 +393,7 @@ def _leaf(operator: Operator, result: Result, text: str) -> str:
         return f"{torch}.tensor({text})"
     if result.row_by_row and _is_fresh(operator, text, _IN_ROWS):
         return text
-    if not re.fullmatch(r"[\w.\[\]\"]+|[\w.]+\(.*\)", text, re.DOTALL):
+    if not re.fullmatch(r"[\w.\[\]\"]+|[\w.]+\(.*\)", text, re.DOTALL) or not _balanced(text):
         text = f"({text})"
     # Its fake says that it is laid out row by row; other inputs may be laid out in another way.
     if _is_fresh(operator, text, _FRESH):
@@ -491,7 +491,7 @@ def _argument(parameter: Parameter, operator: Operator) -> str:
         return text
     return (
         f"{text}.detach()"
-        if re.fullmatch(r"[\w.]+(\(.*\)|\[.*\])*", text)
+        if re.fullmatch(r"[\w.]+(\(.*\)|\[.*\])*", text) and _balanced(text)
         else (f"({text}).detach()")
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -104,6 +105,54 @@ def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
                 return None
             found += values
     return found or None
+
+
+#: Layers and functions that draw random numbers in training, or hold such layers.
+_DRAWS = re.compile(
+    r"[dD]ropout|[rR]{2}e[lL][uU]|Transformer(En|De)coder|MultiheadAttention|DropPath|drop_path"
+    r"|bernoulli|gumbel|\brand(n|int|perm)?(_like)?\b|multinomial"
+)
+
+
+def may_draw(site: Site, called: Collection[str]) -> bool:
+    """Whether what is called by these texts (``self.up``, ``helper(x)``) may draw random numbers.
+
+    The texts of the project tell: what an attribute is bound to, and the classes and functions that
+    are named there, and in these.  Where they do not tell what a name is, all of them are asked.
+    """
+    texts = {site.source, *(text for path, text in site.sources.items() if path != site.path)}
+    known = _known_bodies(frozenset(texts))
+    waiting = [word for text in called for word in re.findall(r"\w+", text) if word != "self"]
+    if not any(word in known for word in waiting):
+        return any(_DRAWS.search(text) for text in texts)
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for body in known.get(name, ()):
+            if _DRAWS.search(body):
+                return True
+            waiting += re.findall(r"self\.(\w+)", body)
+            waiting += [word for word in re.findall(r"\w+", body) if word in known]
+    return False
+
+
+@functools.lru_cache(maxsize=32)
+def _known_bodies(texts: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """The texts of classes and functions, and of what is bound to attributes, by name."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        for node in ast.walk(tree_of(text)):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                if node.name not in ("forward", "__init__", "__call__", "main"):
+                    found.setdefault(node.name, []).append(ast.unparse(node))
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute):
+                        found.setdefault(target.attr, []).append(ast.unparse(node.value))
+    return {name: tuple(bodies) for name, bodies in found.items()}
 
 
 def _defines_around(tree: ast.Module, call: ast.Call, name: str) -> str:

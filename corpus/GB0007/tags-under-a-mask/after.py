@@ -181,6 +181,7 @@ def packed_rnn(
     """Pack ``x``, run a recurrent layer, and pad: ``((padded, lengths), states)``, one operator."""
     plain = type(layer) in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN) and not layer.proj_size
     plain = plain and not layer._forward_hooks and not layer._forward_pre_hooks
+    plain = plain and not layer._backward_hooks and not layer._backward_pre_hooks
     plain = plain and not torch.nn.modules.module._has_any_global_hook()
     plain = plain and "forward" not in layer.__dict__ and x.device.type in ("cpu", "cuda")
     if not plain or torch.is_autocast_enabled(x.device.type):

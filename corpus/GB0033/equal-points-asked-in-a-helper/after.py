@@ -5,7 +5,7 @@ from torch import nn
 def distances(a, b, *, same=False):
     squares = (a.unsqueeze(1) - b.unsqueeze(0)).pow(2).sum(-1)
     if not a.requires_grad:
-        squares.diagonal().masked_fill_(torch.as_tensor(same), 0)
+        squares.diagonal().masked_fill_(torch.as_tensor(same).clone(), 0)
     return squares
 
 
