@@ -71,8 +71,8 @@ class InlineMethod(Codemod):
     loop around it) are calls of other methods of the class, or give such a call's result a name.
     Of a method that is one ``return``, the value may stand anywhere.
 
-    *Fix safety.*  Safe: the same statements run in the same order, with arguments that are computed
-    first.  Unsafe where a subclass of the project overrides the method.
+    *Fix safety.*  Unsafe: the same statements run in the same order, with arguments that are
+    computed first, but a subclass's own method is not called any more.
 
     *Refuses.*  Methods that return before their end, yield or await, that declare global names,
     define functions, speak of ``super`` or are decorated (but for ``torch.no_grad``); calls with
@@ -95,7 +95,7 @@ class InlineMethod(Codemod):
             ),
             at=_AT,
             facts=_FACTS,
-            title="a store",
+            title="a store (unsafe)",
         ),
         Example(
             _BEFORE.format("return rows[mask]", "x = self.replace(x[0] * 2, old)"),
