@@ -174,7 +174,11 @@ def _rewrite(
     if values.torch_missing:
         edit.add_import("torch")
     title = "turn the data-dependent if into torch.cond"
-    notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
+    notes = [
+        "Outside a compiled region torch.cond costs about 0.5 ms a call.",
+        "Both branches are traced: an error in either (sizes that do not fit) is raised whichever"
+        " is taken.",
+    ]
     notes += [note for note, _ in remarks]
     safe = all(safety is Safety.SAFE for _, safety in remarks)
     safety = Safety.SAFE if safe else Safety.UNSAFE

@@ -398,7 +398,11 @@ def _cond(
             continue
         text = code(value)
         texts.append(f"lambda: ({text})" if _needs_parentheses(value) else f"lambda: {text}")
-    notes = ["Outside a compiled region torch.cond costs about 0.5 ms a call."]
+    notes = [
+        "Outside a compiled region torch.cond costs about 0.5 ms a call.",
+        "Both branches are traced: an error in either (sizes that do not fit) is raised whichever"
+        " is taken.",
+    ]
     kept = sorted(arms[0].kept | arms[1].kept)
     if kept and without_gradients(site, node):
         raise Refusal("")
