@@ -428,10 +428,27 @@ class Maker:
         if not values:
             return ""
         if _DIVIDES.search(values[-1]):
-            return f", dtype={self.torch}.result_type({like.name}, 1.0)"
+            dtype = f"{self.torch}.result_type({like.name}, 1.0)"
+            for other in self.beside(like, values):
+                dtype = f"{self.torch}.promote_types({dtype}, {other.name}.dtype)"
+            return f", dtype={dtype}"
         if _SUMS.search(values[-1]):
             return f", dtype={self.torch}.promote_types({like.name}.dtype, {self.torch}.int64)"
         return ""
+
+    def beside(self, like: Parameter, values: Sequence[str]) -> list[Parameter]:
+        """The other arguments of one dtype with it that a result's values are joined with: each may
+        be wider in another call, but for a number in a tensor.
+        """
+        words_in = {word for value in values for word in re.findall(r"\w+", value)}
+        return [
+            p
+            for p in self.tensors
+            if p.name in words_in - {like.name}
+            and p.name not in self.read
+            and p.fact.shape
+            and p.fact.dtype == like.fact.dtype
+        ]
 
     def asked_whether_empty(self) -> str:
         """The count of an argument that the text goes on with as long as there are any."""
