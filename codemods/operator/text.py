@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.tree import code, dotted, walk
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Edit, Site
 
 from ..side_effects.owners import find_owners
@@ -393,7 +395,7 @@ def _leaf(operator: Operator, result: Result, text: str) -> str:
         return f"{torch}.tensor({text})"
     if result.row_by_row and _is_fresh(operator, text, _IN_ROWS):
         return text
-    if not re.fullmatch(r"[\w.\[\]\"]+|[\w.]+\(.*\)", text, re.DOTALL) or not _balanced(text):
+    if not _is_tight(text):
         text = f"({text})"
     # Its fake says that it is laid out row by row; other inputs may be laid out in another way.
     if _is_fresh(operator, text, _FRESH):
@@ -489,11 +491,15 @@ def _argument(parameter: Parameter, operator: Operator) -> str:
     text = _in(parameter.given, operator.torch)
     if parameter.name not in operator.detached:
         return text
-    return (
-        f"{text}.detach()"
-        if re.fullmatch(r"[\w.]+(\(.*\)|\[.*\])*", text) and _balanced(text)
-        else (f"({text}).detach()")
-    )
+    return f"{text}.detach()" if _is_tight(text) else f"({text}).detach()"
+
+
+def _is_tight(text: str) -> bool:
+    """Whether a method may follow the expression as it is."""
+    match tree_of(f"({text}\n)").body:
+        case [ast.Expr(value=ast.Name() | ast.Attribute() | ast.Subscript() | ast.Call())]:
+            return True
+    return False
 
 
 def _read_back(result: Result, text: str) -> str:
