@@ -9,6 +9,8 @@ from gbfix.rewriting.modules import may_draw
 
 _SOURCE = """import torch
 from torch import nn
+from torch.nn import Linear
+from torchvision import models
 
 
 class Inner(nn.Module):
@@ -53,6 +55,8 @@ def _site(layer: str, more: str = "") -> Site:
         ("nn.TransformerEncoderLayer(2, 1)", "", "self.up", True),
         ("nn.ReLU()", "", "self.up", False),
         ("nn.ReLU()", "self.drop = nn.Dropout()", "self.up", False),
+        ("models.vgg11()", "", "self.up", True),  # nobody has read that
+        ("Linear(2, 2)", "", "self.up", False),
         # It is not known what that is: anything of the project.
         ("nn.ReLU()", "self.drop = nn.Dropout()", "layer(x)", True),
         ("nn.ReLU()", "", "layer(x)", False),

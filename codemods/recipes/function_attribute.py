@@ -90,6 +90,19 @@ class FunctionAttribute(Codemod):
             at="setattr(places, name, getattr(places, name, x).type_as(x))",
             title="attributes by names that are computed",
         ),
+        Example(
+            _source(
+                "places.table = x",
+                'found = hasattr(places, "a" if n else "b") == (n > 1)',
+            ),
+            _source(
+                '_places_kept["table"] = x',
+                'found = (("a" if n else "b") in _places_kept) == (n > 1)',
+                first=_FIRST,
+            ),
+            at="places.table = x",
+            title="what is asked, compared",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -198,9 +211,7 @@ class _Change(cst.CSTTransformer):
         key, *others = (code(it.value) for it in updated_node.args[1:])
         match code(updated_node.func):
             case "hasattr":
-                inside = isinstance(self.site.parent(original_node), cst.BooleanOperation)
-                text = f"{key} in {self.kept}"
-                return cst.parse_expression(f"({text})" if inside else text)
+                return self._asked(original_node, updated_node, "in")
             case "getattr" if others:
                 return cst.parse_expression(f"{self.kept}.get({key}, {others[0]})")
         return cst.parse_expression(f"{self.kept}[{key}]")
@@ -211,11 +222,17 @@ class _Change(cst.CSTTransformer):
         inner = original_node.expression
         asked = isinstance(inner, cst.Call) and code(inner.func) == "hasattr"
         if asked and self.is_use(inner) and isinstance(original_node.operator, cst.Not):
-            key = code(cst.ensure_type(inner, cst.Call).args[1].value)
-            inside = isinstance(self.site.parent(original_node), cst.BooleanOperation)
-            text = f"{key} not in {self.kept}"
-            return cst.parse_expression(f"({text})" if inside else text)
+            return self._asked(original_node, cst.ensure_type(inner, cst.Call), "not in")
         return updated_node
+
+    def _asked(self, node: cst.CSTNode, call: cst.Call, sign: str) -> cst.BaseExpression:
+        """``name in kept``, apart from what stands around it: comparisons would be chained."""
+        key = call.args[1].value
+        tight = isinstance(key, cst.Name | cst.SimpleString | cst.FormattedString | cst.Attribute)
+        text = f"{code(key) if tight else f'({code(key)})'} {sign} {self.kept}"
+        around = self.site.parent(node)
+        inside = isinstance(around, cst.BaseExpression | cst.ComparisonTarget)
+        return cst.parse_expression(f"({text})" if inside else text)
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

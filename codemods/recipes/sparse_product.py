@@ -100,6 +100,7 @@ class SparseProduct(Codemod):
         _near_miss("the right side of a product", _MADE, "return torch.mm(x, adj)"),
         _near_miss("its values change before", _MADE, "w.mul_(2)", "return adj @ x"),
         _near_miss("its values are others then", _MADE, "w = w * 2", "return adj @ x"),
+        _near_miss("in a list that is made", _MADE, "return [adj @ x for x in (x, x)]"),
         _near_miss("under a condition", _MADE, "if n > 2:", "    return adj @ x", "return x"),
     )
 
@@ -225,6 +226,9 @@ def _product(site: Site, made: _Made, below: list[cst.CSTNode]) -> _Product | No
             sides = _sides(site, node)
             if sides is None or sides[0] not in places:
                 continue
+            inside = (it for it in site.ancestors(node) if not isinstance(it, cst.BaseStatement))
+            if any(isinstance(it, cst.BaseComp | cst.Lambda) for it in inside):
+                return None  # what it is multiplied with has its name there only
             fact = site.fact(sides[1])
             fits = fact is not None and fact.is_tensor and len(fact.shape or ()) == 2
             if fits and fact is not None and fact.dtype == made.dtype and _is_plain(sides[1]):

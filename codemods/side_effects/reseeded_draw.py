@@ -12,6 +12,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
+from gbfix.rewriting.modules import DRAWING
 from gbfix.rewriting.project import mentions
 from gbfix.schema import Fact, Safety
 
@@ -29,7 +30,6 @@ _OTHERS = (
     "inductor takes the seeds of a graph's own random numbers (a dropout) when the graph begins:"
     " what is drawn behind this seed is not the same in each call any more"
 )
-_DRAWN_ELSEWHERE = r"[dD]ropout|bernoulli|multinomial|gumbel|rrelu|RReLU|\.exponential_\("
 _DRAWING = re.compile(r"\brand(n|int|perm)?(_like)?\(")
 _FACTS = {
     "x": tensor(4, 3),
@@ -204,7 +204,7 @@ class ReseededDraw(Codemod):
 
 def _draws_more(site: Site) -> bool:
     """Whether the project draws more than this where a class computes or a function is compiled."""
-    if mentions(site, _DRAWN_ELSEWHERE):
+    if mentions(site, rf"{DRAWING}|\.exponential_\("):
         return True
     holder = site.class_of(site.statement) or site.function
     return holder is None or len(_DRAWING.findall(site.text(holder))) > 1

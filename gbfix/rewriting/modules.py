@@ -7,8 +7,10 @@ batch, or draws random numbers, where this one has a plain layer.
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import re
+import sys
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -108,10 +110,11 @@ def given(site: Site, owner: str, parameter: str) -> list[ast.expr] | None:
 
 
 #: Layers and functions that draw random numbers in training, or hold such layers.
-_DRAWS = re.compile(
+DRAWING = (
     r"[dD]ropout|[rR]{2}e[lL][uU]|Transformer(En|De)coder|MultiheadAttention|DropPath|drop_path"
-    r"|bernoulli|gumbel|\brand(n|int|perm)?(_like)?\b|multinomial"
+    r"|bernoulli|gumbel|multinomial"
 )
+_DRAWS = re.compile(rf"{DRAWING}|\brand(n|int|perm)?(_like)?\b")
 
 
 def may_draw(site: Site, called: Collection[str]) -> bool:
@@ -132,11 +135,25 @@ def may_draw(site: Site, called: Collection[str]) -> bool:
             continue
         seen.add(name)
         for body in known.get(name, ()):
-            if _DRAWS.search(body):
+            if _DRAWS.search(body) or _is_of_a_library(body, known, texts):
                 return True
             waiting += re.findall(r"self\.(\w+)", body)
             waiting += [word for word in re.findall(r"\w+", body) if word in known]
     return False
+
+
+def _is_of_a_library(body: str, known: Collection[str], texts: Collection[str]) -> bool:
+    """Whether an attribute holds what another package than torch makes: nobody has read that."""
+    made = re.match(r"([A-Za-z_]\w*)(\.\w+)*\(", body)
+    if made is None or made[1] in known or made[1] in ("nn", "torch", "F", "self", "super"):
+        return False
+    if made[1] in sys.stdlib_module_names | {"np", "numpy"} or hasattr(builtins, made[1]):
+        return False
+    brought = re.compile(rf"^\s*(from|import) .*\b{made[1]}\b", re.M)
+    lines = [it.group() for text in texts for it in brought.finditer(text)]
+    return any(
+        re.match(r"\s*(from|import) (torch|math|functools)\b", line) is None for line in lines
+    )
 
 
 @functools.lru_cache(maxsize=32)
