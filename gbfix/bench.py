@@ -112,7 +112,7 @@ class Bench:
         also: frozenset[str] = frozenset(),
         sizes: bool = False,
         widths: bool = False,
-        operators: bool = False,
+        operators: str = "",
         rebind: tuple[str, ...] = (),
         residents: bool = False,
     ) -> Job:

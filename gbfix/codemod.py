@@ -23,7 +23,7 @@ import gc
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import ModuleType
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Literal, Protocol, cast
 
 import libcst as cst
 from libcst.codemod import CodemodContext
@@ -163,6 +163,7 @@ class Rewrite:
 
     ``settle`` makes a better rewrite of this one, once its trial has told how large the results of
     its operators are: they are run with inputs of other sizes (see `gbfix.worker.fakesizes`).
+    ``asks`` is what it wants to know: ``sizes`` (and dtypes), or ``dtypes`` alone, which is quick.
 
     ``prepares`` says that the rewrite may leave the break where it is and makes it one that others
     can remove.  It is part of the result only where one of them then does.
@@ -179,6 +180,7 @@ class Rewrite:
     shows: tuple[str, ...] = ()
     prepares: bool = False
     settle: Settle | None = dataclasses.field(default=None, compare=False)
+    asks: Literal["sizes", "dtypes"] = "sizes"
 
 
 @dataclasses.dataclass(frozen=True)

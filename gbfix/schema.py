@@ -201,16 +201,19 @@ class Fact:
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """What runs of an operator's body with other sizes tell of the sizes of its results.
+    """What runs of an operator's body with other inputs tell of its results.
 
     ``sizes`` has, by result and dimension, a text over the operator's parameters, "" for a size
     that the data decide, and None where the runs do not tell; ``runs`` is how many there were, and
     ``real`` that they were made with numbers, and not with symbols that stand for all of them.
+    ``wider`` names, by result, the parameters that make it float64 where they are; empty where
+    the runs do not tell.
     """
 
     sizes: tuple[tuple[str | None, ...], ...]
     runs: int
     real: bool
+    wider: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -248,7 +248,7 @@ class Trials:
             constant_state="state-is-constant" in (*self.baseline.assumes, *rewrite.assumes),
             sizes=bool({_SIZES, _WIDTHS} & {*rewrite.shows}),
             widths=_WIDTHS in rewrite.shows,
-            operators=rewrite.settle is not None,
+            operators=rewrite.asks if rewrite.settle is not None else "",
             also=_labels(rewrite),
         )
         return _Step(source, before, overlay, avoid, (candidate, self._bench.job("user", overlay)))

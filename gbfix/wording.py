@@ -34,6 +34,7 @@ _ABOUT = {
     "halves": "Where a fraction is given for a whole number",
     "double": "For float64 inputs",
     "half": "For bfloat16 inputs",
+    "lower": "For bfloat16 inputs beside a state of another dtype",
     "mixed": "Where one input is float64 and the others are not",
     "mixed-rest": "Where one input is float32 and the others are not",
     "arrays": "Where a tensor is given for a number",

@@ -47,6 +47,7 @@ def _name(case: Path) -> str:
 #: codes, names of `grad_fn` in what they print, operators that only a real backend takes.
 _UNTOLD = {
     "GB0007/stochastic-depth",
+    "GB0007/tags-under-a-mask",
     "GB0124/penalty-for-each-time",
     "GB0170/return-through-finally",
     "GB0170/returns-in-a-round-else-computes",

@@ -292,3 +292,31 @@ def moded(x: torch.Tensor, mode: str) -> torch.Tensor:
 def test_a_text_may_decide_on_anything() -> None:
     operator = torch.library.custom_op("operator_sizes::moded", moded, mutates_args=())
     assert told(operator, (torch.randn(8), "same"), {}) is None
+
+
+def joined(
+    x: torch.Tensor, gain: torch.Tensor, order: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    places = sorted(range(len(order)), key=lambda n: float(order[n]))
+    return torch.mul(x[places], gain), torch.mm(x, weight)
+
+
+def test_what_a_result_gets_its_dtype_from_is_told_alone() -> None:
+    operator = torch.library.custom_op("operator_sizes::joined", joined, mutates_args=())
+    given = torch.randn(3, 4), torch.randn(4), torch.randn(3), torch.randn(4, 2)
+    found = told(operator, given, {}, sizes=False)
+    assert found is not None
+    assert found.sizes == ()
+    # Of ``order`` only the places are read; the product takes no two dtypes.
+    assert found.wider == (("x", "gain"), ("x",))
+
+
+def read_alone(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return x * (float(weight.sum()) > 0)
+
+
+def test_numbers_that_python_reads_make_nothing_wider() -> None:
+    operator = torch.library.custom_op("operator_sizes::read_alone", read_alone, mutates_args=())
+    found = told(operator, (torch.randn(3), torch.randn(2)), {}, sizes=False)
+    assert found is not None
+    assert found.wider == (("x",),)

@@ -18,6 +18,7 @@ from gbfix.schema import Fact
 
 from ..choice.computing import class_computes, made_by
 from .nested import Atom, Bare, Parts
+from .row_calls import is_column, is_gather, is_one_of_each, is_squeezed, row_loss, takes_rows
 from .rowwise import Row, Value, helper_rows, is_of_file, literal
 from .selections import HOMES, SMOOTH, STEEP, TWO, same_mask, selection_of, tensor_fact
 
@@ -199,7 +200,11 @@ class Chosen:
                 uses.append(node)
                 return known and self.rank(node) > 0
             case cst.Subscript():
-                return self._column(node, uses) or self._part(node, uses)
+                return (
+                    self._column(node, uses)
+                    or self._part(node, uses)
+                    or is_one_of_each(self, node, uses)
+                )
             case cst.UnaryOperation(operator=operator, expression=inner):
                 return not isinstance(operator, cst.Not) and self._follow(inner, uses)
             case cst.BinaryOperation(left=left, operator=cst.MatrixMultiply(), right=right):
@@ -213,6 +218,10 @@ class Chosen:
             case cst.Call():
                 return self._call(node, uses)
         return False
+
+    def follows(self, node: cst.BaseExpression, uses: list[cst.CSTNode]) -> bool:
+        """Whether an expression is computed row by row; what it is made of comes into ``uses``."""
+        return self._follow(node, uses)
 
     def _all(self, nodes: list[cst.BaseExpression], uses: list[cst.CSTNode]) -> bool:
         """Whether all are of this kind, with as many dimensions, or the same for all rows."""
@@ -362,6 +371,11 @@ class Chosen:
         name = resolve(self.site.module, node.func) or ""
         home, _, last = name.rpartition(".")
         values = list(node.args)
+        if loss := row_loss(self.site, node, home, last):
+            plain = [arg.value for arg in values if arg.keyword is None]
+            return takes_rows(self, loss, plain, uses)
+        if is_squeezed(self, node, uses):
+            return True
         if f"{home}." in HOMES or home == "torch.linalg":
             pass
         elif self._is_layer(node):
@@ -409,6 +423,11 @@ class Chosen:
             # Zero is a class; a number less is none.
             direct = len(values) == 2 and not keywords and self.is_direct(values[0])
             return direct and self._follow(values[0], uses)
+        if last == "gather":
+            return is_gather(self, values, keywords, uses)
+        if last in ("view", "reshape"):
+            told = [code(value) for value in values[1:]]
+            return is_column(self, last, values[0], told) and self._follow(values[0], uses)
         if last == "unsqueeze":
             dims = [code(v) for v in values[1:]]
             if not self._follow(values[0], uses):

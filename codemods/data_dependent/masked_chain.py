@@ -14,11 +14,13 @@ from gbfix.analysis.names import fresh, telling_name
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Rewrite, Site
-from gbfix.schema import Safety
+from gbfix.schema import Fact, Safety
 
 from ..api.splice import Splice
+from . import class_cases
 from .chain_cases import EXAMPLES, NEAR_MISSES
 from .chosen import REDUCTIONS, Chosen
+from .empty_exit import EmptyExit, empty_exit
 from .flow import torch_name
 from .handed_on import is_handed_on
 from .loss_modules import functional, loss_module
@@ -58,7 +60,8 @@ class MaskedChain(Codemod):
     the first dimensions.  All that follows is computed row by row (element-wise functions, the last
     dimension, ``nn.Linear``, functions and modules of the file that do no more), and ends in
     ``sum``, ``mean``, a loss of ``torch.nn.functional``, in how many there are, or where the mask
-    selected it: ``out[mask] = layer(x[mask])``.
+    selected it: ``out[mask] = layer(x[mask])``.  An option may decide how it is reduced, and
+    ``if len(p) == 0: return torch.tensor(0.0)`` becomes part of what is returned.
 
     *Fix safety.*  Safe: what is not selected is replaced before anything is computed from it, and
     gets no gradient; the mean of nothing is nan as before.
@@ -73,8 +76,8 @@ class MaskedChain(Codemod):
 
     name = "masked-chain"
     codes = ("GB0036", "GB0170", "data-dependent-guard", "data-dependent-other")
-    examples = EXAMPLES
-    near_misses = NEAR_MISSES
+    examples = (*EXAMPLES, *class_cases.EXAMPLES)
+    near_misses = (*NEAR_MISSES, *class_cases.NEAR_MISSES)
 
     def propose(self, site: Site) -> Iterator[Rewrite]:
         if site.function is None:
@@ -237,6 +240,12 @@ class _Chain:
         self.chosen = Chosen(site, mask.name, mask.written, flat=flat)
         self.edits: dict[cst.CSTNode, Parts] = {}
         self.covered: set[cst.CSTNode] = set()
+        #: Where Python decides whether a name is reduced, the name: otherwise it is a selection.
+        self.kept: list[tuple[cst.If, str]] = []
+        #: The calls that reduce it, with the name.
+        self.reduced: list[tuple[cst.BaseExpression, str]] = []
+        #: An early return where nothing is selected, which becomes part of what is returned.
+        self.exit: EmptyExit | None = None
 
     def rewrite(self) -> Rewrite | None:
         function = self.site.function
@@ -244,12 +253,15 @@ class _Chain:
         if self._flat and not self.chosen.flat:
             return None
         self._names(function)
+        self._reduced_somewhere(function)
         for node in walk(function.body):
             if isinstance(node, cst.Call):
                 self._sink(node)
             elif isinstance(node, cst.Assign | cst.AugAssign):
                 self._write(node)
             self._count(node)
+        self._give_back(function)
+        self._leave_with_rest(function)
         if not self._is_covered(function) or not self._is_here():
             return None
         nested, splice = Nested(self.site, self.edits), Splice(self.site)
@@ -265,8 +277,12 @@ class _Chain:
             else:
                 splice.replace(test, self._without_test(nested, test))
         for node in nested.outermost(function):
-            if node not in inside:
+            if node not in inside and not self._is_left_out(node):
                 splice.replace(node, nested.render(node))
+        for test, name in self.kept:
+            self._keep(splice, test, name)
+        if self.exit is not None:
+            splice.delete_lines(self.exit.test)
         splice.insert_function(mean_function(self.site, self.edits.values()))
         if self._new.above is not None:
             mask = code(self._new.written.with_changes(lpar=(), rpar=()))
@@ -277,7 +293,7 @@ class _Chain:
             "Whole tensors are computed with, whatever the mask selects; a tensor whose sizes are 1"
             " where the mask's are not is spread, where a selection raised an IndexError."
         ]
-        if tests:
+        if tests or self.exit is not None:
             notes.append("Where nothing is selected, gradients are zero in place of none.")
         given = ", ".join(f"`{name}`" for name in self.chosen.given)
         if given:
@@ -327,6 +343,136 @@ class _Chain:
                 self.chosen.bind(name, value, since)
                 self._take(uses)
                 self.covered.add(target)
+
+    def _reduced_somewhere(self, function: cst.FunctionDef) -> None:
+        """``if self.reduction == "mean": loss = loss.mean()``, and nothing else.
+
+        Below it, the name is a number or what it was; where no branch reduces it, it becomes the
+        selection that it is in the original.
+        """
+        for node in walk(function.body):
+            if not isinstance(node, cst.If) or isinstance(self.site.parent(node), cst.If):
+                continue
+            targets, last = self._branches(node)
+            names = {target.value for target in targets}
+            if last is None or len(names) != 1 or not names <= set(self.chosen.names):
+                continue
+            if any(self.chosen.holds(target) is None for target in targets):
+                continue
+            (name,) = names
+            span = self.site.span(node)
+            self.chosen.end(name, (span.end_line, span.end_column))
+            self.covered.update(targets)
+            self.reduced += [(self._value_of(target), name) for target in targets]
+            if last.orelse is None:
+                self.kept.append((last, name))
+
+    def _value_of(self, target: cst.Name) -> cst.BaseExpression:
+        """What is assigned to a name."""
+        holder = self.site.parent(target)
+        assign = self.site.parent(holder) if holder is not None else None
+        assert isinstance(assign, cst.Assign)
+        return assign.value
+
+    def _branches(self, node: cst.If) -> tuple[list[cst.Name], cst.If | None]:
+        """The names that each branch reduces, and the last branch; None for other branches."""
+        targets: list[cst.Name] = []
+        while True:
+            if self._asks_a_tensor(node.test):
+                return [], None
+            reduced = self._reduced(node.body)
+            if reduced is None:
+                return [], None
+            targets.append(reduced)
+            match node.orelse:
+                case cst.If() as more:
+                    node = more
+                case cst.Else(body=body) if (reduced := self._reduced(body)) is not None:
+                    return [*targets, reduced], node
+                case None:
+                    return targets, node
+                case _:
+                    return [], None
+
+    def _asks_a_tensor(self, test: cst.BaseExpression) -> bool:
+        for part in walk(test):
+            fact = tensor_fact(self.site, part) if isinstance(part, cst.BaseExpression) else None
+            if fact is not None or isinstance(part, cst.NamedExpr):
+                return True
+        return False
+
+    def _reduced(self, body: cst.BaseSuite) -> cst.Name | None:
+        """The name of ``loss = loss.mean()``, where that is all."""
+        match body:
+            case cst.IndentedBlock(
+                body=[
+                    cst.SimpleStatementLine(
+                        body=[
+                            cst.Assign(
+                                targets=[cst.AssignTarget(target=cst.Name() as target)],
+                                value=cst.Call() as call,
+                            )
+                        ]
+                    )
+                ]
+            ) if any(isinstance(it, cst.Name) and it.value == target.value for it in walk(call)):
+                return target
+        return None
+
+    def _keep(self, splice: Splice, test: cst.If, name: str) -> None:
+        """An ``else`` in which the name is the selection again."""
+        span = self.site.span(test)
+        indent = self.site.source.splitlines()[self.site.span(test).line - 1]
+        indent = indent[: len(indent) - len(indent.lstrip())]
+        deeper = indent + self.site.module.default_indent
+        newline = self.site.module.default_newline
+        text = f"{newline}{indent}else:"
+        if self.exit is not None:
+            leaves = code(self.exit.test.body).strip()
+            more = self.site.module.default_indent
+            text += f"{newline}{deeper}if not {self.mask}.any():{newline}{deeper}{more}{leaves}"
+        text += f"{newline}{deeper}{name} = {name}[{self.chosen.wide(1)}]"
+        splice.insert(span.end_line, span.end_column, text)
+
+    def _give_back(self, function: cst.FunctionDef) -> None:
+        """``return loss``, beside ways that reduce it: what it was, a selection."""
+        if not self.edits:
+            return
+        for node in walk(function.body):
+            match node:
+                case cst.Return(value=cst.Name() as name) if self.chosen.holds(name) is not None:
+                    self.edits[name] = (name.value, f"[{self.chosen.wide(1)}]")
+                    self.covered.add(name)
+
+    def _leave_with_rest(self, function: cst.FunctionDef) -> None:
+        """Makes an early return where nothing is selected a part of what is returned below."""
+        if not self.edits:
+            return
+        kept = {name for _, name in self.kept}
+        found = empty_exit(
+            self.site,
+            function,
+            counted=self._counted,
+            is_mask=self.chosen.is_mask,
+            known=self.covered,
+            reduced=kept,
+        )
+        sinks = [call for call, name in self.reduced if name in kept]
+        if found is None or not all(call in self.edits for call in sinks):
+            return
+        self.exit = found
+        self.covered.update(walk(found.test.test))
+        some = f"{self.torch}.where({self.mask}.any(), "
+        for leaves in found.returns:
+            if leaves.value is not None:
+                value = Bare(leaves.value)
+                self.edits[leaves] = (f"return {some}", value, f", {found.number})")
+        for call in sinks:
+            self.edits[call] = (some, *self.edits[call], f", {found.number})")
+
+    def _is_left_out(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in the early return that goes."""
+        return self.exit is not None and any(node is it for it in walk(self.exit.test))
 
     def _is_in_line(
         self,
@@ -506,7 +652,7 @@ class _Chain:
         kind: str,
         along: bool,
     ) -> None:
-        rank, fact = self.chosen.rank(value), tensor_fact(self.site, value)
+        rank, fact = self.chosen.rank(value), self._fact(value)
         if fact is None or (kind != "sum" and fact.dtype not in FLOATS):
             return
         if kind in ("var", "std"):
@@ -535,6 +681,12 @@ class _Chain:
             self.edits[node] = (*dense, f".{kind}({over})")
         else:
             self.edits[node] = averaged(self.site, (*dense, whole), count, over)
+
+    def _fact(self, node: cst.BaseExpression) -> Fact | None:
+        """What was recorded, also of a name that no run has come to: of what it holds."""
+        held = self.chosen.holds(node)
+        fact = tensor_fact(self.site, node)
+        return tensor_fact(self.site, held) if fact is None and held is not None else fact
 
     def _spread(
         self, count: str, value: cst.BaseExpression, uses: list[cst.CSTNode]

@@ -31,6 +31,8 @@ class Fake:
     guessed: tuple[str, ...] = ()
     dynamic: bool = False
     likely: tuple[str, ...] = ()
+    #: Whether a dtype may follow another argument than the fake says.
+    mixes: bool = False
 
 
 def fake_of(
@@ -60,18 +62,26 @@ def fake_of(
         read=read_by_python(piece),
         numbers=told is not None and told.real,
     )
+    wider = told.wider if told is not None else ()
     sums = _added_up(piece)
     known = told.sizes if told is not None else ()
     texts = [
         maker.sum_of(sums[leaf.name])
         if leaf.name in sums
-        else maker.tensor(leaf, value, known[place] if place < len(known) else ())
+        else maker.tensor(
+            leaf,
+            value,
+            known[place] if place < len(known) else (),
+            wider[place] if place < len(wider) else None,
+        )
         for place, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     new = f"{torch}.library.get_ctx().new_dynamic_size()"
     lines = tuple(f"{name} = {new}" for name in maker.sizes)
-    return Fake(text, lines, tuple(maker.guessed), bool(maker.dynamic), tuple(maker.likely))
+    return Fake(
+        text, lines, tuple(maker.guessed), bool(maker.dynamic), tuple(maker.likely), maker.mixes
+    )
 
 
 def _added_up(piece: Piece) -> dict[str, Parameter]:
@@ -215,6 +225,9 @@ class Maker:
         self.dynamic = 0
         #: Names of sizes that the data decide, one for each: that two were equal may be chance.
         self.sizes: list[str] = []
+        #: The arguments that the present result gets a wider dtype from, if runs have told.
+        self.wider: Sequence[str] | None = None
+        self.mixes = False
         #: Whether each item of a list has sizes of its own.
         self.in_list = False
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
@@ -256,8 +269,17 @@ class Maker:
         self.sizes.append(f"size_{len(self.sizes)}" if self.sizes else "size")
         return self.sizes[-1]
 
-    def tensor(self, result: Result, value: Value, told: Sequence[str | None] = ()) -> str:
-        """``told`` are its sizes as runs of the piece tell them, if it was run (see `Told`)."""
+    def tensor(
+        self,
+        result: Result,
+        value: Value,
+        told: Sequence[str | None] = (),
+        wider: Sequence[str] | None = None,
+    ) -> str:
+        """``told`` are its sizes as runs of the piece tell them, if it was run, and ``wider`` the
+        arguments that it gets a wider dtype from (see `Told`).
+        """
+        self.wider = wider
         if result.kind == "list":
             return self.listed(result, value)
         if result.is_number:
@@ -368,7 +390,26 @@ class Maker:
         if floats and (mixed := self.mixed(result)):
             return f"{mixed[0].name}.new_empty({text}, dtype={self.promoted(mixed)})"
         wider = self.of_integers(like, result.name) if floats else ""
-        return f"{like.name}.new_empty({text}{wider})"
+        return f"{like.name}.new_empty({text}{self.with_others(like, wider)})"
+
+    def with_others(self, like: Parameter, said: str) -> str:
+        """The dtype (``said``, if it is no more than that of ``like``), with all that widens it."""
+        others = [
+            p.name
+            for p in self.tensors
+            if p is not like
+            and p.name not in self.read
+            and (p.fact.dtype or "").startswith("torch.float")
+            and f"{p.name}.dtype" not in said
+        ]
+        if self.wider is None:
+            self.mixes = self.mixes or bool(others)
+            return said
+        dtype = said.removeprefix(", dtype=") or f"{like.name}.dtype"
+        missing = [name for name in self.wider if name in others]
+        for name in missing:
+            dtype = f"{self.torch}.promote_types({dtype}, {name}.dtype)"
+        return f", dtype={dtype}" if missing else said
 
     def mixed(self, result: Result) -> list[Parameter]:
         """The arguments that are joined in what is bound to the result, if there are several.

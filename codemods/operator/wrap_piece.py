@@ -464,8 +464,11 @@ def _rewrite(
         assumes=_assumes(site, piece, kinds),
     )
     runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
-    if told is None and (fake.guessed or fake.likely) and runs:
-        return _to_be_settled(rewrite, operator, number, minds=minds)
+    if told is None and runs and (fake.guessed or fake.likely or fake.mixes):
+        settled = _to_be_settled(rewrite, operator, number, minds=minds)
+        if not (fake.guessed or fake.likely):
+            settled = dataclasses.replace(settled, asks="dtypes")
+        return settled
     return rewrite
 
 

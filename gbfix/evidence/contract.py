@@ -89,7 +89,7 @@ _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded"
 #: Variations that a caller may well bring one day.
 _NEXT = frozenset(
     {
-        *("double", "half", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"),
+        *("double", "half", "lower", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"),
         *("column", "columns", "longer", "other-words", "nought", "minus", "halves"),
         *("ragged", "ragged-rest", "ragged-2", "ragged-2-rest"),
     }

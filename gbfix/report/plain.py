@@ -49,6 +49,7 @@ _INPUTS = {
     "mode": "train mode for eval mode (or the other way round)",
     "double": "inputs in double precision",
     "half": "inputs in bfloat16",
+    "lower": "inputs in bfloat16, and the state as it is",
     "integer": "inputs that are integers",
     "fraction": "fractions where integers came",
     "plain": "Python numbers where single tensors came",

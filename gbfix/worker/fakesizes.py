@@ -12,6 +12,7 @@ invented ones: several for the same sizes, as the data may decide.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import dis
 import functools
 import inspect
@@ -83,11 +84,78 @@ def _silent() -> Iterator[None]:
         logging.disable(before)
 
 
-def told(operator: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Told | None:
-    """The sizes of an operator's results; None where its body cannot be run like this."""
+def told(
+    operator: CustomOpDef, args: Sequence[Any], kwargs: Mapping[str, Any], *, sizes: bool = True
+) -> Told | None:
+    """The sizes (if they are asked for) and dtypes of an operator's results.
+
+    None where its body cannot be run like this.
+    """
     names = [argument.name for argument in operator._opoverload._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     body = operator._init_fn
+    with _silent():
+        wider = _widening(body, given)
+    found = _told(body, given) if sizes else None
+    if found is None:
+        return Told((), 0, False, wider) if wider else None
+    return dataclasses.replace(found, wider=wider)
+
+
+def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """By result, the arguments of which a wider dtype makes it wider; of those that must have one
+    dtype together, the first.  Empty where the body does not run, or has no two of them.
+    """
+    floats = [
+        name
+        for name, value in given.items()
+        if isinstance(value, torch.Tensor) and value.dtype in _NARROW
+    ]
+    plain = _dtypes(body, given, ())
+    if len(floats) < 2 or plain is None:
+        return ()
+    found: list[list[str]] = [[] for _ in plain]
+    tied: list[str] = []
+
+    def take(names: Sequence[str]) -> bool:
+        came_out = _dtypes(body, given, names)
+        if came_out is None or len(came_out) != len(plain):
+            return False
+        for place, (before, after) in enumerate(zip(plain, came_out, strict=True)):
+            if before in _NARROW and after is torch.float64:
+                found[place].append(names[0])
+        return True
+
+    for name in floats:
+        if not take([name]):
+            tied.append(name)
+    if tied and not take(tied):
+        return ()
+    return tuple(tuple(sorted(names, key=floats.index)) for names in found)
+
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _dtypes(
+    body: Callable[..., Any], given: Mapping[str, Any], wide: Sequence[str]
+) -> list[torch.dtype] | None:
+    """The dtypes of the results, with some arguments in float64; None where that fails."""
+
+    def value(name: str, it: Any) -> Any:
+        if not isinstance(it, torch.Tensor):
+            return it
+        return it.detach().double() if name in wide else it.detach().clone()
+
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), time_limit(_ONE):
+            leaves = _tensors(body(**{name: value(name, it) for name, it in given.items()}))
+    except (Exception, TookTooLong):
+        return None
+    return None if leaves is None else [leaf.dtype for leaf in leaves]
+
+
+def _told(body: Callable[..., Any], given: Mapping[str, Any]) -> Told | None:
     inputs = _Inputs(given)
     codes = _codes(body)
     settings = _settings(body, given, {name for code in codes for name in code.co_names})

@@ -514,7 +514,8 @@ class Worker:
             operators = {**called, **operators}
         if self.job.operators and not index:
             for name, first in operators.items():
-                found = fakesizes.told(first.operator, first.args, first.kwargs)
+                sizes = self.job.operators == "sizes"
+                found = fakesizes.told(first.operator, first.args, first.kwargs, sizes=sizes)
                 if found is not None:
                     self.writer.write(OperatorSizes(region.key, name, found))
         if operators and not index:

@@ -192,6 +192,8 @@ FLAGS = (
     Variation("mode", None, "mode"),
     Variation("double", None, "dtype"),
     Variation("half", None, "dtype"),
+    # The inputs alone: the state stays as it is.
+    Variation("lower", None, "dtype"),
     Variation("mixed", None, "dtype"),
     Variation("mixed-rest", None, "dtype"),
     Variation("bytes", None, "dtype"),
@@ -563,7 +565,7 @@ def _as_dtype(value: torch.Tensor, label: str) -> torch.Tensor:
         return (finite * (255.0 / (largest or 1.0))).round().to(torch.uint8)
     if label in ("double", "mixed", "mixed-rest"):
         return value.double()
-    if label == "half":
+    if label in ("half", "lower"):
         return value.bfloat16()
     whole = torch.nan_to_num(value, nan=0.0, posinf=9.0, neginf=-9.0).clamp(-(2.0**40), 2.0**40)
     return (whole * 3).round().long()

@@ -106,8 +106,9 @@ class Job:
     sizes: bool = False
     #: Of these sizes, leave out that lengths are one each, where none was: a mask of one column.
     widths: bool = False
-    #: Find out how large the results of operators are (see `OperatorSizes`).
-    operators: bool = False
+    #: Find out how large the results of operators are (``sizes``), or the dtypes of these alone
+    #: (``dtypes``); see `OperatorSizes`.
+    operators: str = ""
     #: Record values only; do not trace (a golden run under a forced condition).
     values_only: bool = False
     #: Only the first call, with each of these globals and attributes as another value.
@@ -234,7 +235,7 @@ class SizesSeen:
 
 @dataclasses.dataclass(frozen=True)
 class OperatorSizes:
-    """How large the results of an operator are, as runs of its body with other sizes tell."""
+    """How large the results of an operator are, and what their dtypes follow, as runs tell."""
 
     key: str
     name: str

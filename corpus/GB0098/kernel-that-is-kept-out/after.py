@@ -19,7 +19,9 @@ def scaled_op(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return scaled(x, weight).clone(memory_format=torch.contiguous_format)
 
 
-scaled_op.register_fake(lambda x, weight: x.new_empty(x.shape))
+@scaled_op.register_fake
+def _(x, weight):
+    return x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, weight.dtype))
 
 
 class Block(nn.Module):
