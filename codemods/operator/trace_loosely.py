@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import libcst as cst
 from gbfix.analysis.activity import activity
 from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact
 
@@ -226,3 +228,31 @@ def _check_global(site: Site, name: str) -> None:
         )
         if any(map(changes.search, site.sources.values())):
             raise Refused(f"`{name}` is changed")
+        held = isinstance(value, cst.Dict | cst.List | cst.Set | cst.Call)
+        if held and any(_hands_on(text, name) for text in (site.source, *site.sources.values())):
+            raise Refused(f"`{name}` is given to what may change it")
+
+
+#: Take a list or a dictionary, and leave it as it is.
+_ONLY_READ = frozenset(
+    {"len", "list", "dict", "tuple", "set", "sorted", "min", "max", "sum", "any", "all", "print"}
+    | {"enumerate", "zip", "iter", "repr", "str", "isinstance", "type", "bool", "map", "filter"}
+)
+
+
+def _hands_on(text: str, name: str) -> bool:
+    """Whether a name, as a whole, is given to a function, bound to another name, or returned."""
+    for node in ast.walk(tree_of(text)):
+        match node:
+            case ast.Call(func=func, args=args, keywords=keywords):
+                read = isinstance(func, ast.Name) and func.id in _ONLY_READ
+                values = [] if read else [*args, *(it.value for it in keywords)]
+            case ast.Assign(value=value) | ast.Return(value=value):
+                values = [value] if value is not None else []
+            case _:
+                continue
+        for value in values:
+            whole = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")
+            if whole == name:
+                return True
+    return False

@@ -9,6 +9,7 @@ import libcst as cst
 
 from gbfix.analysis.attributes import bound_once
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import dotted, walk
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site
 from gbfix.rewriting.project import occurrences
@@ -113,6 +114,7 @@ class FreezeInInit(Codemod):
         edit.insert_after(bound, line)
         alone = occurrences(site, "requires_grad") + occurrences(site, "requires_grad_") == 1
         early = _is_known_elsewhere(site, function, attribute)
+        early = early or _runs_otherwise(site, function, holder, bound)
         yield edit.rewrite(
             f"freeze `{module}` in `__init__`",
             rank=11,
@@ -127,6 +129,40 @@ def _is_known_elsewhere(site: Site, function: cst.FunctionDef, attribute: str) -
     own = len(named.findall(site.text(function))) + 1
     texts = {site.path: site.source, **site.sources}
     return sum(len(named.findall(text)) for text in texts.values()) > own
+
+
+def _runs_otherwise(
+    site: Site, function: cst.FunctionDef, holder: cst.ClassDef, bound: cst.BaseStatement
+) -> bool:
+    """Whether the module may be trained before the method is called for the first time.
+
+    By another way into the class than ``forward``, or by whoever has given it to ``__init__``.
+    """
+    bases = [resolve(site.module, it.value) or "" for it in holder.bases]
+    plain = bool(bases) and all(base == "torch.nn.Module" for base in bases)
+    makes = any(
+        isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) for node in walk(bound)
+    )
+    given = {name for it in walk(bound) if isinstance(it, cst.Call) for name in _holds(site, it)}
+    named = {
+        param.name.value
+        for item in holder.body.body
+        if isinstance(item, cst.FunctionDef) and item.name.value == "__init__"
+        for param in [*item.params.params[1:], *item.params.kwonly_params]
+    }
+    return function.name.value != "forward" or not plain or not makes or bool(given & named)
+
+
+#: Classes that are given modules.
+_HOLDERS = frozenset({"Sequential", "ModuleList", "ModuleDict", "DataParallel"})
+
+
+def _holds(site: Site, call: cst.Call) -> set[str]:
+    """The names that a call is given, of which it may keep a module."""
+    home, _, name = (resolve(site.module, call.func) or "").rpartition(".")
+    if home == "torch.nn" and name not in _HOLDERS:
+        return set()  # a layer is given numbers
+    return {arg.value.value for arg in call.args if isinstance(arg.value, cst.Name)}
 
 
 def _switching(site: Site) -> cst.BaseStatement | None:

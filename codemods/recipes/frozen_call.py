@@ -16,6 +16,7 @@ from gbfix.analysis.scopes import import_map
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.rewriting.modules import keeps_given_modules
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
@@ -195,7 +196,10 @@ class FrozenCall(Codemod):
             return
         splice.delete_rows(where.line, where.end_line)
         alone = _offs(site, _helper_name(site, block[first])) <= 1
-        shared = _shares_parameters(site)
+        holder = site.class_of(site.statement)
+        shared = _shares_parameters(site) or keeps_given_modules(
+            site, holder.name.value if holder is not None else ""
+        )
         yield splice.rewrite(
             f"call {' and '.join(f'`{it}`' for it in off.modules)} with detached parameters",
             rank=9,

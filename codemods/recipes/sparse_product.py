@@ -13,6 +13,8 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.rewriting.project import mentions
+from gbfix.schema import Safety
 
 _FACTS = {
     "edges": tensor(2, 7, dtype="torch.int64"),
@@ -25,10 +27,12 @@ _MAKERS = ("torch.sparse_coo_tensor", "torch.sparse.FloatTensor")
 _PRODUCTS = ("torch.sparse.mm", "torch.mm", "torch.matmul", "torch.spmm", "torch.sparse.mm")
 _MADE = "adj = torch.sparse_coo_tensor(edges, w, (n, n))"
 _USED = "return torch.sparse.mm(adj, x) + x"
+_AUTOCAST = "under autocast the product had a lower precision, which `index_add` has not"
 _NOTES = (
     "each entry of the matrix makes a row of the right side, which takes memory that the sparse"
     " product does not",
-    "a negative index of a column raised an error, and counts from the end now",
+    "a negative index of a column raised an error, and counts from the end now; so did sizes that"
+    " do not fit (more rows on the right side than the matrix has columns, one value for all)",
 )
 
 
@@ -135,7 +139,13 @@ class SparseProduct(Codemod):
                 edit.insert_before(found.line, cst.parse_statement(f"{name} = {text}"))
                 text = name
             edit.replace(found.node, cst.parse_expression(text))
-            yield edit.rewrite(f"multiply `{made.name}` entry by entry", rank=14, notes=_NOTES)
+            casts = mentions(site, r"\bautocast\b")
+            yield edit.rewrite(
+                f"multiply `{made.name}` entry by entry",
+                rank=14,
+                notes=(*([_AUTOCAST] if casts else []), *_NOTES),
+                safety=Safety.UNSAFE if casts else Safety.SAFE,
+            )
             return
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ import libcst as cst
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, statements_of
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Codemod, Edit, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.rewriting.modules import DRAWING
 from gbfix.rewriting.project import mentions
@@ -30,7 +32,11 @@ _OTHERS = (
     "inductor takes the seeds of a graph's own random numbers (a dropout) when the graph begins:"
     " what is drawn behind this seed is not the same in each call any more"
 )
-_DRAWING = re.compile(r"\brand(n|int|perm)?(_like)?\(")
+_DRAWING = re.compile(
+    r"\brand(n|int|perm)?(_like)?\(|\.(normal|uniform|random|log_normal|cauchy|geometric)_\("
+    r"|\btorch\.normal\(|\.r?sample\("
+)
+_LARGE = "a seed of 2**63 or more is an error: an operator takes numbers of 64 bits with a sign"
 _FACTS = {
     "x": tensor(4, 3),
     "x.device": Fact("object", "torch.device"),
@@ -198,16 +204,43 @@ class ReseededDraw(Codemod):
             "give the stream its seed, and draw, in a custom operator",
             rank=35,
             safety=Safety.UNSAFE if others else Safety.SAFE,
-            notes=(*([_OTHERS] if others else []), *operator_notes(site)),
+            notes=(
+                *([_OTHERS] if others else []),
+                *([] if isinstance(found.seed, cst.Integer) else [_LARGE]),
+                *operator_notes(site),
+            ),
         )
 
 
 def _draws_more(site: Site) -> bool:
-    """Whether the project draws more than this where a class computes or a function is compiled."""
+    """Whether the project draws more than this where a class computes or a function is called by
+    another one, or compiled.
+    """
     if mentions(site, rf"{DRAWING}|\.exponential_\("):
         return True
-    holder = site.class_of(site.statement) or site.function
-    return holder is None or len(_DRAWING.findall(site.text(holder))) > 1
+    texts = {site.path: site.source, **site.sources}.values()
+    bodies = [(it, ast.unparse(it)) for text in texts for it in _functions(tree_of(text))]
+    called = {word for _, body in bodies for word in re.findall(r"\w+", body.partition("):")[2])}
+    compiled = {word for text in texts for word in re.findall(r"compile\(\s*([\w.]+)", text)}
+    called |= {name.rpartition(".")[2] for name in compiled}
+    drawn = sum(
+        len(_DRAWING.findall(body))
+        for it, body in bodies
+        if it.name not in _AT_FIRST and (it.name in called or it.decorator_list or _has_self(it))
+    )
+    return drawn > 1
+
+
+#: Run before any region does.
+_AT_FIRST = frozenset({"__init__", "reset_parameters", "init_weights", "_init_weights", "main"})
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def _has_self(function: ast.FunctionDef) -> bool:
+    return bool(function.args.args) and function.args.args[0].arg == "self"
 
 
 #: What the operator takes of a call.

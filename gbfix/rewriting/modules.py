@@ -142,6 +142,29 @@ def may_draw(site: Site, called: Collection[str]) -> bool:
     return False
 
 
+def keeps_given_modules(site: Site, but: str) -> bool:
+    """Whether a class of the project (``but`` for one) keeps a module that its ``__init__`` is
+    given: objects of two classes may then share one, and its parameters.
+    """
+    for text in {site.source, *site.sources.values()}:
+        for holder in ast.walk(tree_of(text)):
+            if not isinstance(holder, ast.ClassDef) or holder.name == but:
+                continue
+            called = {
+                node.func.attr
+                for node in ast.walk(holder)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            }
+            for node in ast.walk(holder):
+                match node:
+                    case ast.Assign(
+                        targets=[ast.Attribute(attr=attribute, value=ast.Name("self"))],
+                        value=ast.Name(),
+                    ) if attribute in called:
+                        return True
+    return False
+
+
 def _is_of_a_library(body: str, known: Collection[str], texts: Collection[str]) -> bool:
     """Whether an attribute holds what another package than torch makes: nobody has read that."""
     made = re.match(r"([A-Za-z_]\w*)(\.\w+)*\(", body)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Site
-from gbfix.rewriting.project import catches, mentions
+from gbfix.rewriting.project import catches, mentions, writers
 
 _NOTE = "an error in it is Python's own, where it was a `torch.jit.Error`"
 _HANDLED = "the project handles errors of that kind"
@@ -17,6 +17,11 @@ _TYPES = (
     " this one now"
 )
 _LISTS = "`{0}` may keep a list that it is handed, of which TorchScript had a copy of its own"
+_STORED = (
+    "the project stores to `{0}` of another object, where TorchScript makes a float of a whole"
+    " number"
+)
+_PRINTS = "`{0}` prints, and TorchScript writes numbers and tensors in its own way"
 _OF_NUMBERS = frozenset({"range", "int", "float", "bool", "abs", "round"})
 
 _NOT_SAVED = r"persistent\s*=\s*False|register_buffer\([^()]*(\([^()]*\)[^()]*)*,\s*False\s*\)"
@@ -34,19 +39,51 @@ def differences(site: Site, classes: set[str]) -> tuple[tuple[str, ...], tuple[s
     if mentions(site, _WALKS) and mentions(site, _TYPED):
         reasons.append(_TYPES)
     reasons += [_LISTS.format(name) for name in sorted(classes) if _keeps_list(site, name)]
+    stored = sorted({it for name in classes for it in _attributes(site, name)})
+    reasons += [_STORED.format(it) for it in stored if _is_stored_outside(site, it)]
+    reasons += [_PRINTS.format(name) for name in sorted(classes) if _prints(site, name)]
     return tuple(reasons), (_NOTE,)
+
+
+def _classes(site: Site, name: str) -> Iterator[ast.ClassDef]:
+    for text in {site.path: site.source, **site.sources}.values():
+        if name in text:
+            for node in ast.walk(tree_of(text)):
+                if isinstance(node, ast.ClassDef) and node.name == name:
+                    yield node
+
+
+def _attributes(site: Site, name: str) -> Iterator[str]:
+    """The attributes that a class binds on its own objects."""
+    for holder in _classes(site, name):
+        for node in ast.walk(holder):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node.attr
+
+
+def _is_stored_outside(site: Site, attribute: str) -> bool:
+    """Whether the project stores to an attribute of that name of anything but ``self``."""
+    return any(
+        isinstance(part, ast.Attribute)
+        and isinstance(part.ctx, ast.Store)
+        and part.attr == attribute
+        and not (isinstance(part.value, ast.Name) and part.value.id == "self")
+        for _, node in writers(site, attribute)
+        for part in ast.walk(node)
+    )
+
+
+def _prints(site: Site, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        for holder in _classes(site, name)
+        for node in ast.walk(holder)
+    )
 
 
 def _keeps_list(site: Site, name: str) -> bool:
     """Whether a class reads items of an attribute that is just what its ``__init__`` was given."""
-    return any(
-        isinstance(node, ast.ClassDef)
-        and node.name == name
-        and not set(_given(node)).isdisjoint(_itemised(node))
-        for text in {site.path: site.source, **site.sources}.values()
-        if name in text
-        for node in ast.walk(tree_of(text))
-    )
+    return any(not set(_given(it)).isdisjoint(_itemised(it)) for it in _classes(site, name))
 
 
 def _given(holder: ast.ClassDef) -> Iterator[str]:
