@@ -7,7 +7,10 @@ import textwrap
 import pytest
 from gbfix_codemods.recipes.call_form import CallForm
 from gbfix_codemods.recipes.detached_input import DetachedInput
+from gbfix_codemods.recipes.freeze_in_init import FreezeInInit
 from gbfix_codemods.recipes.legacy_tensor import LegacyTensor
+from gbfix_codemods.recipes.script_class import ScriptClass
+from gbfix_codemods.side_effects.reseeded_draw import ReseededDraw
 
 from gbfix.analysis.tensor_names import OF_TENSORS
 from gbfix.codemod import Codemod, NearMiss, Rewrite, example_site, scalar, tensor
@@ -95,3 +98,129 @@ def test_the_names_of_tensors_are_all_written_down() -> None:
     torch = pytest.importorskip("torch")
     found = {name for name in dir(torch.nn.Parameter) if not name.startswith("__")}
     assert found <= OF_TENSORS
+
+
+_SEEDED = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seed = 3
+
+    def forward(self, x):
+        torch.manual_seed(self.seed)
+        noise = torch.randn(4, 2)
+        return x @ noise
+
+
+def shaken(x):
+    return x + {0}
+
+
+def evaluate(net, x):
+    return net(shaken(x))
+
+
+def batch():
+    return torch.randn(3, 4)
+
+
+step = torch.compile(evaluate)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "safety"),
+    [
+        ("1", Safety.SAFE),
+        ("torch.randn_like(x)", Safety.UNSAFE),
+        ("torch.empty(4).normal_()", Safety.UNSAFE),
+        ("torch.distributions.Normal(x, 1).sample()", Safety.UNSAFE),
+    ],
+)
+def test_a_seed_is_safe_where_nothing_else_is_drawn(more: str, safety: Safety) -> None:
+    facts = {"self.seed": scalar(3), "self": Fact("module", "Net"), "x": tensor(3, 4)}
+    source = _SEEDED.format(more)
+    rewrite = proposed(ReseededDraw(), source, "torch.manual_seed(self.seed)", facts)
+    assert rewrite.safety is safety
+
+
+_FROZEN = """
+from torch import nn
+
+
+class Net({base}):
+    def __init__(self, trunk):
+        super().__init__()
+        self.body = {made}
+
+    def {name}(self, x):
+        self.body.requires_grad_(False)
+        return self.body(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "made", "name", "safety"),
+    [
+        ("nn.Module", "nn.Linear(4, 4)", "forward", Safety.SAFE),
+        ("nn.Module", "nn.Linear(4, 4)", "probe", Safety.UNSAFE),
+        ("nn.Sequential", "nn.Linear(4, 4)", "forward", Safety.UNSAFE),
+        ("nn.Module", "trunk", "forward", Safety.UNSAFE),
+        ("nn.Module", "nn.Sequential(trunk, nn.ReLU())", "forward", Safety.UNSAFE),
+        ("nn.Module", "nn.Sequential(nn.Linear(trunk, 4), nn.ReLU())", "forward", Safety.SAFE),
+    ],
+)
+def test_what_may_be_trained_first_is_not_frozen_early(
+    base: str, made: str, name: str, safety: Safety
+) -> None:
+    source = _FROZEN.format(base=base, made=made, name=name)
+    line = "self.body.requires_grad_(False)"
+    assert proposed(FreezeInInit(), source, line, {}).safety is safety
+
+
+_SCRIPTED = """
+import torch
+from torch import nn
+
+
+class Weight(torch.jit.ScriptModule):
+    def __init__(self):
+        super().__init__()
+        self.weight = 0.5
+
+    @torch.jit.script_method
+    def forward(self, x):
+        {inside}return x * self.weight
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = Weight()
+
+    def forward(self, x):
+        return self.by(x)
+
+
+def tune(net, epoch):
+    {outside}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "safety"),
+    [
+        ("", "return epoch", Safety.SAFE),
+        ("", "net.by.weight = epoch", Safety.UNSAFE),
+        ("", "net.by.weight += 1", Safety.UNSAFE),
+        ("print(x)\n        ", "return epoch", Safety.UNSAFE),
+    ],
+)
+def test_what_torchscript_converts_or_prints(inside: str, outside: str, safety: Safety) -> None:
+    source = _SCRIPTED.format(inside=inside, outside=outside)
+    facts = {"self.by": Fact("module", "example.Weight"), "x": tensor(3)}
+    assert proposed(ScriptClass(), source, "self.by(x)", facts).safety is safety

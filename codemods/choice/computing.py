@@ -50,7 +50,10 @@ _FRESH = words("zeros ones empty full zeros_like ones_like empty_like full_like 
 
 
 #: Are put on modules, and may change their buffers in every call.
-_PUT_ON = r"\b(?:register_parametrization|spectral_norm)\b"
+PUT_ON = (
+    r"\b(?:register_parametrization|spectral_norm|prepare_qat|FakeQuantize|\w+Observer)\b"
+    r"|\bquantization\.prepare\("
+)
 #: Where ``inplace`` stands among the arguments of a layer; its function has the input before it.
 #: An embedding with a ``max_norm`` writes to its table.
 _INPLACE_AT = {
@@ -118,8 +121,8 @@ def function_computes(site: Site, name: str, path: str = "") -> Computes:
 
 def _computes(site: Site, read: Callable[[_Reader], None]) -> Computes:
     texts = tuple(sorted({site.source, *site.sources.values()}))
-    if mentions(site, _PUT_ON):
-        return Computes("the project puts parametrizations on modules")
+    if mentions(site, PUT_ON):
+        return Computes("the project puts parametrizations or observers on modules")
     if any(_sets_modules(text) for text in texts):
         return Computes("the project puts other modules in by name")
     reader = _Reader(site, texts)
@@ -222,6 +225,11 @@ def _appended(texts: set[str], attribute: str) -> Iterator[ast.expr | None]:
                     func=ast.Attribute(value=ast.Attribute(attr=attr), attr=method), args=args
                 ) if attr == attribute and method in ("append", "extend", "insert", "add_module"):
                     yield args[-1] if args else None
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(), attr="append" | "insert" | "add_module"),
+                    args=[*_, value],
+                ) if _makes_a_class(value):
+                    yield value  # the list may have another name there
                 case ast.Assign(targets=targets, value=value):
                     for target in targets:
                         match target:

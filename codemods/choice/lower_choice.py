@@ -10,6 +10,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
+from gbfix.rewriting.project import mentions
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
 
@@ -172,13 +173,31 @@ def _rewrite(
     if ctx.reads_numbers:
         ctx.notes.append(_BACK)
         also = set_options(site, edit, ["capture_scalar_outputs"]) or []
+    if converter.vain.multiplies and mentions(site, r"\bautocast\b") and not _is_narrow(ctx):
+        ctx.doubts.append(_AUTOCAST)
     return edit.rewrite(
         "select with torch.where instead of branching",
-        notes=[_NOTE, *ctx.notes, *dict.fromkeys(ctx.doubts)],
+        notes=[*dict.fromkeys(ctx.doubts), _NOTE, *ctx.notes],
         safety=Safety.UNSAFE if ctx.doubts else Safety.SAFE,
         rank=rank + 8 * ctx.reads_numbers,
         also=also,
     )
+
+
+_AUTOCAST = (
+    "The program ran without autocast: under it, one branch may have a lower precision, and the"
+    " result has the higher one of both."
+)
+
+
+def _is_narrow(ctx: Context) -> bool:
+    """Whether the run had numbers of 16 bits: it was one under autocast."""
+    nodes = walk(ctx.scope)
+    facts = (ctx.fact(it) for it in nodes if isinstance(it, cst.Name | cst.Call))
+    return any(fact is not None and fact.dtype in _NARROW for fact in facts)
+
+
+_NARROW = ("torch.bfloat16", "torch.float16")
 
 
 def _above(statement: cst.CSTNode) -> Sequence[cst.EmptyLine]:

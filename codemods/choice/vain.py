@@ -20,8 +20,9 @@ from gbfix.analysis.torch_names import (
     RNG_NAMESPACES,
 )
 from gbfix.analysis.tree import code, dotted, walk, words
+from gbfix.rewriting.project import is_replaced, mentions
 
-from .computing import class_computes, made_by, method_computes
+from .computing import PUT_ON, class_computes, made_by, method_computes
 from .context import Context, Declined
 from .tests import decided_by_tensor
 
@@ -39,6 +40,11 @@ _INDEXED = words(
 _IN_RANGE = words("clamp clip argmax argmin argsort arange nonzero remainder")
 #: Give values, and where they stand.
 _WITH_PLACES = PAIR_REDUCTIONS - {"aminmax"}
+#: Layers that draw or keep statistics, put among others.
+_INSERTED = r"\.insert\(.*\b(?:Dropout|BatchNorm|DropPath)"
+_REPLACED = (
+    "The project puts another function in the place of `{0}`, which the branch not taken calls now."
+)
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -52,6 +58,8 @@ class Vain:
         self.ctx = ctx
         self.modules = modules
         self.cost = 0
+        #: Whether it multiplies matrices, which autocast does in a lower precision.
+        self.multiplies = False
         self._open: set[str] = set()
 
     def check(self, node: cst.CSTNode) -> None:
@@ -72,6 +80,7 @@ class Vain:
                     self._call(inner)
                 case cst.BinaryOperation():
                     heavy = isinstance(inner.operator, cst.MatrixMultiply)
+                    self.multiplies |= heavy
                     self.cost += 8 if heavy else 1
                     if isinstance(inner.operator, cst.FloorDivide | cst.Modulo):
                         self._guarded(inner.right, "an integer division by zero")
@@ -294,6 +303,7 @@ class Vain:
                 self._guarded(operand, f"what `{last}` fails for")
         if last in _COSTLY:
             self.cost += 8
+            self.multiplies |= last not in ("interpolate", "sort")
         own = isinstance(func.value, cst.Name) and func.value.value in ("self", "cls")
         if own and (fact is None or fact.kind != "module"):
             self._method(func)
@@ -305,7 +315,13 @@ class Vain:
         if name in _ACTIVATIONS or name == "Identity":
             return
         if self.modules and kind.startswith("torch.nn.") and name in PURE_MODULES | {"Sequential"}:
+            if mentions(self.ctx.site, rf"{PUT_ON}|{_INSERTED}"):
+                self.ctx.doubts.append(
+                    f"The project puts observers, parametrizations or other layers into modules:"
+                    f" `{text}` may do more than compute there, and the branch not taken calls it."
+                )
             self.cost += 8
+            self.multiplies = True
             return
         if self.modules and not kind.startswith("torch."):
             self._of_project(text, func, name)
@@ -390,6 +406,8 @@ class Vain:
             return
         for statement in self.ctx.site.module.body:
             if isinstance(statement, cst.FunctionDef) and statement.name.value == name:
+                if is_replaced(self.ctx.site, name):
+                    self.ctx.doubts.append(_REPLACED.format(name))
                 self._body(statement)
 
     def _given(self, func: cst.Name) -> None:
@@ -427,6 +445,8 @@ class Vain:
         ]
         if len(found) != 1 or found[0].decorators or found[0].asynchronous is not None:
             raise Declined(f"`{code(func)}` is a method of which no body is known")
+        if is_replaced(self.ctx.site, name):
+            self.ctx.doubts.append(_REPLACED.format(name))
         if f"self.{name}" not in self._open:
             self._open.add(f"self.{name}")
             self._body(found[0])

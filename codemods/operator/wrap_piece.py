@@ -528,13 +528,16 @@ def _without(piece: Piece, changed: Sequence[str], detached: frozenset[str]) -> 
     if not own or _without_gradients(piece):
         return ()
     text = own_text(piece)
-    return tuple(
-        p.name
+    found = [
+        p
         for p in tensors
         if p.name not in detached
         and is_place(p.given)
         and not gives_sizes_only(p, text, dtype=True)
-    )
+    ]
+    if any(p.fact.requires_grad for p in found):
+        raise Refused("it changes a tensor, and in the run a gradient goes through it")
+    return tuple(p.name for p in found)
 
 
 def _gradients(piece: Piece, *, plain: bool, draws: bool) -> tuple[tuple[str, ...], Applied | None]:

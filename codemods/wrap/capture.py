@@ -26,7 +26,7 @@ from gbfix.analysis.scopes import (
     module_bindings,
     resolve,
 )
-from gbfix.analysis.tree import children, code, walk
+from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
@@ -472,7 +472,31 @@ class Collector:
         return (not conditional or self.is_there(node)) and self.need(node)
 
     def is_there(self, node: cst.BaseExpression) -> bool:
-        """Whether a path can be read for certain, although the code may not come to read it."""
+        """Whether a path can be read for certain, although the code may not come to read it.
+
+        ``self.gain`` can where each call has read it above, and nothing has bound it since.
+        """
+        text, function = dotted(node), self.site.function
+        if text is None or function is None or not isinstance(node, cst.Attribute):
+            return False
+        does = activity(function.body)
+        rebound = any(text.startswith(name) for name in does.attribute_writes)
+        if not text.startswith("self.") or "self" in does.bound or rebound or does.deletes:
+            return False
+        line = self.site.span(node).line
+        for statement in function.body.body:
+            if self.site.span(statement).end_line >= line:
+                return False
+            read: cst.CSTNode | None = None
+            if isinstance(statement, cst.SimpleStatementLine):
+                read = statement
+            elif isinstance(statement, cst.If):
+                read = statement.test
+            lazy = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp
+            if read is None or any(isinstance(it, lazy) for it in walk(read)):
+                continue
+            if any(isinstance(it, cst.Attribute) and dotted(it) == text for it in walk(read)):
+                return True
         return False
 
     def readable(self, node: cst.Attribute) -> bool:
@@ -498,7 +522,21 @@ class Collector:
         fact = self.site.fact(node)
         if fact is None and isinstance(node, cst.Name) and node.value in self.locals:
             fact = self.before.get(node.value)
+        if fact is None and isinstance(node, cst.Attribute):
+            fact = self.fact_elsewhere(node)
         return fact
+
+    def fact_elsewhere(self, node: cst.Attribute) -> Fact | None:
+        """What ``self.gain`` was where the function names it, too, if nothing binds it there."""
+        text, function = dotted(node), self.site.function
+        if text is None or function is None or not text.startswith("self."):
+            return None
+        does = activity(function.body)
+        if "self" in does.bound or any(text.startswith(name) for name in does.attribute_writes):
+            return None
+        same = (it for it in walk(function.body) if isinstance(it, cst.Attribute))
+        facts = (self.site.fact(it) for it in same if it is not node and dotted(it) == text)
+        return next((fact for fact in facts if fact is not None), None)
 
     def need(
         self, node: cst.BaseExpression, *, dedupe: bool = True, fact: Fact | None = None

@@ -30,6 +30,16 @@ def writers(site: Site, attribute: str) -> Iterator[tuple[str, ast.AST]]:
             yield path, node
 
 
+def is_replaced(site: Site, name: str) -> bool:
+    """Whether the project puts something else where a function or a method of that name is found:
+    ``net.refine = traced``, ``setattr(net, "refine", ...)``, ``patch.object(net, "refine")``.
+    """
+    if any(True for _ in writers(site, name)):
+        return True
+    quoted = rf"['\"]([\w.]+\.)?{re.escape(name)}['\"]"
+    return mentions(site, rf"(setattr|__setattr__|patch|patch\.object)\([^()]*{quoted}")
+
+
 def home_of(site: Site, qualname: str) -> tuple[str, str]:
     """The project's file whose module begins a dotted name, and the rest of the name.
 

@@ -26,17 +26,21 @@ _OF_NUMBERS = frozenset({"range", "int", "float", "bool", "abs", "round"})
 
 _NOT_SAVED = r"persistent\s*=\s*False|register_buffer\([^()]*(\([^()]*\)[^()]*)*,\s*False\s*\)"
 _WALKS = r"\.(named_)?(modules|children)\(|\.apply\("
+_LIBRARY_WALKS = (
+    r"\bquantize_(dynamic|_)?\(|\bprepare(_qat|_fx)?\(|convert_sync_batchnorm|fuse_modules"
+    r"|auto_wrap_policy|_get_name\(|\bget_peft_model\("
+)
 _TYPED = r"\bisinstance\(|\btype\(|__class__|register_\w*hook"
 
 
 def differences(site: Site, classes: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What may differ where such classes become plain modules: reasons against it, and notes."""
     reasons = []
-    if catches(site, "RuntimeError"):
+    if catches(site, "RuntimeError") or mentions(site, r"\bjit\.Error\b"):
         reasons.append(_HANDLED)
     if mentions(site, _NOT_SAVED):
         reasons.append(_KEYS)
-    if mentions(site, _WALKS) and mentions(site, _TYPED):
+    if (mentions(site, _WALKS) and mentions(site, _TYPED)) or mentions(site, _LIBRARY_WALKS):
         reasons.append(_TYPES)
     reasons += [_LISTS.format(name) for name in sorted(classes) if _keeps_list(site, name)]
     stored = sorted({it for name in classes for it in _attributes(site, name)})
