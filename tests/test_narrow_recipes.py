@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from gbfix_codemods.choice.loops import LoopToBound
 from gbfix_codemods.recipes.call_form import CallForm
 from gbfix_codemods.recipes.detached_input import DetachedInput
 from gbfix_codemods.recipes.freeze_in_init import FreezeInInit
@@ -224,3 +225,56 @@ def test_what_torchscript_converts_or_prints(inside: str, outside: str, safety: 
     source = _SCRIPTED.format(inside=inside, outside=outside)
     facts = {"self.by": Fact("module", "example.Weight"), "x": tensor(3)}
     assert proposed(ScriptClass(), source, "self.by(x)", facts).safety is safety
+
+
+_UNTIL = """
+import torch
+from torch import nn
+
+
+class Balance(nn.Module):
+    def __init__(self, softness=0.2):
+        super().__init__()
+        self.softness = {made}
+
+    def shifted(self, x, rows):
+        return (x - rows) / self.softness
+
+    def forward(self, x, rows):
+        moved, n = x.sum(), 0
+        while moved > 0.1 and n < 8:
+            before = rows
+            rows = rows + self.shifted(x, rows)
+            moved = (rows - before).abs().mean()
+            n += 1
+        return rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "safety"),
+    [
+        ("softness", Safety.SAFE),
+        ("0.5", Safety.SAFE),
+        ("nn.Parameter(torch.ones(()))", Safety.UNSAFE),
+    ],
+)
+def test_a_method_gets_ones_where_it_reads_numbers_alone(made: str, safety: Safety) -> None:
+    facts = {
+        "x": tensor(3, requires_grad=True),
+        "rows": tensor(3, requires_grad=True),
+        "before": tensor(3, requires_grad=True),
+        "moved": tensor(requires_grad=True),
+        "moved > 0.1": tensor(dtype="torch.bool"),
+        "self.shifted(x, rows)": tensor(3, requires_grad=True),
+        "rows + self.shifted(x, rows)": tensor(3, requires_grad=True),
+        "rows - before": tensor(3, requires_grad=True),
+        "(rows - before).abs()": tensor(3, requires_grad=True),
+        "(rows - before).abs().mean()": tensor(requires_grad=True),
+        "x.sum()": tensor(requires_grad=True),
+        "n": scalar(0, constant=False),
+        "n < 8": scalar(True, constant=False),
+        "self": Fact("module", "example.Balance"),
+    }
+    source = _UNTIL.format(made=made)
+    assert proposed(LoopToBound(), source, "moved > 0.1", facts).safety is safety

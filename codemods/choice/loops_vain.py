@@ -262,6 +262,35 @@ class Vain:
                 return made is None or any(class_computes(self.site, it).why_not for it in made)
         return False
 
+    def reads_numbers(self, func: cst.BaseExpression) -> bool:
+        """Whether a method of the object reads nothing of it but what ``__init__`` was given, or
+        what is a literal: no parameters, to which a gradient would go.
+        """
+        owner = self.site.class_of(self.site.node)
+        match func:
+            case cst.Attribute(value=cst.Name("self"), attr=cst.Name(name)) if owner is not None:
+                pass
+            case _:
+                return False
+        found = [
+            it
+            for it in owner.body.body
+            if isinstance(it, cst.FunctionDef) and it.name.value == name
+        ]
+        if len(found) != 1:
+            return False
+        read = {
+            node.attr.value
+            for node in walk(found[0].body)
+            if isinstance(node, cst.Attribute) and code(node.value) == "self"
+        }
+        plain = ast.Constant | ast.Name
+        return all(
+            (values := [value for _, value in stores(self.site, owner.name.value, attribute)])
+            and all(isinstance(value, plain) for value in values)
+            for attribute in read
+        )
+
     def _is_of_file(self, node: cst.CSTNode) -> bool:
         return self.site.parent(node) is not None
 
@@ -455,7 +484,7 @@ class _Guard(cst.CSTTransformer):
 
     def _given_ones(self, old: cst.Call, new: cst.Call) -> cst.Call:
         """A function of the file gets ones where it does not count: no gradient comes back then."""
-        if not isinstance(old.func, cst.Name):
+        if not isinstance(old.func, cst.Name) and not self.vain.reads_numbers(old.func):
             self.vain.unsure.append(code(old))
             return new
         args = []
