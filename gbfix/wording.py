@@ -22,6 +22,7 @@ _ABOUT = {
         "Where one input has more rows than another",
     ),
     "wider": "For wider inputs",
+    "narrow": "For inputs with one column",
     "taller": "For inputs of another size before the last",
     "square": "For a larger square",
     "column": "Where one input has several columns instead of one",
@@ -146,7 +147,8 @@ def _plain(finding: Finding) -> str:
         case Kind.DOES_NOT_RAISE:
             return f"the patch does not raise {finding.before} as the original does"
         case Kind.DIFFERENTIABLE:
-            return f"{place} {'requires' if finding.after == 'True' else 'requires no'} gradient"
+            now = "a gradient where it required none" if finding.after == "True" else "no gradient"
+            return f"{place} requires {now}"
         case Kind.ALIAS:
             return f"{place} is {_whose(finding.after)} and no longer {_whose(finding.before)}"
         case Kind.ZERO:

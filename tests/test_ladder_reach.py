@@ -40,6 +40,24 @@ CASES = [
     _line("one column beside others", "return (x * y).mean()",
           "return (x * y).sum() / y.numel()", "f(torch.randn(3, 1), torch.randn(3, 1))",
           "x, y", says="one input has several columns", caveat=True),
+    _line("several columns that become one", "return x.sum(-1)",
+          "return x.sum(-1, keepdim=x.shape[-1] == 1)", "f(torch.randn(3, 4))",
+          says="one column", caveat=True),
+    Wrong("a state of a wider dtype than the inputs", """
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("gain", torch.ones(3))
+
+            def forward(self, x):
+                torch._dynamo.graph_break()
+                return x * self.gain
+
+        torch.compile(Net())(torch.ones(3))
+        """,
+          "        torch._dynamo.graph_break()\n        return x * self.gain",
+          "        return (x * self.gain).to(x.dtype)",
+          "outputs", "beside a state of another dtype", caveat=True),
     _line("a list with one more", "return sum(xs)", "return 0 + xs[0] + xs[1]",
           "f([torch.ones(3), torch.ones(3)])", "xs", says="a list with one more", caveat=True),
     _line("a text that a table knows", "return OPS[how](x)", "return torch.sin(x)",

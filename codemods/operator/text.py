@@ -467,7 +467,9 @@ def _call(operator: Operator) -> str:
     if operator.draws is not None:
         several = len(operator.leaves) > 1
         call += "[:-1]" if several else "[0]"
-    asked = []
+    asked: list[str] = []
+    grads: list[str] = []
+    off = False
     if operator.minds_autocast:
         tensors = [p for p in operator.piece.inputs.parameters if p.annotation == "torch.Tensor"]
         places = [p.given for p in tensors if is_place(p.given)]
@@ -481,7 +483,12 @@ def _call(operator: Operator) -> str:
             dtype = _in(str(kept.fact.dtype), operator.torch)
             asked.append(f"{_in(kept.given, operator.torch)}.dtype != {dtype}")
         if kept.name in operator.minds_gradients:
-            asked.append(f"{_in(kept.given, operator.torch)}.requires_grad")
+            grads.append(f"{_in(kept.given, operator.torch)}.requires_grad")
+            off = off or bool(kept.fact.requires_grad)
+    if off and grads:  # a caller has switched gradients off
+        either = f"({' or '.join(grads)})" if len(grads) > 1 else grads[0]
+        grads = [f"{operator.torch}.is_grad_enabled() and {either}"]
+    asked += grads
     if not asked:
         return call
     return f"({operator.plain}({', '.join(given)}) if {' or '.join(asked)} else {call})"

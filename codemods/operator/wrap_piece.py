@@ -535,9 +535,23 @@ def _without(piece: Piece, changed: Sequence[str], detached: frozenset[str]) -> 
         and is_place(p.given)
         and not gives_sizes_only(p, text, dtype=True)
     ]
-    if any(p.fact.requires_grad for p in found):
+    if any(p.fact.requires_grad for p in found) and not _was_without_gradients(piece, changed):
         raise Refused("it changes a tensor, and in the run a gradient goes through it")
     return tuple(p.name for p in found)
+
+
+def _was_without_gradients(piece: Piece, changed: Sequence[str]) -> bool:
+    """Whether a caller has switched gradients off: nothing that comes out requires one."""
+    site, last = piece.level.site, piece.nodes[-1]
+    given = {p.name: p.given for p in piece.inputs.parameters}
+    facts = [leaf.fact for result in piece.results for leaf in result.leaves()]
+    if not piece.is_expression:
+        block = list(site.block_of(site.statement_of(last)))
+        below = block[block.index(last) + 1 :] if last in block else []
+        after = site.locals_before(below[0]) if below else {}
+        facts += [fact for name in changed if (fact := after.get(given.get(name, name)))]
+    floats = [fact for fact in facts if fact.dtype in _FLOATS]
+    return bool(floats) and not any(fact.requires_grad for fact in floats)
 
 
 def _gradients(piece: Piece, *, plain: bool, draws: bool) -> tuple[tuple[str, ...], Applied | None]:

@@ -256,7 +256,7 @@ def test_a_graph_that_is_still_there_is_forgiven() -> None:
     [
         (
             finding(Kind.DIFFERENTIABLE, "integer", "dtype", before="False", after="True"),
-            "For integer inputs, the result (self.w) requires gradient.",
+            "For integer inputs, the result (self.w) requires a gradient where it required none.",
         ),
         (
             finding(Kind.RAISES, "strided", "layout", after="RuntimeError(strides)"),
