@@ -436,8 +436,11 @@ class _Chain:
 
     def _give_back(self, function: cst.FunctionDef) -> None:
         """``return loss``, beside ways that reduce it: what it was, a selection."""
-        if not self.edits:
-            return
+        if not any(
+            selection_of(self.site, node) is None and node not in self.chosen.columns
+            for node in self.edits
+        ):
+            return  # nothing is reduced: all that is gained would be lost again
         for node in walk(function.body):
             match node:
                 case cst.Return(value=cst.Name() as name) if self.chosen.holds(name) is not None:
