@@ -6,6 +6,7 @@ import pytest
 
 from gbfix.codemod import Example, Site, example_site
 from gbfix.rewriting.modules import may_draw
+from gbfix.rewriting.project import is_replaced
 
 _SOURCE = """import torch
 from torch import nn
@@ -66,3 +67,22 @@ def test_layers_are_followed_into_the_classes_that_make_them(
     layer: str, more: str, called: str, draws: bool
 ) -> None:
     assert may_draw(_site(layer, more), {called}) is draws
+
+
+@pytest.mark.parametrize(
+    ("more", "replaced"),
+    [
+        ("", False),
+        ("class A:\n    def __init__(self):\n        self.smooth = nn.Linear(2, 2)\n", False),
+        ("net.smooth = other\n", True),
+        ('setattr(net, "smooth", other)\n', True),
+        ('object.__setattr__(net, "smooth", other)\n', True),
+        ('with patch("main.smooth", other):\n    pass\n', True),
+        ('with patch.object(net, "smooth"):\n    pass\n', True),
+        ('print(getattr(net, "smooth"))\n', False),
+    ],
+)
+def test_what_stands_in_for_a_function(more: str, replaced: bool) -> None:
+    source = f"def f(x):\n    return x.sum()\n\n\n{more}"
+    site = example_site(Example(source, source, at="x.sum()"), "GB0170")
+    assert is_replaced(site, "smooth") is replaced

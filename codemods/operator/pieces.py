@@ -576,6 +576,7 @@ class NeedsAfterAll(NeedsAfter):
             raise Refused("it may return early")
         names = activity(body[end + 1]).reads or frozenset({code(body[end + 1])})
         super().__init__(frozenset(names))
+        self.args = ("it may return early",)
 
 
 def _always_returns(node: cst.CSTNode) -> bool:

@@ -33,8 +33,17 @@ def writers(site: Site, attribute: str) -> Iterator[tuple[str, ast.AST]]:
 def is_replaced(site: Site, name: str) -> bool:
     """Whether the project puts something else where a function or a method of that name is found:
     ``net.refine = traced``, ``setattr(net, "refine", ...)``, ``patch.object(net, "refine")``.
+
+    (What another class keeps by that name, ``self.refine = ...``, is its own.)
     """
-    if any(True for _ in writers(site, name)):
+    stored = (part for _, node in writers(site, name) for part in ast.walk(node))
+    if any(
+        isinstance(part, ast.Attribute)
+        and isinstance(part.ctx, ast.Store)
+        and part.attr == name
+        and not (isinstance(part.value, ast.Name) and part.value.id in ("self", "cls"))
+        for part in stored
+    ):
         return True
     quoted = rf"['\"]([\w.]+\.)?{re.escape(name)}['\"]"
     return mentions(site, rf"(setattr|__setattr__|patch|patch\.object)\([^()]*{quoted}")
