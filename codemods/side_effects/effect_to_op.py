@@ -478,6 +478,7 @@ def define_block(
         notes.append("debug records, where they are on, show tensors without their `grad_fn`")
     if gives is not None:
         notes.append(f"what is no {gives.kind} in another call is an error there")
+    notes += _of_numbers(parameters)
     if taken.owners:
         notes.append("it is compiled anew for each object whose method this is")
     return Operator(
@@ -489,6 +490,16 @@ def define_block(
         frozenset(judge.doings.reads),
         tuple(notes),
     )
+
+
+def _of_numbers(parameters: Sequence[Parameter]) -> list[str]:
+    """What an object may hold where the run has seen a number."""
+    for item in parameters:
+        number = item.annotation.startswith("torch.types.Number")
+        if number and isinstance(item.argument, cst.Attribute):
+            told = code(item.argument)
+            return [f"`{told}` has to be a number of Python's: a tensor or numpy's is an error"]
+    return []
 
 
 def _presence(run: Sequence[cst.BaseStatement]) -> cst.BaseExpression | None:
