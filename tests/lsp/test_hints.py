@@ -115,6 +115,7 @@ STILL_HINTED = {
     "GB0124/mask-from-a-helper",
     "GB0124/mask-of-a-square",
     "GB0124/mask-up-to-a-cut",
+    "GB0170/centres-until-they-stay",  # the same code, as a plain function
     "GB0170/gain-by-chance",  # the same code, as a plain function
     "GB0170/diverged-while-training",
     "GB0124/numbers-for-a-logger",
