@@ -13,7 +13,7 @@ from gbfix.rewriting.project import mentions
 from .flow import torch_name
 
 #: Each module and the function that it calls, as in ``torch/nn/modules/loss.py``.
-_LOSSES = {
+LOSSES = {
     "L1Loss": "l1_loss",
     "MSELoss": "mse_loss",
     "SmoothL1Loss": "smooth_l1_loss",
@@ -53,7 +53,7 @@ def loss_module(site: Site, func: cst.BaseExpression) -> tuple[str, list[cst.Arg
     if not _is_stored_once(site, inside.name.value, attribute):
         return None
     home, _, name = (resolve(site.module, made[0].func) or "").rpartition(".")
-    if home not in ("torch.nn", "torch.nn.modules.loss") or name not in _LOSSES:
+    if home not in ("torch.nn", "torch.nn.modules.loss") or name not in LOSSES:
         return None
     fact = site.fact(func)
     if fact is None or fact.type.rpartition(".")[2] != name:
@@ -67,7 +67,7 @@ def loss_module(site: Site, func: cst.BaseExpression) -> tuple[str, list[cst.Arg
         )
         for option in options
     )
-    return (_LOSSES[name], options) if known else None
+    return (LOSSES[name], options) if known else None
 
 
 def functional(site: Site, kind: str) -> str:

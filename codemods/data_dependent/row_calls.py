@@ -15,6 +15,7 @@ from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import is_always, stores
 
+from .loss_modules import LOSSES
 from .selections import ELEMENT_LOSSES, FLOATS, tensor_fact
 
 if TYPE_CHECKING:
@@ -22,16 +23,7 @@ if TYPE_CHECKING:
 
 #: Losses that ask for the class of each row.
 _OF_CLASSES = words("nll_loss cross_entropy")
-_MODULES = {
-    "MSELoss": "mse_loss",
-    "L1Loss": "l1_loss",
-    "SmoothL1Loss": "smooth_l1_loss",
-    "HuberLoss": "huber_loss",
-    "BCELoss": "binary_cross_entropy",
-    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-    "CrossEntropyLoss": "cross_entropy",
-    "NLLLoss": "nll_loss",
-}
+_MODULES = {**LOSSES, "NLLLoss": "nll_loss"}
 _OPTIONS = words("reduction beta delta ignore_index label_smoothing weight")
 #: Keep each number, and make a column of a row of them.
 _COLUMNS = {"unsqueeze": (["1"], ["-1"]), "view": (["-1", "1"],), "reshape": (["-1", "1"],)}
