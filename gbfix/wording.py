@@ -22,7 +22,6 @@ _ABOUT = {
         "Where one input has more rows than another",
     ),
     "wider": "For wider inputs",
-    "narrow": "For inputs with one column",
     "taller": "For inputs of another size before the last",
     "square": "For a larger square",
     "column": "Where one input has several columns instead of one",

@@ -49,6 +49,7 @@ _UNTOLD = {
     "GB0007/stochastic-depth",
     "GB0007/tags-under-a-mask",
     "GB0124/penalty-for-each-time",
+    "GB0170/centres-until-they-stay",
     "GB0170/return-through-finally",
     "GB0170/returns-in-a-round-else-computes",
     "GB0170/while-up-to-a-limit",

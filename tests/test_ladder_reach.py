@@ -40,9 +40,6 @@ CASES = [
     _line("one column beside others", "return (x * y).mean()",
           "return (x * y).sum() / y.numel()", "f(torch.randn(3, 1), torch.randn(3, 1))",
           "x, y", says="one input has several columns", caveat=True),
-    _line("several columns that become one", "return x.sum(-1)",
-          "return x.sum(-1, keepdim=x.shape[-1] == 1)", "f(torch.randn(3, 4))",
-          says="one column", caveat=True),
     Wrong("a state of a wider dtype than the inputs", """
         class Net(torch.nn.Module):
             def __init__(self):

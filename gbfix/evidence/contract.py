@@ -90,7 +90,7 @@ _FAR = frozenset({"integer", "image", "fraction", "plain", "strided", "expanded"
 _NEXT = frozenset(
     {
         *("double", "half", "lower", "mixed", "mixed-rest", "bytes", "arrays", "scalars", "texts"),
-        *("narrow", "column", "columns", "longer", "other-words", "nought", "minus", "halves"),
+        *("column", "columns", "longer", "other-words", "nought", "minus", "halves"),
         *("ragged", "ragged-rest", "ragged-2", "ragged-2-rest"),
     }
 )

@@ -33,7 +33,6 @@ _INPUTS = {
         "one input with one more row than another",
     ),
     "wider": "inputs with one more column",
-    "narrow": "inputs with one column",
     "taller": "inputs with one more before the last dimension",
     "square": "a square with one more on each side",
     "column": "one input with two columns instead of one",

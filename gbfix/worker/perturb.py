@@ -163,8 +163,6 @@ SHAPES = (
     # Fewer rows than a constant of the text may ask for, and not so few that they broadcast.
     Variation("fewer", None, "shape"),
     Variation("wider", None, "shape"),
-    # One column: what reads a second one fails, also where only one side of a choice does.
-    Variation("narrow", None, "shape"),
     # What lies between batch and columns; both sides of what is square; one that becomes two.
     Variation("taller", None, "shape"),
     Variation("square", None, "shape"),
@@ -181,7 +179,6 @@ _BOTH = tuple(
         ("grad", "grad", ("scaled", "nan", "inf")),
         ("mixed", "dtype", ("small", "scaled", "negated")),
         ("mixed-rest", "dtype", ("small", "scaled", "negated")),
-        ("narrow", "shape", ("zeros", "negated")),
     )
     for item in VALUES
     if item.label in names
@@ -676,8 +673,6 @@ class _Copier:
         self._rows = rows
         self._words = words
         self._columns = 0
-        #: How many columns the first tensor has that has several.
-        self._width = 0
         self._alike = 0
         self._grown: set[bool] = set()
         self._memo: dict[int, Any] = {}
@@ -874,8 +869,6 @@ class _Copier:
                 return value
             self.changed = True
             return torch.cat([value, value[..., :1]], -1)
-        if self._variation.what == "narrow":
-            return self._with_one_column(value)
         if value.dim() < 1 or value.shape[0] != self._rows:
             return value
         label, rows = self._variation.label, value.shape[0]
@@ -895,18 +888,6 @@ class _Copier:
             return value
         self.changed = True
         return value[:left].clone()
-
-    def _with_one_column(self, value: torch.Tensor) -> torch.Tensor:
-        """One column of the first tensor that has several, and of all that have as many."""
-        if value.dim() < 2 or value.numel() == 0:
-            return value
-        if not self._width and value.is_floating_point() and value.shape[-1] > 1:
-            self._width = value.shape[-1]
-        for dim in range(1, value.dim()):
-            if value.shape[dim] == self._width > 1:
-                self.changed = True
-                value = value.narrow(dim, 0, 1)
-        return value.clone()
 
     def _grown_everywhere(self, value: torch.Tensor) -> torch.Tensor:
         """One more wherever the size stands; of the batch, where that is what is square."""
