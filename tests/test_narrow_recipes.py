@@ -121,7 +121,7 @@ def shaken(x):
     return x + {0}
 
 
-def evaluate(net, x):
+def evaluate(net, x) -> torch.Tensor:
     return net(shaken(x))
 
 
@@ -197,6 +197,8 @@ class Weight(torch.jit.ScriptModule):
     def forward(self, x):
         {inside}return x * self.weight
 
+    {own}
+
 
 class Net(nn.Module):
     def __init__(self):
@@ -213,16 +215,21 @@ def tune(net, epoch):
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "safety"),
+    ("inside", "own", "outside", "safety"),
     [
-        ("", "return epoch", Safety.SAFE),
-        ("", "net.by.weight = epoch", Safety.UNSAFE),
-        ("", "net.by.weight += 1", Safety.UNSAFE),
-        ("print(x)\n        ", "return epoch", Safety.UNSAFE),
+        ("", "", "return epoch", Safety.SAFE),
+        ("", "", "net.by.weight = epoch", Safety.UNSAFE),
+        ("", "", "net.by.weight += 1", Safety.UNSAFE),
+        ("", "def tune(self, n): self.weight = n", "net.by.tune(epoch)", Safety.UNSAFE),
+        ("print(x)\n        ", "", "return epoch", Safety.UNSAFE),
+        ("", "", "torch.ao.quantization.quantize_dynamic(net)", Safety.UNSAFE),
+        ("", "", "return torch.jit.Error", Safety.UNSAFE),
     ],
 )
-def test_what_torchscript_converts_or_prints(inside: str, outside: str, safety: Safety) -> None:
-    source = _SCRIPTED.format(inside=inside, outside=outside)
+def test_what_torchscript_converts_or_prints(
+    inside: str, own: str, outside: str, safety: Safety
+) -> None:
+    source = _SCRIPTED.format(inside=inside, own=own, outside=outside)
     facts = {"self.by": Fact("module", "example.Weight"), "x": tensor(3)}
     assert proposed(ScriptClass(), source, "self.by(x)", facts).safety is safety
 
@@ -233,7 +240,7 @@ from torch import nn
 
 
 class Balance(nn.Module):
-    def __init__(self, softness=0.2):
+    def __init__(self, given, softness=0.2):
         super().__init__()
         self.softness = {made}
 
@@ -256,6 +263,7 @@ class Balance(nn.Module):
     [
         ("softness", Safety.SAFE),
         ("0.5", Safety.SAFE),
+        ("given", Safety.UNSAFE),
         ("nn.Parameter(torch.ones(()))", Safety.UNSAFE),
     ],
 )

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.activity import activity, parameters_of, params_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import NEW_MEMORY, RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
@@ -263,8 +263,8 @@ class Vain:
         return False
 
     def reads_numbers(self, func: cst.BaseExpression) -> bool:
-        """Whether a method of the object reads nothing of it but what ``__init__`` was given, or
-        what is a literal: no parameters, to which a gradient would go.
+        """Whether a method of the object reads nothing of it but numbers, as literals say, and
+        defaults and annotations of ``__init__``: nothing to which a gradient would go.
         """
         owner = self.site.class_of(self.site.node)
         match func:
@@ -284,10 +284,14 @@ class Vain:
             for node in walk(found[0].body)
             if isinstance(node, cst.Attribute) and code(node.value) == "self"
         }
-        plain = ast.Constant | ast.Name
+        numbers = _numbers_given(owner)
         return all(
             (values := [value for _, value in stores(self.site, owner.name.value, attribute)])
-            and all(isinstance(value, plain) for value in values)
+            and all(
+                isinstance(value, ast.Constant)
+                or (isinstance(value, ast.Name) and value.id in numbers)
+                for value in values
+            )
             for attribute in read
         )
 
@@ -417,6 +421,18 @@ class Vain:
         new = node.visit(guard)
         assert isinstance(new, cst.BaseExpression)
         return new
+
+
+def _numbers_given(owner: cst.ClassDef) -> set[str]:
+    """The parameters of ``__init__`` that are numbers, by their defaults or annotations."""
+    return {
+        param.name.value
+        for item in owner.body.body
+        if isinstance(item, cst.FunctionDef) and item.name.value == "__init__"
+        for param in params_of(item.params)
+        if isinstance(param.default, cst.Integer | cst.Float)
+        or (param.annotation and code(param.annotation.annotation) in ("int", "float"))
+    }
 
 
 class _Guard(cst.CSTTransformer):

@@ -111,7 +111,7 @@ class Vain:
         """Decline where the test may be what keeps integers away that fail."""
         fact = self.ctx.fact(node)
         integers = fact is not None and fact.is_tensor and fact.dtype in INT_DTYPES
-        if self._is_place(node) or self._is_filled(node):
+        if self._is_place(node):
             return
         if integers and self._depends(node) & self._tested:
             raise Declined(f"the test may be there to keep {what} out of a branch")
@@ -137,31 +137,6 @@ class Vain:
                 return bool(depth and made and name not in self._tested) and all(
                     self._is_place(value, depth - 1) for value in made
                 )
-        return False
-
-    def _is_filled(self, node: cst.CSTNode) -> bool:
-        """Whether a number is 0 wherever a mask is not set, and all tests ask for is whether it is
-        set anywhere: ``torch.where(mask, index, 0)``.  In vain, it is 0 everywhere then.
-        """
-        for _ in range(4):
-            match node:
-                case cst.Subscript(value=inner, slice=slices) if [
-                    code(it.slice) for it in slices
-                ] == [":", "None"]:
-                    node = inner
-                case cst.Call(
-                    func=cst.Attribute(value=inner, attr=cst.Name("unsqueeze" | "view" | "long"))
-                ):
-                    node = inner
-                case cst.Name(value=name) if len(made := self._bound_to.get(name, [])) == 1:
-                    node = made[0]
-        match node:
-            case cst.Call(
-                func=cst.Attribute(attr=cst.Name("where")),
-                args=[cst.Arg(value=cst.Name(mask)), _, cst.Arg(value=cst.Integer("0"))],
-            ):
-                once = len(self._made_of.get(mask, ())) == 1
-                return once and all(_asks_whether_any(test, mask) for test in self._tests)
         return False
 
     @functools.cached_property
@@ -243,16 +218,12 @@ class Vain:
     @functools.cached_property
     def _tested(self) -> frozenset[str]:
         """What the tests of the function depend on."""
-        return frozenset().union(*map(self._depends, self._tests))
-
-    @functools.cached_property
-    def _tests(self) -> list[cst.BaseExpression]:
-        """The tests that tensors decide."""
-        return [
+        tests = [
             node.test
             for node in walk(self.ctx.scope)
             if isinstance(node, cst.If | cst.IfExp) and decided_by_tensor(node.test, self.ctx)
         ]
+        return frozenset().union(*map(self._depends, tests))
 
     @functools.cached_property
     def _made_of(self) -> dict[str, list[cst.BaseExpression]]:
@@ -563,10 +534,3 @@ def _selected(node: cst.BaseExpression) -> Iterator[cst.Subscript]:
             yield from _selected(inner)
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in ELEMENTWISE:
             yield from _selected(inner)
-
-
-def _asks_whether_any(test: cst.BaseExpression, mask: str) -> bool:
-    """``mask.any()``, ``mask.sum() > 0`` and the like, and what is true where that is not."""
-    some = {f"{mask}.any()", *(f"{mask}.sum() {it}" for it in ("> 0", "!= 0", ">= 1"))}
-    none = {f"not {mask}.any()", *(f"{mask}.sum() {it}" for it in ("== 0", "<= 0", "< 1"))}
-    return code(test).strip("()") in {it.strip("()") for it in some | none}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.build import comments_in
 from gbfix.analysis.purity import effects_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk
@@ -42,7 +43,7 @@ def empty_exit(
     for place, line in enumerate(body):
         if not isinstance(line, cst.If) or line.orelse is not None:
             continue
-        number = _number_left_with(site, line.body)
+        number = "" if comments_in(line.body) else _number_left_with(site, line.body)
         tested = missed(line.test)
         nothing = tested is not None and is_mask(tested)
         if not number or not (nothing or _asks_for_none(line.test, counted)):

@@ -30,9 +30,26 @@ _CONSTANTS = (cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation)
 def loss_module(site: Site, func: cst.BaseExpression) -> tuple[str, list[cst.Arg]] | None:
     """The function that ``self.loss`` calls, and the options that it was made with.
 
-    None unless ``__init__`` makes it in one place, with options that are numbers or words, and
-    nothing in the project stores to an attribute of that name but classes that have nothing to do
-    with this one.  A project with hooks may see the module's calls.
+    None unless they are numbers or words, and it is made in one place (see `made_loss`).
+    """
+    made = made_loss(site, func)
+    if made is None or made[0] not in LOSSES:
+        return None
+    known = all(
+        option.keyword is not None
+        and option.keyword.value in _OPTIONS
+        and isinstance(option.value, _CONSTANTS)
+        for option in made[1]
+    )
+    return (LOSSES[made[0]], made[1]) if known else None
+
+
+def made_loss(site: Site, func: cst.BaseExpression) -> tuple[str, list[cst.Arg]] | None:
+    """The class of torch's that ``self.loss`` is made of, and with which arguments.
+
+    None unless ``__init__`` makes it in one place, and nothing in the project stores to an
+    attribute of that name but classes that have nothing to do with this one.  A project with hooks
+    may see the module's calls.
     """
     match func:
         case cst.Attribute(value=cst.Name("self"), attr=cst.Name(attribute)):
@@ -53,21 +70,10 @@ def loss_module(site: Site, func: cst.BaseExpression) -> tuple[str, list[cst.Arg
     if not _is_stored_once(site, inside.name.value, attribute):
         return None
     home, _, name = (resolve(site.module, made[0].func) or "").rpartition(".")
-    if home not in ("torch.nn", "torch.nn.modules.loss") or name not in LOSSES:
-        return None
     fact = site.fact(func)
-    if fact is None or fact.type.rpartition(".")[2] != name:
+    if home not in ("torch.nn", "torch.nn.modules.loss") or fact is None:
         return None
-    options = list(made[0].args)
-    known = all(
-        option.keyword is not None
-        and option.keyword.value in _OPTIONS
-        and isinstance(
-            option.value, cst.Integer | cst.Float | cst.SimpleString | cst.UnaryOperation
-        )
-        for option in options
-    )
-    return (LOSSES[name], options) if known else None
+    return (name, list(made[0].args)) if fact.type.rpartition(".")[2] == name else None
 
 
 def functional(site: Site, kind: str) -> str:

@@ -289,24 +289,30 @@ class _Chain:
             splice.insert_line_before(
                 self._new.above, f"{self.mask} = {mask}", above_comments=False
             )
+        return splice.rewrite(
+            "compute with zeros where nothing is selected",
+            notes=self._notes(left_out=bool(tests)),
+            rank=13,
+            safety=Safety.UNSAFE if self.chosen.given else Safety.SAFE,
+        )
+
+    def _notes(self, *, left_out: bool) -> list[str]:
+        """What a user should know; ``left_out``: tests for a hit are gone."""
         notes = [
             "Whole tensors are computed with, whatever the mask selects; a tensor whose sizes are 1"
             " where the mask's are not is spread, where a selection raised an IndexError."
         ]
-        if tests or self.exit is not None:
+        if left_out or self.exit is not None:
             notes.append("Where nothing is selected, gradients are zero in place of none.")
+        if self.exit is not None:
+            notes.append("The number for nothing has the dtype and the device of the loss.")
         given = ", ".join(f"`{name}`" for name in self.chosen.given)
         if given:
             notes.append(
                 f"{given} may be another layer elsewhere, or have a hook: one that looks at all"
                 " rows together (a batch norm) would see those that are not selected"
             )
-        return splice.rewrite(
-            "compute with zeros where nothing is selected",
-            notes=notes,
-            rank=13,
-            safety=Safety.UNSAFE if given else Safety.SAFE,
-        )
+        return notes
 
     # -- names -------------------------------------------------------------------------------
 
@@ -421,8 +427,8 @@ class _Chain:
 
     def _keep(self, splice: Splice, test: cst.If, name: str) -> None:
         """An ``else`` in which the name is the selection again."""
-        span = self.site.span(test)
-        indent = self.site.source.splitlines()[self.site.span(test).line - 1]
+        span, lines = self.site.span(test), self.site.source.splitlines()
+        indent = lines[span.line - 1]
         indent = indent[: len(indent) - len(indent.lstrip())]
         deeper = indent + self.site.module.default_indent
         newline = self.site.module.default_newline
@@ -432,7 +438,8 @@ class _Chain:
             more = self.site.module.default_indent
             text += f"{newline}{deeper}if not {self.mask}.any():{newline}{deeper}{more}{leaves}"
         text += f"{newline}{deeper}{name} = {name}[{self.chosen.wide(1)}]"
-        splice.insert(span.end_line, span.end_column, text)
+        # Behind a comment of the last line.
+        splice.insert(span.end_line, len(lines[span.end_line - 1]), text)
 
     def _give_back(self, function: cst.FunctionDef) -> None:
         """``return loss``, beside ways that reduce it: what it was, a selection."""

@@ -13,9 +13,8 @@ import libcst as cst
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
-from gbfix.rewriting.modules import is_always, stores
 
-from .loss_modules import LOSSES
+from .loss_modules import LOSSES, made_loss
 from .selections import ELEMENT_LOSSES, FLOATS, tensor_fact
 
 if TYPE_CHECKING:
@@ -37,28 +36,8 @@ def row_loss(site: Site, node: cst.Call, home: str, last: str) -> str:
     """
     if home == "torch.nn.functional" and last in ELEMENT_LOSSES | _OF_CLASSES:
         return _unreduced(last, [arg for arg in node.args if arg.keyword is not None])
-    fact = site.fact(node.func)
-    kind = fact.type.rpartition(".")[2] if fact is not None and fact.kind == "module" else ""
-    owner = site.class_of(node.func)
-    if kind not in _MODULES or owner is None or any(arg.keyword for arg in node.args):
-        return ""
-    if not is_always(site, node.func, {kind}) or not isinstance(node.func, cst.Attribute):
-        return ""
-    made = _made(owner, node.func.attr.value)
-    if made is None or len(stores(site, owner.name.value, node.func.attr.value)) != 1:
-        return ""
-    return _unreduced(_MODULES[kind], list(made.args))
-
-
-def _made(owner: cst.ClassDef, attribute: str) -> cst.Call | None:
-    """The one call that makes what ``self`` has by a name."""
-    found = [
-        node.value
-        for node in walk(owner.body)
-        if isinstance(node, cst.Assign)
-        and any(code(target.target) == f"self.{attribute}" for target in node.targets)
-    ]
-    return found[0] if len(found) == 1 and isinstance(found[0], cst.Call) else None
+    made = made_loss(site, node.func) if not any(arg.keyword for arg in node.args) else None
+    return _unreduced(_MODULES[made[0]], made[1]) if made and made[0] in _MODULES else ""
 
 
 def _unreduced(kind: str, options: list[cst.Arg]) -> str:

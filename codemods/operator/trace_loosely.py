@@ -96,6 +96,10 @@ class TraceLoosely(Codemod):
             at=_AT, why="the project changes what it reads", facts=_FACTS,
         ),
         NearMiss(
+            _source() + "\n\ndef g(add):\n    add(TABLE, 'tan', torch.tan)\n",
+            at=_AT, why="a function of the project is given what it reads", facts=_FACTS,
+        ),
+        NearMiss(
             _source(_CACHED).replace("    return eval", "    return ramp() * eval"),
             at=_AT, why="a function that keeps what it made", facts=_FACTS,
         ),

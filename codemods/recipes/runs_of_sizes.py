@@ -82,6 +82,7 @@ class RunsOfSizes(Codemod):
     )
     near_misses = (
         _near_miss("an end is put in a list", _MADE, "for end in ends:", "    found += [end]"),
+        _near_miss("they share their line", f"crops = crops[1:]; {_MADE}", *_LOOP),
         _near_miss("the ends are a result", _MADE, "return ends"),
         _near_miss("an end is kept", _MADE, "for end in ends:", "    found.append(end)"),
         _near_miss("an end is divided", _MADE, "for end in ends:", "    found.append(end / 2)"),
@@ -108,14 +109,16 @@ class RunsOfSizes(Codemod):
                 case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value) if (
                     sizes := _sizes(site, value)
                 ) is not None and not comments_in(value):
-                    loop = _only_loop(site, name)
+                    loop, holder = _only_loop(site, name), site.statement_of(line)
+                    if not isinstance(holder, cst.SimpleStatementLine) or len(holder.body) != 1:
+                        continue  # what shares its line with others has no line above it
                     if loop is None or not (site.node in walk(line) or site.node in walk(loop)):
                         continue
                     edit = site.edit()
                     edit.add_import("itertools")
                     listed = fresh("sizes", set(names_in(site.module)))
                     above = cst.parse_statement(f"{listed} = {code(sizes)}")
-                    edit.insert_before(site.statement_of(line), above)
+                    edit.insert_before(holder, above)
                     text = (
                         "list(itertools.accumulate(len(list(run)) for _, run in"
                         f" itertools.groupby({listed})))"

@@ -220,7 +220,8 @@ def _draws_more(site: Site) -> bool:
         return True
     texts = {site.path: site.source, **site.sources}.values()
     bodies = [(it, ast.unparse(it)) for text in texts for it in _functions(tree_of(text))]
-    called = {word for _, body in bodies for word in re.findall(r"\w+", body.partition("):")[2])}
+    inside = (ast.unparse(line) for it, _ in bodies for line in it.body)
+    called = {word for text in inside for word in re.findall(r"\w+", text)}
     compiled = {word for text in texts for word in re.findall(r"compile\(\s*([\w.]+)", text)}
     called |= {name.rpartition(".")[2] for name in compiled}
     drawn = sum(

@@ -28,6 +28,7 @@ from gbfix.analysis.scopes import (
 )
 from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Site
+from gbfix.rewriting.project import mentions
 from gbfix.schema import Fact
 
 from .pure import (
@@ -481,6 +482,8 @@ class Collector:
             return False
         does = activity(function.body)
         rebound = any(text.startswith(name) for name in does.attribute_writes)
+        if mentions(self.site, rf"\bdef {node.attr.value}\("):
+            return False  # a property, which may do something when it is read
         if not text.startswith("self.") or "self" in does.bound or rebound or does.deletes:
             return False
         line = self.site.span(node).line

@@ -18,7 +18,7 @@ _TYPES = (
 )
 _LISTS = "`{0}` may keep a list that it is handed, of which TorchScript had a copy of its own"
 _STORED = (
-    "the project stores to `{0}` of another object, where TorchScript makes a float of a whole"
+    "the project stores to `{0}` of a made object, where TorchScript makes a float of a whole"
     " number"
 )
 _PRINTS = "`{0}` prints, and TorchScript writes numbers and tensors in its own way"
@@ -44,7 +44,8 @@ def differences(site: Site, classes: set[str]) -> tuple[tuple[str, ...], tuple[s
         reasons.append(_TYPES)
     reasons += [_LISTS.format(name) for name in sorted(classes) if _keeps_list(site, name)]
     stored = sorted({it for name in classes for it in _attributes(site, name)})
-    reasons += [_STORED.format(it) for it in stored if _is_stored_outside(site, it)]
+    later = {it for name in classes for it in _attributes(site, name, later=True)}
+    reasons += [_STORED.format(it) for it in stored if it in later or _is_stored_outside(site, it)]
     reasons += [_PRINTS.format(name) for name in sorted(classes) if _prints(site, name)]
     return tuple(reasons), (_NOTE,)
 
@@ -57,12 +58,15 @@ def _classes(site: Site, name: str) -> Iterator[ast.ClassDef]:
                     yield node
 
 
-def _attributes(site: Site, name: str) -> Iterator[str]:
-    """The attributes that a class binds on its own objects."""
+def _attributes(site: Site, name: str, *, later: bool = False) -> Iterator[str]:
+    """The attributes that a class binds on its own objects; ``later``: not in ``__init__``."""
     for holder in _classes(site, name):
-        for node in ast.walk(holder):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                yield node.attr
+        for part in holder.body:
+            if later and isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                continue
+            for node in ast.walk(part):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                    yield node.attr
 
 
 def _is_stored_outside(site: Site, attribute: str) -> bool:
