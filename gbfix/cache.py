@@ -1,7 +1,8 @@
 """Answers a repeated question from disk: same sources, arguments, options and versions.
 
 An entry is found by everything that is known before the program runs, and holds only while every
-project file that the program loaded (and every codemod) still has the same content.
+project file that the program loaded, or that imports one of these, (and every codemod) still has
+the same content.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import os
 import pickle
 import platform
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import platformdirs
 
 import gbfix
 from gbfix import catalog
+from gbfix.project_files import neighbours
 from gbfix.schema import Options, Report, Target
+from gbfix.source import project_root
 
-_FORMAT = 1
+_FORMAT = 2
 #: Variables that change what Python or torch do with the same source.
 _VARIABLES = ("PYTHONPATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "TORCH_COMPILE")
 
@@ -32,6 +35,8 @@ class _Entry:
     format: int
     report: Report
     files: tuple[tuple[str, str], ...]
+    #: Those that did not run, and import one of these: another one may come to them.
+    beside: tuple[tuple[str, str], ...]
 
 
 def folder() -> Path:
@@ -52,6 +57,8 @@ def load(target: Target, options: Options, torch_version: str) -> Report | None:
         return None
     if any(_digest(name) != digest for name, digest in entry.files):
         return None
+    if _beside(target, [name for name, _ in entry.files]) != entry.beside:
+        return None
     return dataclasses.replace(entry.report, cached=True)
 
 
@@ -69,13 +76,22 @@ def store(
         return
     path = folder() / f"{_key(target, options, torch_version)}.pickle"
     digests = tuple((name, _digest(name)) for name in sorted(set(files)))
-    data = pickle.dumps(_Entry(_FORMAT, report, digests), protocol=5)
+    beside = _beside(target, [name for name, _ in digests])
+    data = pickle.dumps(_Entry(_FORMAT, report, digests, beside), protocol=5)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(name, path)
+
+
+def _beside(target: Target, files: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    entry = ""
+    if target.kind != "module":
+        entry = os.path.abspath(os.path.join(target.cwd, target.value.partition("::")[0]))
+    found = neighbours(files, entry, str(project_root(entry or target.cwd)))
+    return tuple((name, _digest(name)) for name in sorted(found))
 
 
 def _key(target: Target, options: Options, torch_version: str) -> str:

@@ -21,6 +21,7 @@ from gbfix import (
     ladder,
     packages,
     payoff,
+    project_files,
     recording,
     registry,
     sameness,
@@ -141,6 +142,9 @@ class Loop:
         self._accepted: list[Accepted] = []
         self._before_last: dict[str, str] = {}
         self._entry = ""
+        #: The files that did not run and import one that did: looked at, and left as they are.
+        self._beside: Mapping[str, str] | None = None
+        project_files.texts.cache_clear()  # a language server lives on while files change
         self._shared = runner
         self._selection = _Selection(options)
         self._ignored_breaks: set[tuple[str, int, str]] = set()
@@ -686,7 +690,7 @@ class Loop:
                     lambda path: self._bench.source(path).text,
                     self._overlay,
                 ),
-                sources={path: self._text(path) for path in self._project_files()},
+                sources=self._sources(),
                 entry=self._entry,
                 elsewhere={path: RecordedFacts(facts) for path, facts in observed.callers.items()},
             )
@@ -832,6 +836,8 @@ class Loop:
                 for item in proposed:
                     if isinstance(item, Advice):
                         self._advise(shown, item.text)
+                    elif beside := sorted(item.edits.keys() & (self._beside or {}).keys()):
+                        self._advise(shown, _NOT_RUN.format(os.path.basename(beside[0])))
                     else:
                         rewrites.append(dataclasses.replace(item, codemod=codemod.name))
             except Exception as error:
@@ -1090,6 +1096,13 @@ class Loop:
                     ErrorReport("unused-ignore", text, path, item.line, fatal=False)
                 )
 
+    def _sources(self) -> dict[str, str]:
+        """The texts that speak for the project: those that ran, and those that import them."""
+        files = self._project_files()
+        if self._beside is None:
+            self._beside = project_files.neighbours(files, self._entry, self._root)
+        return {**self._beside, **{path: self._text(path) for path in files}}
+
     def _project_files(self) -> tuple[str, ...]:
         return tuple(path for path in self._recorded.files if os.path.exists(path))
 
@@ -1125,6 +1138,10 @@ def _is_of(finding: Finding, attributes: frozenset[str]) -> bool:
     return finding.part is Part.STATE and not attributes.isdisjoint(parts[1:])
 
 
+_NOT_RUN = (
+    "A patch was left out: `{}` would have to change with it, and the recorded run does not load "
+    "that file."
+)
 #: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.

@@ -63,8 +63,12 @@ def _operators(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     for node in tree_of(text).body:
         if not isinstance(node, ast.FunctionDef):
             continue
-        by = [ast.unparse(item).partition("(")[0] for item in node.decorator_list]
-        if any(text.rpartition(".")[2] in _OPERATORS for text in by):
+        by = [ast.unparse(item).partition("(") for item in node.decorator_list]
+        # One that has the module's name (``f"{__name__}::keep"``) is another one in each copy.
+        if any(
+            name.rpartition(".")[2] in _OPERATORS and "__name__" not in given
+            for name, _, given in by
+        ):
             reads = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
             yield node.name, frozenset(reads)
 

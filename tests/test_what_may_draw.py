@@ -80,6 +80,9 @@ def test_layers_are_followed_into_the_classes_that_make_them(
         ('with patch("main.smooth", other):\n    pass\n', True),
         ('with patch.object(net, "smooth"):\n    pass\n', True),
         ('print(getattr(net, "smooth"))\n', False),
+        ("for name in names:\n    setattr(module, name, other)\n", True),
+        ("for name in names:\n    setattr(config, name, other)\n", False),
+        ('setattr(module, "rough", other)\n', False),
     ],
 )
 def test_what_stands_in_for_a_function(more: str, replaced: bool) -> None:

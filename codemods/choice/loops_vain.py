@@ -5,6 +5,7 @@ derivative that is not finite.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 
 import libcst as cst
@@ -13,7 +14,7 @@ from gbfix.analysis.activity import activity, parameters_of, params_of
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.torch_names import NEW_MEMORY, RNG_FUNCTIONS, RNG_METHODS
 from gbfix.analysis.tree import code, walk, words
-from gbfix.analysis.trees import alternatives
+from gbfix.analysis.trees import alternatives, tree_of
 from gbfix.codemod import Site
 from gbfix.rewriting.modules import given_functions, stores
 from gbfix.rewriting.names import bindings
@@ -36,6 +37,7 @@ _AT_ZERO = words("sqrt rsqrt reciprocal log log2 log10 log1p lgamma digamma entr
 _AT_ONE = words("acos asin arccos arcsin atanh arctanh acosh arccosh logit erfinv")
 #: Have none at some values of all that they are given.
 _OF_SEVERAL = words("pow std atan2 div true_divide hypot xlogy")
+_ADDS = words("append insert extend add_module")
 _DRAWING = words("RReLU Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout")
 #: May hold such layers.
 _MAY_DRAW = words(
@@ -155,6 +157,8 @@ class Vain:
         if fact is not None and fact.kind == "module":
             kind = fact.type.rpartition(".")[2]
             own = not fact.type.startswith("torch.nn.")
+            if not isinstance(func, cst.Attribute) and self._may_get_another():
+                raise Refusal(f"`{code(func)}` is one of a list that gets layers which may draw")
             if kind in _DRAWING | _COUNTING or (own and not self._is_plain_class(kind)):
                 raise Refusal(f"`{code(func)}` may draw random numbers or keep statistics")
             # What its ``forward`` calls counts, too.
@@ -331,6 +335,19 @@ class Vain:
             told = function_computes(self.site, name)
         self._runs(told, func)
         return True
+
+    def _may_get_another(self) -> bool:
+        """Whether the project adds a layer that draws or counts to some list of modules."""
+        for text in {self.site.source, *self.site.sources.values()}:
+            for node in ast.walk(tree_of(text)):
+                match node:
+                    case ast.Call(
+                        func=ast.Attribute(value=ast.Attribute(), attr=attr), args=[*_, value]
+                    ) if attr in _ADDS:
+                        words_in = set(re.findall(r"\w+", ast.unparse(value)))
+                        if words_in & (_DRAWING | _COUNTING):
+                            return True
+        return False
 
     def _is_of_plain_list(self, func: cst.BaseExpression) -> bool:
         """The variable of ``for f in [plain, other]:``, which nothing else binds, and functions at

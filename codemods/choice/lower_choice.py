@@ -8,7 +8,7 @@ import libcst as cst
 
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
 from gbfix.rewriting.project import mentions
 from gbfix.rewriting.settings import set_options
@@ -175,6 +175,7 @@ def _rewrite(
         also = set_options(site, edit, ["capture_scalar_outputs"]) or []
     if converter.vain.multiplies and mentions(site, r"\bautocast\b") and not _is_narrow(ctx):
         ctx.doubts.append(_AUTOCAST)
+    ctx.notes += _kept_apart(target, ctx)
     return edit.rewrite(
         "select with torch.where instead of branching",
         notes=[*dict.fromkeys(ctx.doubts), _NOTE, *ctx.notes],
@@ -182,6 +183,17 @@ def _rewrite(
         rank=rank + 8 * ctx.reads_numbers,
         also=also,
     )
+
+
+def _kept_apart(target: cst.CSTNode, ctx: Context) -> list[str]:
+    """What an object keeps is no longer the very tensor that it had, or that a branch gave it."""
+    for node in walk(target):
+        match node:
+            case cst.Assign(
+                targets=[cst.AssignTarget(target=cst.Attribute() as place)], value=value
+            ) if ctx.is_tensor(value):
+                return [f"`{code(place)}` is a new tensor after every call, which nobody else has."]
+    return []
 
 
 _AUTOCAST = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -74,6 +75,7 @@ class Selects:
                 f"`{code(true)}` and `{code(false)}` have one dimension, where one had none."
             )
         self._doubt(true, false)
+        self._doubt_one(true, false, facts)
         if self.gradients:
             self._doubt_guard(true, false, local)
             true = gated(true, test, True, self.ctx, local)
@@ -128,6 +130,23 @@ class Selects:
                     f"`{name}` was a number in every call; a tensor could change the dtype or the"
                     " shape of one branch."
                 )
+
+    def _doubt_one(
+        self, true: cst.BaseExpression, false: cst.BaseExpression, facts: Sequence[Fact | None]
+    ) -> None:
+        """A size of 1 that one branch makes, where the other one's only happened to be 1."""
+        shapes = [fact.shape for fact in facts if fact is not None and fact.shape]
+        if not any(1 in shape for shape in shapes):
+            return
+        sides = {code(true), code(false)}
+        makes = [_makes_one(node, self.ctx, sides) for node in (true, false)]
+        if makes[0] == makes[1]:
+            return
+        one, other = (true, false) if makes[0] else (false, true)
+        self.ctx.doubts.append(
+            f"`{code(one)}` has the size 1 in some dimension, where `{code(other)}` had it in every"
+            " call: with another size there, the result has the larger one of both."
+        )
 
     def _doubt_guard(
         self, true: cst.BaseExpression, false: cst.BaseExpression, local: frozenset[str]
@@ -292,6 +311,24 @@ def _differ(facts: Sequence[Fact | None]) -> bool:
     if len(one) != len(other):
         return True
     return any(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
+
+
+_ONE = re.compile(r"keepdims?=True|(?<!\w)0?:1\b|\bunsqueeze\(|[\[,]\s*None\s*[\],]")
+
+
+def _makes_one(node: cst.BaseExpression, ctx: Context, sides: set[str], depth: int = 3) -> bool:
+    """Whether an expression, or what its names are bound to, makes a dimension of one element."""
+    if _ONE.search(code(node)):
+        return True
+    names = {it.value for it in walk(node) if isinstance(it, cst.Name)} if depth else set()
+    for it in walk(ctx.scope) if names else ():
+        match it:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
+                if name not in names or code(value) in sides:
+                    continue  # one of the branches that meet here
+                if _makes_one(value, ctx, sides, depth - 1):
+                    return True
+    return False
 
 
 def _plain(node: cst.BaseExpression) -> str:

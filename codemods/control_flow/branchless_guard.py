@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import libcst as cst
 
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.torch_names import FLOAT_DTYPES
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, tensor
 from gbfix.schema import Fact
 
@@ -19,6 +20,9 @@ from .refusal import Refusal
 from .sites import if_at, without_gradients
 from .surroundings import check_later_changes
 from .values import Values
+
+#: The largest number of float16.
+_HALF = 65504
 
 
 class BranchlessGuard(Codemod):
@@ -284,6 +288,16 @@ class BranchlessGuard(Codemod):
             return
 
 
+def _beyond_half(fill: cst.BaseExpression) -> list[str]:
+    """``x.masked_fill(mask, -1e9)`` is an error for float16, whatever the mask says."""
+    for part in walk(fill):
+        if isinstance(part, cst.Float | cst.Integer):
+            number = abs(float(part.evaluated_value))
+            if _HALF < number < math.inf:
+                return [f"{code(part)} is too large for float16, also where the mask is empty."]
+    return []
+
+
 def _rewrite(site: Site, node: cst.If) -> Rewrite:
     values = Values(site)
     condition = split(node.test, values)
@@ -301,7 +315,11 @@ def _rewrite(site: Site, node: cst.If) -> Rewrite:
             if without_gradients(site, node):
                 raise Refusal("")
             check_later_changes(site, node, values, {name})
-            notes.append(f"Where the mask is empty, `{name}` is now a copy.")
+            notes.append(
+                f"Where the mask is empty, `{name}` is now a copy, and has the mask's size, if that"
+                " is larger."
+            )
+            notes += _beyond_half(value)
         case _:
             raise Refusal("")
     above = [*leading(node), *body.leading_lines]

@@ -173,8 +173,11 @@ class IndexLoop(Codemod):
             if text is not None:
                 splice = Splice(site)
                 splice.replace_span(site.span(loop), text)
-                yield splice.rewrite("write to all rows at once", rank=13)
+                yield splice.rewrite("write to all rows at once", notes=[_ONE_EACH], rank=13)
                 return
+
+
+_ONE_EACH = "The labels have one dimension, a number for each row: of others, each row gets all."
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gbfix.analysis.names import names_in
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Edit, Site
 
-from ..wrap.operator_text import namespace
+from ..wrap.operator_text import spellings
 
 _PARTS = ("", "_backward", "_keep", "_pull")
 
@@ -46,7 +46,7 @@ def _is_made(site: Site, function: cst.FunctionDef) -> bool:
     """Whether a function is nothing but a pure operator around the function beside it."""
     name = function.name.value
     given = ", ".join(item.name.value for item in function.params.params)
-    own = f'.library.custom_op("{namespace(site)}::{name}", mutates_args=())'
+    own = tuple(f".library.custom_op({it}, mutates_args=())" for it in spellings(site, name))
     return any(code(it.decorator).endswith(own) for it in function.decorators) and (
         code(function.body).strip() == f"return {name}_plain({given})"
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.build import comments_in
+from gbfix.analysis.torch_names import FLOAT_DTYPES
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
+from gbfix.schema import Safety
 
 from ..control_flow.sites import if_at
 
@@ -23,6 +26,10 @@ _FACTS = {
 _NOTE = (
     "the general way is taken for `{test}`, too; it gave the same as the short one in all calls"
     " that were tried"
+)
+_WIDER = (
+    "Where `{name}` has another dtype or more rows than what it is joined with, the result takes"
+    " them from it, which it did not on the short way."
 )
 
 
@@ -41,7 +48,8 @@ class DropShortcut(Codemod):
 
     *Fix safety.*  Nothing in the text shows that both ways give the same: the runs do. Safe where
     recorded calls and variations of them took each of the two ways at least twice, and values,
-    gradients and state agree; else unsafe.
+    gradients and state agree; else unsafe.  Unsafe, too, where a caller gives the mask as floats:
+    one of another dtype than what it is multiplied with would decide on the result's.
 
     *Refuses.*  Branches that do more than return or bind names; comparisons of sizes and numbers,
     of which a run shows few values.
@@ -160,9 +168,11 @@ class DropShortcut(Codemod):
             if not _only_binds(block.body):
                 return
             edit.replace(block, *_unguarded(block))
+        doubts = _doubts(site, [block.test])
         yield edit.rewrite(
             f"take the general way for `{code(block.test)}`, too",
-            notes=(_NOTE.format(test=code(block.test)),),
+            notes=(*doubts, _NOTE.format(test=code(block.test))),
+            safety=Safety.UNSAFE if doubts else Safety.SAFE,
             rank=28,
             shows=("shortcut",),
         )
@@ -191,12 +201,29 @@ def _chain(site: Site) -> Iterator[Rewrite]:
     above = [*head.leading_lines, *getattr(first, "leading_lines", ())]
     edit.replace(head, first.with_changes(leading_lines=above), *others)
     text = " and ".join(f"`{code(test)}`" for test in tests)
+    doubts = _doubts(site, tests)
     yield edit.rewrite(
         f"take the general way for {text}, too",
-        notes=(_NOTE.format(test=text.strip("`")),),
+        notes=(*doubts, _NOTE.format(test=text.strip("`"))),
+        safety=Safety.UNSAFE if doubts else Safety.SAFE,
         rank=28,
         shows=("shortcut",),
     )
+
+
+def _doubts(site: Site, tests: Sequence[cst.BaseExpression]) -> list[str]:
+    """A mask of floats that a caller gives may be wider than what it is multiplied with."""
+    assert site.function is not None
+    given = {item.name.value for item in params_of(site.function.params)}
+    body = code(site.function.body)
+    found: list[str] = []
+    for node in (part for test in tests for part in walk(test) if isinstance(part, cst.Name)):
+        fact = site.fact(node)
+        if node.value not in given or fact is None or fact.dtype not in FLOAT_DTYPES:
+            continue
+        if not re.search(rf"\b{node.value}\.(?:to|type_as|type|float|half|bool)\(", body):
+            found.append(_WIDER.format(name=node.value))
+    return list(dict.fromkeys(found))
 
 
 def _unguarded(block: cst.If) -> list[cst.BaseStatement]:

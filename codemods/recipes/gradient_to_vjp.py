@@ -45,6 +45,10 @@ _FROZEN = (
     " {} made it require one."
 )
 _LIMIT = "A caller's `{}` does not require a gradient afterwards, where the original marks it so."
+_HOOKS = (
+    "Inside `torch.func.vjp`, backward hooks of a module and batch norm that is in training raise"
+    " an error."
+)
 #: Who asks for a flag that is set on an argument, or for what it brings.
 _ASKS = (
     r"\.requires_grad\b(?!\s*=[^=])|(?<!autograd)\.grad\b|\bis_leaf\b|\bretain_grad\b"
@@ -789,4 +793,6 @@ def _edited(
     if found.keeps != "True":
         notes.append(_AGAIN)
         assumes.append("keeps-graph")
+    if any("self." in code(line) or "net(" in code(line) or "model(" in code(line) for line in new):
+        notes.append(_HOOKS)
     return edit.rewrite(title, notes=notes, rank=12, assumes=assumes)

@@ -11,6 +11,7 @@ import libcst as cst
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site
+from gbfix.rewriting.modules import may_draw
 from gbfix.schema import Safety
 
 from ..api.splice import Splice
@@ -44,6 +45,10 @@ _KEEPS = (
     " cache"
 )
 _ENVIRONMENT = "environment variables that change after the function was compiled may not be seen"
+_DRAWS = (
+    "it may draw random numbers: compiled by inductor it draws others for the same seed than Python"
+    " did"
+)
 _SKIPPED = re.compile(r"<(?:function|bound method) ((?:[\w.]|<locals>)+)")
 
 
@@ -77,7 +82,8 @@ class StaleDisable(Codemod):
 
     *Fix safety.*  Safe: uncompiled, the program does the same; what is traced now is compared with
     that. Unsafe where the function handles errors that a graph raises while it runs, as no handler
-    inside of it is there then, and where it reads environment variables. Where the function does
+    inside of it is there then, where it reads environment variables, and where it may draw random
+    numbers that inductor would draw from a stream of its own. Where the function does
     what breaks graphs by itself (``print``, ``.item()``, numpy), other rewrites are tried first.
 
     *Refuses.*  Names that the file binds to something else.
@@ -191,6 +197,9 @@ def _doubts(site: Site) -> list[str]:
                     found[_HANDLES] = None
                 elif isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
                     found[_ENVIRONMENT] = None
+    backend = site.region.options.get("backend", "inductor") if site.region is not None else ""
+    if "inductor" in backend and may_draw(site, skipped):
+        found[_DRAWS] = None
     return list(found)
 
 

@@ -20,6 +20,7 @@ from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import enclosing_functions, function_scope
 from gbfix.analysis.tree import children, code, dotted, walk
 from gbfix.codemod import Site, Statement
+from gbfix.rewriting.project import mentions
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, local_names, own_parameters, schema_type
@@ -355,8 +356,25 @@ class Taker:
             self.visit(node.value, hidden)
         for part in walk(target):
             if isinstance(part, cst.Attribute | cst.Subscript):
+                holder = part.value if isinstance(part, cst.Subscript) else part
+                in_place = isinstance(node, cst.AugAssign) or isinstance(part, cst.Subscript)
+                if in_place and self.is_own_tensor(holder):
+                    raise NoBlock(f"it changes the tensor `{code(holder)}`")
                 return self.store(part, hidden)
         return None
+
+    def is_own_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether an attribute is a tensor, which other code of a graph may read: what an operator
+        changes has to be handed to it, and declared.
+        """
+        fact = self.fact(node)
+        if fact is not None:
+            return fact.is_tensor
+        if not isinstance(node, cst.Attribute):
+            return False
+        name = node.attr.value
+        made = rf"\.{name}\s*=\s*(?:torch|nn)\.(?:\w+\.)*\w+\("
+        return mentions(self.site, rf"""register_buffer\(\s*["']{name}["']|{made}""")
 
     def store(self, target: cst.Attribute | cst.Subscript, hidden: frozenset[str]) -> None:
         """``STATS["a"] = ``, ``self.last = ``: what is changed must be found by the operator."""

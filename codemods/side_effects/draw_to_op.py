@@ -133,7 +133,7 @@ _KEPT_OPERATOR = """
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("example::draw_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::draw_forward", mutates_args=())
 def draw_forward(anchor: torch.Tensor, owner: int) -> torch.Tensor:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     return torch.tensor(OWNERS[owner].dice.random(), dtype=torch.float64, device="cpu")

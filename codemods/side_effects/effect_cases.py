@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from gbfix.codemod import Example, NearMiss, scalar, tensor
 from gbfix.schema import Fact
+
+from ..wrap.own_state import qualified
 
 _SOURCE = """
 import json
@@ -69,8 +73,9 @@ _TABLE = "#: Objects by their identity, which is what an operator can take of th
 
 def _operator(name: str, signature: str, body: str) -> str:
     names = ", ".join(part.partition(":")[0] for part in signature.split(", "))
+    keeps = re.search("SEEN|BAR|OWNERS|Seen", body) is not None
     return f"""
-@torch.library.custom_op("example::{name}", mutates_args=())
+@torch.library.custom_op({qualified(name, keeps_state=keeps)}, mutates_args=())
 def {name}({signature}) -> None:
     {body}
 

@@ -11,6 +11,7 @@ from gbfix.analysis.tree import statements_of
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, scalar, tensor
 from gbfix.schema import Fact
 
+from ..wrap.own_state import qualified
 from .effect_operator import Effect, effect_operator
 from .feeding import check_after, feeding_of
 from .guard_block import decides, guard_operator, guards_at
@@ -42,9 +43,10 @@ def _example(
     title: str, before: str, call: str, name: str, signature: str, body: str, at: str = _NAN
 ) -> Example:
     names = ", ".join(part.partition(":")[0] for part in signature.split(", "))
+    named = qualified(name, keeps_state="logger." in body)
     operator = f"""
 
-@torch.library.custom_op("example::{name}", mutates_args=())
+@torch.library.custom_op({named}, mutates_args=())
 def {name}({signature}) -> None:
     {body}
 

@@ -59,7 +59,7 @@ _TABLE = """#: Objects by their identity, which is what an operator can take of 
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("example::weight_call", mutates_args=())
+@torch.library.custom_op(f"{{__name__.replace('.', '_')}}::weight_call", mutates_args=())
 def weight_call(loss: torch.Tensor, owner_id: int) -> torch.Tensor:
     owner = OWNERS[owner_id]
     {name} = owner.window.weight(loss.item())

@@ -18,6 +18,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, is_global_object
+from ..wrap.own_state import qualified
 from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
@@ -39,9 +40,10 @@ def _example(title: str, before: str, after: str, signature: str, body: str) -> 
     after, signature, body = with_anchor(after, signature, body)
     names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
     lines = "\n    ".join(body.split("\n"))
+    named = qualified("log_forward", keeps_state="logger." in body)
     operator = f"""
 
-@torch.library.custom_op("example::log_forward", mutates_args=())
+@torch.library.custom_op({named}, mutates_args=())
 def log_forward({signature}) -> None:
     {lines}
 

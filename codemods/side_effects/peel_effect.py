@@ -98,7 +98,7 @@ import torch
 logger = logging.getLogger(__name__)
 
 
-@torch.library.custom_op("example::log_f", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_f", mutates_args=())
 def log_f(x: torch.Tensor, n: torch.types.Number) -> None:
     if torch.isnan(x).any():
         # tell
@@ -132,7 +132,7 @@ import torch
 logger = logging.getLogger(__name__)
 
 
-@torch.library.custom_op("example::log_f", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_f", mutates_args=())
 def log_f(x: torch.Tensor, n: torch.types.Number) -> None:
     if torch.isnan(x).any():
         x = torch.nan_to_num(x)

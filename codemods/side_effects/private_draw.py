@@ -26,6 +26,7 @@ from ..wrap.operator_text import (
     signature,
     torch_alias,
 )
+from ..wrap.own_state import qualified
 from .draws import may_be_replaced
 from .effect_operator import operator_notes
 from .owners import attribute_of_self, find_owners
@@ -79,8 +80,9 @@ _ANOTHER = "\n\ndef begin(net, generator):\n    net.gen = generator\n"
 
 
 def _operator(parameters: str, draw: str, names: str, fake: str, lines: str = "") -> str:
+    named = qualified("draw_forward", keeps_state="GEN" in draw or "OWNERS" in draw)
     return (
-        '@torch.library.custom_op("example::draw_forward", mutates_args=())\n'
+        f"@torch.library.custom_op({named}, mutates_args=())\n"
         f"def draw_forward({parameters}) -> torch.Tensor:\n"
         "    # inductor may misplace an operator that takes no tensor: hence the anchor.\n"
         f"    return {draw}\n\n\n"

@@ -13,6 +13,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import is_global_object
+from ..wrap.own_state import qualified
 from .effect_operator import Effect, effect_operator
 
 _METHODS = words("append extend add update insert appendleft setdefault push record log")
@@ -54,7 +55,7 @@ def _example(
     names = ", ".join(part.partition(":")[0] for part in signature.split(", "))
     operator = f"""
 
-@torch.library.custom_op("example::keep_f", mutates_args=())
+@torch.library.custom_op({qualified("keep_f", keeps_state=True)}, mutates_args=())
 def keep_f({signature}) -> None:
     {before}
 
@@ -140,7 +141,7 @@ class StateToOp(Codemod):
                 """
 
 
-@torch.library.custom_op("example::keep_f", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_f", mutates_args=())
 def keep_f(loss: torch.Tensor) -> None:
     METER.update(loss.item())
 

@@ -12,6 +12,7 @@ from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site, sca
 from gbfix.schema import Fact
 
 from ..wrap.capture import is_global_object
+from ..wrap.own_state import qualified
 from .effect_operator import Effect, effect_operator, with_anchor
 from .effects import effect_statement
 
@@ -66,9 +67,10 @@ def _example(title: str, before: str, after: str, name: str, signature: str) -> 
     after, signature, body = with_anchor(after, signature, before)
     lines = "\n    ".join(body.split("\n"))
     names = ", ".join(part.partition(":")[0] for part in signature.split(", ") if part)
+    named = qualified(name, keeps_state="LOG" in body)
     operator = f"""
 
-@torch.library.custom_op("example::{name}", mutates_args=())
+@torch.library.custom_op({named}, mutates_args=())
 def {name}({signature}) -> None:
     {lines}
 

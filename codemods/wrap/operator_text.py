@@ -15,6 +15,7 @@ from gbfix.analysis.tree import code, words
 from gbfix.codemod import Edit, Site
 
 from .capture import Parameter
+from .own_state import named_at_run_time
 
 #: Columns of a line, where there is a choice.
 _WIDTH = 100
@@ -41,6 +42,19 @@ def namespace(site: Site) -> str:
             break
         name, depth = longer, depth + 1
     return f"{name}_ops" if name in _TAKEN_NAMESPACES else name
+
+
+def run_time_namespace(site: Site) -> str:
+    """The namespace of operators that keep state, to stand in an f-string (`.own_state`)."""
+    mine = namespace(site)
+    # The script ``test.py``, and two files that may be loaded by one name, need more than that.
+    more = "" if mine == _module_name(site.path, site) else f"_{mine}"
+    return f"{{__name__.replace('.', '_')}}{more}"
+
+
+def spellings(site: Site, name: str) -> tuple[str, str]:
+    """What may stand for an operator's qualified name in a definition."""
+    return f'"{namespace(site)}::{name}"', f'f"{run_time_namespace(site)}::{name}"'
 
 
 def _module_name(path: str, site: Site, depth: int = 1) -> str:
@@ -188,7 +202,7 @@ def define(
 def place(site: Site, edit: Edit, statements: Sequence[cst.BaseStatement]) -> None:
     """Put definitions at module level, directly before the statement that holds the site."""
     top = site.top_level_statement(site.node)
-    first, *rest = statements
+    first, *rest = named_at_run_time(site, statements, run_time_namespace(site))
     is_first = site.module.body[0] is top
     blank = [] if is_first else [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False)]
     first = first.with_changes(leading_lines=blank)

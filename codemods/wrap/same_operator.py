@@ -20,9 +20,9 @@ from gbfix.analysis.tree import code, walk
 from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Edit, Site
 
-from .operator_text import define, namespace, place
+from .operator_text import define, place, spellings
 
-_HEAD = re.compile(r"@(\w+)\.library\.custom_op\(\"([\w:]+)\", mutates_args=\(\)\)\s*\Z")
+_HEAD = re.compile(r"@(\w+)\.library\.custom_op\((f?\".+\"), mutates_args=\(\)\)\s*\Z")
 #: Conditions are forced where no input makes them hold, which is done in the operator: shared, the
 #: first call would take the other side, too, and what the second one does would stay unseen.
 _CHOICES = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.Match)
@@ -69,7 +69,7 @@ def _operators(site: Site) -> Iterator[_Operator]:
             continue
         found = _HEAD.match(code(first.decorators[0]).strip())
         name = first.name.value
-        if found is None or found[2] != f"{namespace(site)}::{name}":
+        if found is None or found[2] not in spellings(site, name):
             continue
         ordered = f"{name}.register_effect({found[1]}.library.EffectType.ORDERED)"
         if not isinstance(second, cst.SimpleStatementLine) or code(third).strip() != ordered:

@@ -46,6 +46,8 @@ def is_replaced(site: Site, name: str) -> bool:
     ):
         return True
     quoted = rf"['\"]([\w.]+\.)?{re.escape(name)}['\"]"
+    if mentions(site, r"\bsetattr\(\s*(?:\w*mod(?:ule)?|sys\.modules\[[^\]]*\])\s*,\s*[^'\"\s]"):
+        return True  # any function of a module, by a name that is computed
     return mentions(site, rf"(setattr|__setattr__|patch|patch\.object)\([^()]*{quoted}")
 
 

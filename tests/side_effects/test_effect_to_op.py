@@ -61,6 +61,14 @@ def test_a_method_of_what_an_object_holds_runs_on_that_object() -> None:
     assert "update_run" not in source and "keep_run(loss, self.step, id(self))" in text
 
 
+@pytest.mark.parametrize("made", ["0", "torch.zeros(())"])
+def test_a_tensor_that_other_code_of_a_graph_may_read_stays_in_the_graph(made: str) -> None:
+    source = _CLASSES.format(decorator="", body="print(loss.item()); self.seen += 1")
+    source = source.replace("self.step = 0", f"self.step = 0\n        self.seen = {made}")
+    texts = proposed(source, "loss.item()")
+    assert any("owner.seen += 1" in text for text in texts) is (made == "0")
+
+
 @pytest.mark.parametrize(
     ("decorator", "body"),
     [

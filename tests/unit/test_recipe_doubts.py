@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from gbfix_codemods.choice.lower_choice import LowerChoice
+from gbfix_codemods.recipes.drop_shortcut import DropShortcut
 from gbfix_codemods.recipes.frozen_call import FrozenCall
 from gbfix_codemods.recipes.stale_disable import StaleDisable
 
-from gbfix.codemod import Example, Rewrite, example_site
+from gbfix.codemod import Example, Rewrite, example_site, tensor
 from gbfix.schema import Safety
 
 
@@ -65,3 +67,45 @@ def f(z):
     (made,) = FrozenCall().propose(example_site(case, "GB0125"))
     assert isinstance(made, Rewrite)
     assert made.safety.value == safety
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "safety"),
+    [
+        ((2, 1, 4), "image.mean(1, keepdim=True)", "unsafe"),
+        ((2, 1, 4), "image[:, :1] * 2", "unsafe"),
+        ((2, 1, 4), "image * 2", "safe"),
+        ((2, 3, 4), "image * 2", "safe"),
+    ],
+)
+def test_a_size_of_one_that_one_branch_makes(
+    shape: tuple[int, ...], value: str, safety: str
+) -> None:
+    source = (
+        f"import torch\n\n\ndef f(image):\n    if image.std() < 0.5:\n        image = {value}\n"
+    )
+    source += "    return image\n"
+    facts = {"image": tensor(*shape), value: tensor(*shape), "image.std()": tensor()}
+    facts["image.std() < 0.5"] = tensor(dtype="torch.bool")
+    case = Example(source, "", at="image.std() < 0.5", facts=facts, title="")
+    found = list(LowerChoice().propose(example_site(case, "GB0170")))
+    assert found and all(isinstance(it, Rewrite) and it.safety.value == safety for it in found)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "safety"),
+    [
+        ("torch.float32", "", "unsafe"),
+        ("torch.bool", "", "safe"),
+        ("torch.float32", "mask = mask.to(x.dtype)", "safe"),
+    ],
+)
+def test_a_mask_of_numbers_that_a_caller_gives(dtype: str, first: str, safety: str) -> None:
+    lines = [*([first] if first else []), "if torch.all(mask == 1):", "    return x"]
+    body = "".join(f"    {line}\n" for line in [*lines, "return x * mask"])
+    source = f"import torch\n\n\ndef f(x, mask):\n{body}"
+    facts = {"x": tensor(3), "mask": tensor(3, dtype=dtype)}
+    facts["torch.all(mask == 1)"] = tensor(dtype="torch.bool")
+    case = Example(source, "", at="torch.all(mask == 1)", facts=facts, title="")
+    (made,) = DropShortcut().propose(example_site(case, "GB0170"))
+    assert isinstance(made, Rewrite) and made.safety.value == safety

@@ -8,7 +8,7 @@ class Celsius:
 unit = Celsius()
 
 
-@torch.library.custom_op("before::f_op", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::f_op", mutates_args=())
 def f_op(x: torch.Tensor) -> torch.Tensor:
     name = str(unit)
     return (x * len(name)).clone(memory_format=torch.contiguous_format)

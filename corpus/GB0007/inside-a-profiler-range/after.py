@@ -6,7 +6,7 @@ from torch.profiler import record_function
 sink = io.BytesIO()
 
 
-@torch.library.custom_op("before::save_attention", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::save_attention", mutates_args=())
 def save_attention(scores: torch.Tensor) -> None:
     torch.save(scores.detach(), sink)
 

@@ -7,7 +7,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::keep_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_forward", mutates_args=())
 def keep_forward(anchor: torch.Tensor, owner_id: int) -> None:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     owner = OWNERS[owner_id]

@@ -9,7 +9,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::counted_op", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::counted_op", mutates_args=())
 def counted_op(rows: torch.Tensor, owner_id: int) -> torch.Tensor:
     owner = OWNERS[owner_id]
     return torch.tensor(Encoder.counted(rows, without=owner.silent))
@@ -23,7 +23,7 @@ def _(rows, owner_id):
     )
 
 
-@torch.library.custom_op("before::forward_op", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::forward_op", mutates_args=())
 def forward_op(owner_id: int, rows: torch.Tensor) -> torch.Tensor:
     owner = OWNERS[owner_id]
     return torch.tensor([[n in owner.silent for n in row] for row in rows.tolist()])

@@ -6,7 +6,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::draw_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::draw_forward", mutates_args=())
 def draw_forward(anchor: torch.Tensor, owner: int, size: list[int]) -> torch.Tensor:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     return torch.randn(size, generator=OWNERS[owner].generator)

@@ -11,7 +11,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::bucket_op", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::bucket_op", mutates_args=())
 def bucket_op(owner_id: int, x: torch.Tensor) -> torch.Tensor:
     owner = OWNERS[owner_id]
     return torch.tensor([owner.bucket(value) for value in x.tolist()])

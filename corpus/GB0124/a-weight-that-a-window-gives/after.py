@@ -26,7 +26,7 @@ class Window:
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::weight_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::weight_forward", mutates_args=())
 def weight_forward(loss: torch.Tensor, owner_id: int) -> torch.Tensor:
     owner = OWNERS[owner_id]
     weight = owner.window.weight(loss.item())

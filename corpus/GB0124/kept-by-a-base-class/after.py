@@ -9,7 +9,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::keep_log", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_log", mutates_args=())
 def keep_log(name: str, value: torch.Tensor, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     owner.shown[name] = value.item()

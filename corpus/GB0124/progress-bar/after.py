@@ -14,7 +14,7 @@ class Bar:
 bar = Bar(2)
 
 
-@torch.library.custom_op("before::keep_step", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_step", mutates_args=())
 def keep_step(loss: torch.Tensor) -> None:
     bar.update(loss.item())
 

@@ -18,7 +18,7 @@ class Recorder:
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::scalar_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::scalar_forward", mutates_args=())
 def scalar_forward(h: torch.Tensor, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     owner.recorder.scalar("norm", h.norm())

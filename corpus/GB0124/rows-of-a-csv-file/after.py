@@ -16,7 +16,7 @@ def add_row(step, *values):
         rows.writerow([step, *(f"{value:.3f}" for value in values)])
 
 
-@torch.library.custom_op("before::add_row_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::add_row_forward", mutates_args=())
 def add_row_forward(step: torch.types.Number, y: torch.Tensor) -> None:
     add_row(step, y.min().item(), y.max().item())
 

@@ -6,7 +6,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::keep_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_forward", mutates_args=())
 def keep_forward(loss: torch.Tensor, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     owner.total += loss.item()

@@ -11,7 +11,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::keep_hook", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_hook", mutates_args=())
 def keep_hook(result: torch.Tensor, name: str, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     largest = result.detach().abs().max().item()

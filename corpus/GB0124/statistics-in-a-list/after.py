@@ -3,7 +3,7 @@ import torch
 HISTORY = []
 
 
-@torch.library.custom_op("before::keep_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_forward", mutates_args=())
 def keep_forward(x: torch.Tensor, hidden: torch.Tensor) -> None:
     HISTORY.append({"batch": x.shape[0], "mean": hidden.mean().item()})
 

@@ -19,7 +19,7 @@ class Writer:
 writer = Writer("curves.txt")
 
 
-@torch.library.custom_op("before::add_scalar_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::add_scalar_forward", mutates_args=())
 def add_scalar_forward(hidden: torch.Tensor, step: torch.types.Number) -> None:
     writer.add_scalar("hidden/mean", hidden.mean().item(), step)
     writer.add_histogram("hidden", hidden, step)

@@ -13,7 +13,7 @@ class Journal:
 journal = Journal()
 
 
-@torch.library.custom_op("before::note_step", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::note_step", mutates_args=())
 def note_step(loss: torch.Tensor) -> None:
     journal.note(loss=loss.item(), rate=0.1)
 

@@ -17,7 +17,7 @@ def f(x):
     return f_part_2(y)
 
 
-@torch.library.custom_op("before::keep_f_part_1", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_f_part_1", mutates_args=())
 def keep_f_part_1(y: torch.Tensor) -> None:
     peaks.append(y.max().item())
 

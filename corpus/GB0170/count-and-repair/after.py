@@ -6,7 +6,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::print_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::print_forward", mutates_args=())
 def print_forward(y: torch.Tensor, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     if torch.isinf(y).any():

@@ -8,7 +8,7 @@ import weakref
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::keep_call", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::keep_call", mutates_args=())
 def keep_call(limit: torch.types.Number, far: torch.Tensor, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     if limit is not None and far > limit:

@@ -6,7 +6,7 @@ logging.basicConfig(format="%(levelname)s %(message)s")
 logger = logging.getLogger(__name__)
 
 
-@torch.library.custom_op("before::log_clean", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_clean", mutates_args=())
 def log_clean(bad: torch.Tensor, step: torch.types.Number) -> None:
     if bad.any():
         # Once is bad luck.

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-@torch.library.custom_op("before::warn_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::warn_forward", mutates_args=())
 def warn_forward(part: torch.Tensor, base: torch.Tensor) -> None:
     if not Adapter._warned and part.abs().max() > 3 * base.abs().max():
         warnings.warn("the adapter's part is large")

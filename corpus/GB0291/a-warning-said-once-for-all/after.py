@@ -11,7 +11,7 @@ def log_once(level, message):
     logger.log(level, message)
 
 
-@torch.library.custom_op("before::log_once_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_once_forward", mutates_args=())
 def log_once_forward(anchor: torch.Tensor) -> None:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     log_once(logging.WARNING, "no fused kernel: the native one is used")

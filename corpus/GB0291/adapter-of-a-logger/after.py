@@ -15,7 +15,7 @@ class OfRun(logging.LoggerAdapter):
 OWNERS = weakref.WeakValueDictionary()
 
 
-@torch.library.custom_op("before::log_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_forward", mutates_args=())
 def log_forward(y: torch.Tensor, owner_id: int) -> None:
     owner = OWNERS[owner_id]
     owner.log.info("norm %.3f", y.norm().item())

@@ -5,7 +5,7 @@ import torch
 log = logging.getLogger(__name__)
 
 
-@torch.library.custom_op("before::log_normalise", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_normalise", mutates_args=())
 def log_normalise(x: torch.Tensor) -> None:
     if log.isEnabledFor(logging.INFO):
         # costly

@@ -7,7 +7,7 @@ logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
 logger = logging.getLogger(__name__)
 
 
-@torch.library.custom_op("before::log_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_forward", mutates_args=())
 def log_forward(anchor: torch.Tensor, tag: str) -> None:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     logger.info("forward of %s", tag)

@@ -6,7 +6,7 @@ logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
 logger = logging.getLogger(__name__)
 
 
-@torch.library.custom_op("before::log_fn", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::log_fn", mutates_args=())
 def log_fn(y: torch.Tensor, text: str) -> None:
     logger.info(text, y.mean().item())
 

@@ -13,7 +13,7 @@ def warning_once(message):
     logger.warning(message)
 
 
-@torch.library.custom_op("before::warning_once_forward", mutates_args=())
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::warning_once_forward", mutates_args=())
 def warning_once_forward(anchor: torch.Tensor) -> None:
     # inductor may misplace an operator that takes no tensor: hence the anchor.
     warning_once("use_cache=True is incompatible with gradient checkpointing")
