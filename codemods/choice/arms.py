@@ -504,6 +504,8 @@ class ArmMaker:
             maker.arm.local = set(self.arm.local)
             if _is_jump(statement):
                 result.append(statement)  # of a loop within the branch: that is its own matter
+            elif _raises(statement):
+                result.append(renamed(statement, self.arm.renames))
             elif isinstance(statement, cst.SimpleStatementLine) or (
                 isinstance(statement, cst.If)
                 and self.converter.chosen(statement)
@@ -532,12 +534,22 @@ def _is_jump(statement: cst.BaseStatement) -> bool:
     return False
 
 
+def _raises(statement: cst.BaseStatement) -> bool:
+    """Whether it raises an error on which Python decides (`Vain` has looked at it)."""
+    match statement:
+        case cst.SimpleStatementLine(body=[cst.Raise()]):
+            return True
+    return False
+
+
 def _always_binds(lines: Sequence[cst.BaseStatement], name: str) -> bool:
     """Whether statements bind a name whatever Python decides in them.
 
     A ``with`` may swallow the error that keeps its block from binding.
     """
     for line in lines:
+        if _raises(line):
+            return True  # nothing reads the name then
         match line:
             case cst.SimpleStatementLine(body=[cst.Assign(targets=targets)]):
                 parts = [part for target in targets for part in walk(target.target)]

@@ -243,6 +243,43 @@ def _makes_a_class(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2][:1].isupper()
 
 
+_SIZES = words("shape ndim dtype device is_cuda size dim numel nelement stride is_floating_point")
+#: Tell of all rows at once.
+_COUNTS = words("len numel nelement size")
+
+
+def _checks_of_sizes(function: ast.AST) -> Iterator[int]:
+    """Assertions and errors about sizes and types, as any operation raises some of its own."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assert(test=test) if _asks_sizes(test):
+                yield from map(id, ast.walk(node))
+            case ast.If(test=test, body=[ast.Raise() as raised]) if _asks_sizes(test):
+                yield from map(id, ast.walk(raised))
+
+
+def _asks_sizes(node: ast.expr) -> bool:
+    """Whether an expression is made of sizes, types and constants, and of no tensor's values."""
+    match node:
+        case ast.Constant():
+            return True
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return True
+        case ast.Compare(left=left, comparators=others):
+            return all(map(_asks_sizes, (left, *others)))
+        case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
+            return all(map(_asks_sizes, values))
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
+            return _asks_sizes(inner)
+        case ast.BinOp(left=left, right=right):
+            return _asks_sizes(left) and _asks_sizes(right)
+        case ast.Call(func=ast.Attribute(attr=attr)) | ast.Attribute(attr=attr):
+            return attr in _SIZES
+        case ast.Call(func=ast.Name(id="isinstance" | "len")):
+            return True
+    return False
+
+
 #: Draws where it is told to drop values, and computes otherwise.
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 
@@ -329,13 +366,7 @@ class _Reader:
     ) -> None:
         own = _own(function)
         held = _held(function)
-        of_last = {
-            id(node.value)
-            for node in ast.walk(function)
-            if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "-1"
-        }
-        for node in ast.walk(function):
-            self.rows_alone &= id(node) in of_last or _is_by_rows(node)
+        for node in self._nodes(function):
             match node:
                 case ast.Call(func=ast.Name(id=name)) if name in held:
                     raise _More(f"what `{name}` does is what a call of `{function.name}` gives")
@@ -364,6 +395,21 @@ class _Reader:
                     self.tame &= plain or not wild
                 case ast.Call():
                     self._call(text, node, owner, own, held | around)
+
+    def _nodes(self, function: ast.FunctionDef) -> Iterator[ast.AST]:
+        """What the body is made of, but checks of sizes; whether it looks at rows by themselves."""
+        of_last = {
+            id(node.value)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "-1"
+        }
+        harmless = set(_checks_of_sizes(function))
+        for node in ast.walk(function):
+            self.rows_alone &= id(node) in of_last or _is_by_rows(node)
+            if id(node) not in harmless:
+                yield node
+            else:
+                self.rows_alone &= ast.unparse(node) not in _COUNTS
 
     def _call(
         self,

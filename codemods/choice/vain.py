@@ -45,6 +45,7 @@ _INSERTED = r"\.insert\(.*\b(?:Dropout|BatchNorm|DropPath)"
 _REPLACED = (
     "The project puts another function in the place of `{0}`, which the branch not taken calls now."
 )
+_RAISES = "An error that an option leads to is raised whatever the test says."
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -64,8 +65,11 @@ class Vain:
 
     def check(self, node: cst.CSTNode) -> None:
         harmless: set[cst.CSTNode] = set()  # selections that cannot fail where nothing is selected
+        harmless |= self._by_python(node)
         for inner in walk(node):
             match inner:
+                case cst.Raise() if inner in harmless:
+                    self.ctx.notes.append(_RAISES)
                 case cst.Assign(targets=targets):
                     # `x[mask] = ...` picks nothing out, and the mask holds on the path only.
                     harmless |= {it.target for it in targets}
@@ -86,6 +90,21 @@ class Vain:
                         self._guarded(inner.right, "an integer division by zero")
                 case cst.Subscript():
                     self._subscript(inner, harmless=inner in harmless)
+
+    def _by_python(self, node: cst.CSTNode) -> set[cst.CSTNode]:
+        """Errors about options: it is Python that decides whether they are raised."""
+        found: set[cst.CSTNode] = set()
+        for inner in walk(node):
+            if not isinstance(inner, cst.If) or decided_by_tensor(inner.test, self.ctx):
+                continue
+            bodies = [inner.body]
+            if isinstance(inner.orelse, cst.Else):
+                bodies.append(inner.orelse.body)
+            for body in bodies:
+                match body:
+                    case cst.IndentedBlock([cst.SimpleStatementLine([cst.Raise() as it])]):
+                        found.add(it)
+        return found
 
     @property
     def cheap(self) -> bool:
@@ -128,6 +147,8 @@ class Vain:
                 slice=[cst.SubscriptElement(cst.Index(cst.Integer("1")))],
             ) if name in _WITH_PLACES:
                 return True
+            case cst.Attribute(value=inner, attr=cst.Name("data")):
+                return self._is_place(inner, depth)
             case cst.Attribute(value=cst.Call(func=func), attr=cst.Name("indices")):
                 return code(func).rpartition(".")[2] in _WITH_PLACES
             case cst.Subscript(value=cst.Name() as name):

@@ -647,21 +647,24 @@ def own_text(piece: Piece) -> str:
 
 
 def called(site: Site, nodes: Sequence[cst.CSTNode], depth: int = 3) -> list[cst.FunctionDef]:
-    """The functions and methods of the file that nodes call, directly or through others."""
+    """The functions and methods of the file that nodes call (or hand on), also through others."""
     found: list[cst.FunctionDef] = []
     for node in nodes:
         for inner in walk(node):
             if not isinstance(inner, cst.Call):
                 continue
-            target: cst.CSTNode | None = None
-            if isinstance(inner.func, cst.Name):
-                bound = module_bindings(site.module).get(inner.func.value, ())
-                target = bound[0] if len(bound) == 1 else None
-            elif isinstance(inner.func, cst.Attribute):
+            targets: list[cst.CSTNode] = []
+            # A function that is handed on (``filter(isnan, values)``) is called, too.
+            for named in (inner.func, *(arg.value for arg in inner.args)):
+                if isinstance(named, cst.Name):
+                    bound = module_bindings(site.module).get(named.value, ())
+                    targets += bound if len(bound) == 1 else ()
+            if isinstance(inner.func, cst.Attribute):
                 methods = methods_named(site, inner.func.attr.value)
-                target = methods[0] if len(methods) == 1 else None
-            if isinstance(target, cst.FunctionDef) and target not in found:
-                found.append(target)
+                targets += methods if len(methods) == 1 else ()
+            for target in targets:
+                if isinstance(target, cst.FunctionDef) and target not in found:
+                    found.append(target)
     if depth and found:
         for more in called(site, [f.body for f in found], depth - 1):
             if more not in found:

@@ -15,6 +15,7 @@ import libcst as cst
 
 from gbfix.analysis.names import fresh
 from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.torch_names import INT_DTYPES
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.rewriting import project
@@ -66,6 +67,12 @@ def differentiable(piece: Piece, *, draws: bool = False) -> tuple[str, ...]:
         # A result that had no gradient in this call has one now: code that asks would notice.
         raise Refused("a gradient goes through some of its results, and not through others")
     text = written(piece)
+    for part in (inner for node in piece.nodes for inner in walk(node)):
+        # Whole numbers, as the places of a sort, have no gradient to look at.
+        if isinstance(part, cst.Attribute) and part.attr.value == "data":
+            fact = piece.level.site.fact(part.value)
+            if fact is not None and fact.dtype in INT_DTYPES:
+                text = text.replace(code(part), code(part.value))
     found = _LOOKS.search(text)
     if found:
         raise Refused(f"a gradient goes through it, and it looks at `{found[0]}`")

@@ -17,7 +17,7 @@ import libcst as cst
 from gbfix.analysis.activity import MUTATING_METHODS, activity
 from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.build import ungrouped
-from gbfix.analysis.names import fresh
+from gbfix.analysis.names import fresh, identifier
 from gbfix.analysis.scopes import enclosing_functions, function_scope, resolve
 from gbfix.analysis.tree import children, code, dotted, walk, words
 from gbfix.codemod import Site
@@ -455,7 +455,9 @@ class Collector:
             changed = False  # it writes to tensors that are attributes, which pass by themselves
             if text in self.written and (not fact.is_tensor or fact.requires_grad):
                 return False
-        name = fresh(self.base(node), self.taken if not isinstance(node, cst.Name) else ())
+        # A name is written in small letters: that of ``C`` may be the one of a loop's variable.
+        stays = isinstance(node, cst.Name) and identifier(node.value) == node.value
+        name = fresh(self.base(node), () if stays else self.taken)
         passed = crossing(name, text, fact)
         if passed is None and fact.kind in ("none", "mixed") and not changed:
             told = optional(self.site, node)

@@ -8,6 +8,7 @@ strings (or objects that an operator can find by itself).
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -599,6 +600,7 @@ class Taker:
             argument = cst.Call(cst.Name("str"), [cst.Arg(node.deep_clone())])
         else:
             argument = node.deep_clone()
+            found = found or self.declared_none(node, fact)
         if found is None or fact is None:
             return False
         text = code(node)
@@ -622,6 +624,22 @@ class Taker:
         if not (isinstance(node, cst.Name) and node.value == new):
             self.replaced[node] = cst.parse_expression(new)
         return True
+
+    def declared_none(self, node: cst.BaseExpression, fact: Fact | None) -> tuple[str, str] | None:
+        """``config.sep_token_id``, which is None: it passes as what its class says it may be."""
+        if fact is None or fact.kind != "none" or not isinstance(node, cst.Attribute):
+            return None
+        kinds = r"(int|float|bool|str)"
+        declared = re.compile(
+            rf"^\s+(?:self\.)?{node.attr.value}\s*:\s*(?:(?:typing\.)?Optional\[{kinds}\]"
+            rf"|{kinds} \| None|None \| {kinds})",
+            re.MULTILINE,
+        )
+        texts = {self.site.source, *self.site.sources.values()}
+        said = {next(filter(None, it.groups())) for text in texts for it in declared.finditer(text)}
+        if said == {"str"}:
+            return ("str | None", "")
+        return ("torch.types.Number | None", "") if said and "str" not in said else None
 
     def is_asked(self, node: cst.BaseExpression, fact: Fact) -> bool:
         """Whether a name is only asked for its truth, and is no tensor or number."""

@@ -113,6 +113,8 @@ class _Reach:
             case (cst.FunctionDef() as function,):
                 if function.name.value != name:
                     return True  # a function that says ``global``
+                if any("cache" in code(it.decorator) for it in function.decorators):
+                    return True
                 return self.states(textwrap.dedent(code(function)))
             case (cst.ClassDef() as made,):
                 if re.search(rf"\b{name}\.\w+\s*(?:[-+*/|]=|=[^=])", self._site.source):

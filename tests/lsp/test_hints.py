@@ -28,6 +28,8 @@ NOT_SEEN = {
     "GB0059/head-of-a-task",  # a number that varies between calls, no text tells
     "GB0124/leaves-when-not-finite",  # what the model that the step calls gives, no text tells
     "GB0124/kept-by-a-base-class",  # a base class reads what it is given
+    "GB0124/words-about-padding",  # `in` of a tensor, which reads it
+    "GB0170/counts-where-labelled",  # a count that is a number or a tensor
     "GB0124/rows-rolled-by-their-delays",  # an element of what `topk` gives
     "GB0007/flag-set-by-chance",  # a draw in training alone
     "GB0007/found-out-once",  # what a cached helper of a helper starts
@@ -116,6 +118,7 @@ STILL_HINTED = {
     "GB0124/mask-of-a-square",
     "GB0124/mask-up-to-a-cut",
     "GB0170/centres-until-they-stay",  # the same code, as a plain function
+    "GB0170/errors-in-their-order",  # the same code, as a plain function
     "GB0170/gain-by-chance",  # the same code, as a plain function
     "GB0170/diverged-while-training",
     "GB0124/numbers-for-a-logger",

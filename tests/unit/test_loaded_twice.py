@@ -62,7 +62,8 @@ def test_an_operator_with_the_name_of_its_module() -> None:
     assert loaded_twice("/p/train.py", _OLD, new, project, is_entry=True) == ()
 
 
-_KEEPS = """import logging
+_KEEPS = """import functools
+import logging
 import torch
 from collections import Counter
 
@@ -81,6 +82,11 @@ class Seen:
 
 def note(x):
     HISTORY.append(x)
+
+
+@functools.cache
+def say_once(text):
+    print(text)
 
 
 def scaled(x):
@@ -105,6 +111,7 @@ def f(x):
         ("OWN_LOG.info('x')", True),
         ("counts[0] += 1", True),
         ("Seen.once = True", True),
+        ("say_once('x')", True),
         ("global SCALE\n    SCALE = 1.0", True),
         ("LOG.info('x')", False),
         ("print(scaled(x), LEVELS[0], device)", False),

@@ -8,7 +8,7 @@ from gbfix_codemods.recipes.drop_shortcut import DropShortcut
 from gbfix_codemods.recipes.frozen_call import FrozenCall
 from gbfix_codemods.recipes.stale_disable import StaleDisable
 
-from gbfix.codemod import Example, Rewrite, example_site, tensor
+from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
 from gbfix.schema import Safety
 
 
@@ -109,3 +109,32 @@ def test_a_mask_of_numbers_that_a_caller_gives(dtype: str, first: str, safety: s
     case = Example(source, "", at="torch.all(mask == 1)", facts=facts, title="")
     (made,) = DropShortcut().propose(example_site(case, "GB0170"))
     assert isinstance(made, Rewrite) and made.safety.value == safety
+
+
+_FILL = """import torch
+
+
+def f(x, way):
+    empty = torch.isnan(x)
+    if empty.any():
+        if way == "zeros":
+            fill = 0.0
+        {test}
+            raise ValueError(way)
+        x = torch.where(empty, fill, x)
+    return x
+"""
+
+
+@pytest.mark.parametrize(("test", "fits"), [("else:", True), ("elif x.sum() > 0:", False)])
+def test_an_error_on_which_python_decides(test: str, fits: bool) -> None:
+    facts = {"x": tensor(3), "empty": tensor(3, dtype="torch.bool"), "way": scalar("zeros")}
+    facts |= {"empty.any()": tensor(dtype="torch.bool"), "x.sum() > 0": tensor(dtype="torch.bool")}
+    facts["torch.where(empty, fill, x)"] = tensor(3)
+    case = Example(_FILL.format(test=test), "", at="empty.any()", facts=facts, title="")
+    found = list(LowerChoice().propose(example_site(case, "GB0170")))
+    assert bool(found) is fits
+    for made in found:
+        assert isinstance(made, Rewrite)
+        assert any("whatever the test says" in note for note in made.notes)
+        assert "raise ValueError(way)" in made.edits["example.py"]

@@ -40,6 +40,8 @@ class Expert(nn.Module):
         ("h = torch.softmax(h, dim=-1)", True),
         ("h = h if x.shape[0] < 64 else h * 0.5", False),
         ("h = h if len(x) < 64 else h * 0.5", False),
+        ("assert len(x) < 64", False),
+        ("assert x.shape[0] < 64", False),
         ("h = h if x.size(0) < 64 else h * 0.5", False),
         ("h = h.clone(); h[64:] = 0", False),
         ("h = h + h[:1]", False),
@@ -59,6 +61,23 @@ def test_rows_that_look_at_each_other(line: str, alone: bool) -> None:
     site = example_site(Example(text, "", at="self.up(x)"), "GB0170")
     found = class_computes(site, "Expert")
     assert (not found.why_not and found.rows_alone) is alone
+
+
+@pytest.mark.parametrize(
+    "line, computes",
+    [
+        ("assert x.shape[-1] == 4, 'four'", True),
+        ("assert x.dim() == 2 and isinstance(x, torch.Tensor)", True),
+        ("if x.ndim != 2: raise ValueError(x.shape)", True),
+        ("assert (x > 0).all()", False),
+        ("assert self.up is x", False),
+        ("if x.sum() > 0: raise ValueError('full')", False),
+        ("raise ValueError('always')", False),
+    ],
+)
+def test_errors_about_sizes_are_those_that_any_operation_raises(line: str, computes: bool) -> None:
+    site = example_site(Example(MODULE.format(line, ""), "", at="self.up(x)"), "GB0170")
+    assert (not class_computes(site, "Expert").why_not) is computes
 
 
 def test_another_forward_may_take_the_place_of_its_own() -> None:
