@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from gbfix.analysis.names import fresh
-from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.torch_names import INT_DTYPES
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
@@ -122,7 +122,23 @@ def _makes_array(site: Site, node: cst.CSTNode, holders: set[str]) -> bool:
     if isinstance(node.func, cst.Attribute):
         given = given or mentions(node.func.value, holders)
     alone = node.with_changes(args=())
-    return given and any(_ARRAYS.search(code(each.body)) for each in called(site, [alone]))
+    return given and any(_has_arrays(site, each) for each in called(site, [alone]))
+
+
+def _has_arrays(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether numpy gets something of the function's own: not in ``np.log(np.exp(1 - LEAST))``."""
+    own = function_scope(function).locals
+    for node in walk(function.body):
+        if isinstance(node, cst.Attribute) and node.attr.value == "numpy":
+            return True
+        if not isinstance(node, cst.Call):
+            continue
+        name = resolve(site.module, node.func) or ""
+        if name.startswith("numpy.") or name == "torch.from_numpy":
+            parts = (part for arg in node.args for part in walk(arg))
+            if any(isinstance(part, cst.Name) and part.value in own for part in parts):
+                return True
+    return False
 
 
 def _check_names(piece: Piece) -> None:

@@ -503,6 +503,9 @@ def _notes(operator: Operator, told: Told | None, *, minds: bool) -> list[str]:
     notes += [_FOUND] if operator.piece.inputs.owner is not None else []
     if operator.ordered:
         notes += operator_notes(operator.piece.level.site)[1:]
+    for parameter in operator.piece.inputs.parameters:
+        if parameter.annotation == "list[int]" and "self." in parameter.given:
+            notes.append(f"`{parameter.given}` holds whole numbers: with a fraction it is an error")
     if told is not None and told.real:
         runs = f"{told.runs} runs with inputs of other sizes"
         notes.append(f"the sizes of its result agree in {runs}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 
 import libcst as cst
 
@@ -14,6 +14,7 @@ from gbfix.analysis.build import with_leading_lines
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, identifier
 from gbfix.analysis.tree import code, statements_of, walk, words
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import (
     Advice,
     Codemod,
@@ -479,6 +480,7 @@ def define_block(
     if gives is not None:
         notes.append(f"what is no {gives.kind} in another call is an error there")
     notes += _of_numbers(parameters)
+    notes += _read_around(site, judge.doings.touches)
     if taken.owners:
         notes.append("it is compiled anew for each object whose method this is")
     return Operator(
@@ -490,6 +492,31 @@ def define_block(
         frozenset(judge.doings.reads),
         tuple(notes),
     )
+
+
+def _read_around(site: Site, touched: Set[str]) -> list[str]:
+    """A function of the project that calls an object it is given, and reads what the block sets:
+    compiled with the call, it would read that while it is traced.
+    """
+    names = {name.lstrip(".") for name in touched}
+    for text in {site.source, *site.sources.values()}:
+        for function in ast.walk(tree_of(text)):
+            if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
+                continue
+            given = {it.arg for it in (*function.args.args, *function.args.kwonlyargs)}
+            inside = list(ast.walk(function))
+            calls = any(
+                isinstance(it, ast.Call) and isinstance(it.func, ast.Name) and it.func.id in given
+                for it in inside
+            )
+            for it in inside if calls else ():
+                name = it.attr if isinstance(it, ast.Attribute) else getattr(it, "id", "")
+                if name in names and isinstance(getattr(it, "ctx", None), ast.Load):
+                    return [
+                        f"`{function.name}` reads `{name}`: compiled together with the call, it"
+                        " sees what was there before"
+                    ]
+    return []
 
 
 def _of_numbers(parameters: Sequence[Parameter]) -> list[str]:

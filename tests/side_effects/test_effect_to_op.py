@@ -131,3 +131,22 @@ def test_the_reason_is_a_sentence() -> None:
     )
     (advice,) = EffectToOp().propose(example_site(case, "GB0007"))
     assert isinstance(advice, Advice) and advice.text.endswith(".") and "lib.Sink" in advice.text
+
+
+@pytest.mark.parametrize(
+    ("reader", "told"),
+    [
+        ("def rate(net, x):\n    return net(x) * net.seen\n", True),
+        ("def rate(net, x):\n    return net(x) * net.lost\n", False),
+        ("def shown(net):\n    print(net.seen)\n", False),
+    ],
+)
+def test_who_reads_what_an_operator_sets_is_named(reader: str, told: bool) -> None:
+    source = _CLASSES.format(decorator="", body="print(loss.item()); self.seen += 1")
+    source = (
+        source.replace("self.step = 0", "self.step = 0\n        self.seen = 0") + "\n\n" + reader
+    )
+    case = Example(source, "", at="loss.item()", facts=_FACTS)
+    found = EffectToOp().propose(example_site(case, "GB0124"))
+    notes = [note for item in found if isinstance(item, Rewrite) for note in item.notes]
+    assert any("`rate` reads `seen`" in note for note in notes) is told
