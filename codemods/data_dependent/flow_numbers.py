@@ -189,7 +189,7 @@ class Arithmetic:
         merged = _merged(kind, left, right, low=low)
         if isinstance(node.operator, cst.Multiply):
             one, other = sorted((left, right), key=lambda each: each.literal is not None)
-            hashes = other.literal is not None and other.bits > 32 and one.bits >= Number.bits
+            hashes = other.literal is not None and other.bits > 30 and one.bits >= Number.bits
             return merged.of_bits(64.0 if hashes else left.bits + right.bits)
         return merged.of_bits(max(left.bits, right.bits))
 

@@ -26,6 +26,7 @@ _FACTS = {
         ("x * (n % 1000 * 2654435761 % 8)", Safety.SAFE),
         ("x * (n % 1000 * 1099511628211 % 8)", Safety.SAFE),
         ("x * (n * 1099511628211 % 1000)", Safety.UNSAFE),
+        ("x * (n * 2654435761 % 1000)", Safety.UNSAFE),
         ("x * (n ** 4)", Safety.UNSAFE),
         ("x * (n * n * n * n)", Safety.UNSAFE),
     ],
