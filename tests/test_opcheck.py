@@ -41,7 +41,7 @@ def operator_calls(
     """The first three calls of each operator that the patched program makes, uncompiled."""
     text = (case / "after.py").read_text()
     space = f"opcheck_{next(_numbers)}"
-    text = re.sub(r'custom_op\("\w+::', f'custom_op("{space}::', text)
+    text = re.sub(r'custom_op\(f?"(?:\w+|\{__name__[^}]*\})::', f'custom_op("{space}::', text)
     calls: list[tuple[CustomOpDef, tuple[Any, ...], dict[str, Any]]] = []
     plain = CustomOpDef.__call__
 
