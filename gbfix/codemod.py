@@ -218,7 +218,8 @@ class Site:
         self.frame: Frame = graph_break.site
         self.facts = facts
         self.region = region
-        #: Texts of the project's files that the program loaded, by path.
+        #: Texts of the project's files, by path: first those that the program loaded, then those
+        #: that import one of these and did not run (no rewrite may change them).
         self.sources: Mapping[str, str] = sources or {path: source}
         #: The script that the user started (where configuration belongs), or "".
         self.entry = entry

@@ -1101,7 +1101,7 @@ class Loop:
         files = self._project_files()
         if self._beside is None:
             self._beside = project_files.neighbours(files, self._entry, self._root)
-        return {**self._beside, **{path: self._text(path) for path in files}}
+        return {**{path: self._text(path) for path in files}, **self._beside}
 
     def _project_files(self) -> tuple[str, ...]:
         return tuple(path for path in self._recorded.files if os.path.exists(path))
