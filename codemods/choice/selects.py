@@ -313,21 +313,32 @@ def _differ(facts: Sequence[Fact | None]) -> bool:
     return any(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
 
 
-_ONE = re.compile(r"keepdims?=True|(?<!\w)0?:1\b|\bunsqueeze\(|[\[,]\s*None\s*[\],]")
+_ONE = re.compile(r"(?<!\w)0?:1\b|[\[,]\s*None\s*[\],]")
 
 
 def _makes_one(node: cst.BaseExpression, ctx: Context, sides: set[str], depth: int = 3) -> bool:
-    """Whether an expression, or what its names are bound to, makes a dimension of one element."""
-    if _ONE.search(code(node)):
-        return True
-    names = {it.value for it in walk(node) if isinstance(it, cst.Name)} if depth else set()
-    for it in walk(ctx.scope) if names else ():
-        match it:
-            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value):
-                if name not in names or code(value) in sides:
-                    continue  # one of the branches that meet here
-                if _makes_one(value, ctx, sides, depth - 1):
-                    return True
+    """Whether an expression, or what its name is bound to, makes a dimension of one element, which
+    nothing beside it spreads again (as in ``x / x.norm(dim=-1, keepdim=True)``).
+    """
+    match node:
+        case cst.Subscript():
+            return _ONE.search(f"[{''.join(map(code, node.slice))}]") is not None
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name)), args=args):
+            kept = any(code(it).replace(" ", "").startswith("keepdim") for it in args)
+            return kept or name == "unsqueeze" or _makes_one(inner, ctx, sides, depth)
+        case cst.UnaryOperation(expression=inner):
+            return _makes_one(inner, ctx, sides, depth)
+        case cst.BinaryOperation(left=left, right=right):
+            both = [it for it in (left, right) if not isinstance(it, cst.BaseNumber)]
+            return all(_makes_one(it, ctx, sides, depth) for it in both)
+        case cst.Name(value=name) if depth:
+            return any(
+                _makes_one(it.value, ctx, sides, depth - 1)
+                for it in walk(ctx.scope)
+                if isinstance(it, cst.Assign)
+                and any(code(target.target) == name for target in it.targets)
+                and code(it.value) not in sides  # one of the branches that meet here
+            )
     return False
 
 

@@ -45,7 +45,9 @@ _INSERTED = r"\.insert\(.*\b(?:Dropout|BatchNorm|DropPath)"
 _REPLACED = (
     "The project puts another function in the place of `{0}`, which the branch not taken calls now."
 )
-_RAISES = "An error that an option leads to is raised whatever the test says."
+_RAISES = (
+    "An error that an option leads to is raised with it in every call, whatever the test says."
+)
 _EFFECTS = words("print open input exec eval setattr delattr next breakpoint")
 _ACTIVATIONS = words("ReLU GELU SiLU ELU Tanh Sigmoid LeakyReLU Softplus Softmax Mish Hardtanh")
 _COSTLY = words("matmul mm bmm einsum conv1d conv2d conv3d linear baddbmm addmm interpolate sort")
@@ -69,7 +71,7 @@ class Vain:
         for inner in walk(node):
             match inner:
                 case cst.Raise() if inner in harmless:
-                    self.ctx.notes.append(_RAISES)
+                    self.ctx.doubts.append(_RAISES)
                 case cst.Assign(targets=targets):
                     # `x[mask] = ...` picks nothing out, and the mask holds on the path only.
                     harmless |= {it.target for it in targets}

@@ -132,9 +132,13 @@ class _Reach:
             if last == "getLogger":
                 return any(isinstance(it, ast.Name) for it in value.args)
             return called not in _FIXED and last not in _LOADS
+        if isinstance(value, ast.Name):
+            return self._is_state(value.id, set())
         if any(isinstance(it, ast.Call) for it in ast.walk(value)):
             return True
-        return isinstance(value, _CONTAINERS) and self._is_changed(name)
+        # Nobody keeps an empty list to read it.
+        empty = isinstance(value, ast.List | ast.Dict) and code(node).strip() in ("[]", "{}")
+        return isinstance(value, _CONTAINERS) and (empty or self._is_changed(name))
 
     def _is_changed(self, name: str) -> bool:
         changes = re.compile(

@@ -68,6 +68,8 @@ import torch
 from collections import Counter
 
 HISTORY = []
+KEPT = []
+SAME = HISTORY
 LEVELS = [1, 2, 3]
 SCALE = 0.5
 LOG = logging.getLogger("net")
@@ -78,6 +80,10 @@ device = torch.device("cpu")
 
 class Seen:
     once = False
+
+
+def put(where, x):
+    where.append(x)
 
 
 def note(x):
@@ -108,6 +114,8 @@ def f(x):
     [
         ("HISTORY.append(x.item())", True),
         ("note(x.item())", True),
+        ("put(KEPT, x.item())", True),
+        ("put(SAME, x.item())", True),
         ("OWN_LOG.info('x')", True),
         ("counts[0] += 1", True),
         ("Seen.once = True", True),
