@@ -102,6 +102,8 @@ class Accepted:
     safety: Safety
     #: Less is compiled with it.
     split: bool = False
+    #: What was patched when it was accepted.
+    before: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def code(self) -> str:
@@ -161,6 +163,8 @@ class Loop:
         #: Rewrites that were taken before others, and texts that are not taken (any more).
         self._choices: list[Choice] = []
         self._left_out: set[frozenset[tuple[str, str]]] = set()
+        #: Breaks that every patch only moves.
+        self._left_alone: set[tuple[str, str, str, str, int]] = set()
         self._started = time.monotonic()
         #: Regions whose patches are not wanted, as they did not make them faster.
         self._unpaid: frozenset[str] = frozenset()
@@ -316,6 +320,7 @@ class Loop:
         faster = self._options.only_if_faster
         before = self._snapshot()
         self._fix()
+        self._without_moved(before)
         self._under_launcher(before)
         self._without_gain(before)
         if not self._overlay or not (self._options.measure or faster):
@@ -341,6 +346,53 @@ class Loop:
             region.payoff = found.get(key)
             if key in slow:
                 region.note = "patches left out: they do not make it faster"
+
+    def _without_moved(self, before: Any) -> None:
+        """Leave out what turned one test of a tensor into another one, which nothing mends.
+
+        A flag that a branch sets becomes a tensor where the branch is taken without Python; what
+        asks the flag then breaks where the branch did.
+        """
+        for attempt in range(MAX_ROUNDS):
+            made = next(
+                (it for its in self._open.values() for it in its if self._is_made(it)), None
+            )
+            first = next(
+                (it for it in self._accepted if made and _function(it.found) == _function(made)),
+                None,
+            )
+            if made is None or first is None or self._is_late():
+                return
+            self._left_out.add(frozenset({**first.before, **first.rewrite.edits}.items()))
+            if attempt >= _WAYS:
+                self._left_alone.add(sameness.place(first.found))
+            text = made.site.text.strip() if made.site else ""
+            self._go_back(before, "leaving out a patch that only moves its break")
+            self._fix()
+            self._advise(self._shown(first.found), _MOVED.format(text))
+
+    def _is_made(self, found: GraphBreak) -> bool:
+        """Whether what a break asks is a tensor in the patched text, and not in the user's."""
+        site = found.site
+        if site is None or found.code not in _TESTS or site.path not in self._overlay:
+            return False
+        there = self._as_on_disk(found).site
+        lines = self._bench.source(site.path).text.splitlines()
+        if there is None or not 0 < there.line <= len(lines):
+            return False
+        if lines[there.line - 1].strip() != site.text.strip():
+            return False
+        with self._clock.phase("facts"):
+            look = Instrument(site.path, "facts", there.line)
+            outcome = self._bench.once(self._bench.job("facts", {}, [look]))
+        kinds = {
+            fact.kind
+            for seen in outcome.of(FactsSeen)
+            if seen.path == site.path
+            for span, fact in seen.facts.expressions.items()
+            if span.line == span.end_line == there.line
+        }
+        return bool(kinds) and kinds <= _NUMBERS
 
     def _without_gain(self, before: Any) -> None:
         """Leave out what leaves a region with as many breaks, and cut into more graphs."""
@@ -480,7 +532,8 @@ class Loop:
                     item
                     for key, breaks in self._open.items()
                     for item in breaks
-                    if key not in self._unpaid and sameness.place(item) not in given_up
+                    if key not in self._unpaid
+                    and sameness.place(item) not in given_up | self._left_alone
                 ),
                 None,
             )
@@ -914,7 +967,7 @@ class Loop:
 
     def _accept(self, item: Accepted, judgement: ladder.Judgement) -> None:
         rewrite = item.rewrite
-        self._before_last = dict(self._overlay)
+        item.before = self._before_last = dict(self._overlay)
         self._overlay.update(rewrite.edits)
         self._accepted.append(item)
         # A run of the whole program confirms what was accepted before it, too.
@@ -1142,6 +1195,10 @@ _NOT_RUN = (
     "A patch was left out: `{}` would have to change with it, and the recorded run does not load "
     "that file."
 )
+_MOVED = "A patch was left out, as the break would only move to `{}`, which nothing mends."
+#: Tests of a tensor's value; and what plain Python tests without one.
+_TESTS = {"GB0170", "data-dependent-guard"}
+_NUMBERS = {"bool", "int", "float", "none", "str"}
 #: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.
