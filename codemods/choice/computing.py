@@ -92,8 +92,17 @@ class Computes:
 
 
 def class_computes(site: Site, name: str) -> Computes:
-    """Whether calls of modules of the class with this name only compute."""
-    return _computes(site, lambda reader: reader.read_class(name))
+    """Whether calls of modules of the class with this name only compute.
+
+    So must the project's classes that derive from it: one may stand in its place.
+    """
+
+    def read(reader: _Reader) -> None:
+        reader.read_class(name)
+        for derived in overriders(site, name, "forward"):
+            reader.read_class(derived)
+
+    return _computes(site, read)
 
 
 def method_computes(site: Site, owner: str, method: str) -> Computes:

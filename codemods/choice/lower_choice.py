@@ -175,7 +175,7 @@ def _rewrite(
         also = set_options(site, edit, ["capture_scalar_outputs"]) or []
     if converter.vain.multiplies and mentions(site, r"\bautocast\b") and not _is_narrow(ctx):
         ctx.doubts.append(_AUTOCAST)
-    ctx.notes += _kept_apart(target, ctx)
+    ctx.notes += [*_kept_apart(target, ctx), *_warned(target, ctx)]
     return edit.rewrite(
         "select with torch.where instead of branching",
         notes=[*dict.fromkeys(ctx.doubts), _NOTE, *ctx.notes],
@@ -193,6 +193,21 @@ def _kept_apart(target: cst.CSTNode, ctx: Context) -> list[str]:
                 targets=[cst.AssignTarget(target=cst.Attribute() as place)], value=value
             ) if ctx.is_tensor(value):
                 return [f"`{code(place)}` is a new tensor after every call, which nobody else has."]
+    return []
+
+
+#: What warns of too few rows.
+_SPREADS = frozenset({"std", "var", "std_mean", "var_mean", "cov", "corrcoef"})
+
+
+def _warned(target: cst.CSTNode, ctx: Context) -> list[str]:
+    """Torch's warning of a spread of one row comes where the branch is not taken, too."""
+    for node in walk(target):
+        if isinstance(node, cst.Call) and ctx.is_tensor(node):
+            name = code(node.func).rpartition(".")[2]
+            unbiased = not any("False" in code(arg) or "0" in code(arg) for arg in node.args)
+            if name in _SPREADS and (unbiased or len(node.args) < 2):
+                return [f"For a single row, torch warns of `{name}` also where no branch asks it."]
     return []
 
 

@@ -469,9 +469,17 @@ class Chosen:
         kind = fact.type.rpartition(".")[2]
         if kind not in _LAYERS or not fact.type.startswith("torch.nn."):
             return self._is_made_of_layers(node, fact)
-        if not is_always(self.site, node.func, _LAYERS):
+        if not (is_always(self.site, node.func, _LAYERS) or self._is_one_of_layers(node)):
             self.given.setdefault(code(node.func))
         return kind not in ("Linear", "LayerNorm") or self.rank(node.args[0].value) > 1
+
+    def _is_one_of_layers(self, node: cst.Call) -> bool:
+        """Whether all that the list holds, of which an item is called, are such layers."""
+        owner, held = self.site.class_of(node), self._held(node.func)
+        if owner is None or not held or mentions(self.site, r"\bregister_\w*hook\b"):
+            return False
+        made = made_by(self.site, owner.name.value, held)
+        return bool(made) and set(made or ()) <= {f"torch.nn.{name}" for name in _LAYERS}
 
     def _is_made_of_layers(self, node: cst.Call, fact: Fact) -> bool:
         """A module of the project, or a sequence, whose text shows that each row is by itself."""

@@ -430,6 +430,7 @@ def implicit_reads(site: Site) -> list[cst.CSTNode]:
                 held = infer(node.value, site.fact)
                 if held is None or not held.is_tensor:
                     continue
+                found += [bound for bound in _bounds(parts) if _is_whole(site, bound)]
             case _:
                 continue
         for place in places:
@@ -440,6 +441,20 @@ def implicit_reads(site: Site) -> list[cst.CSTNode]:
             if isinstance(node, cst.Call) or _is_long(site, place):
                 found.append(place)
     return found
+
+
+def _bounds(parts: Sequence[cst.SubscriptElement]) -> list[cst.BaseExpression]:
+    """The bounds of the slices of an index."""
+    slices = [part.slice for part in parts if isinstance(part.slice, cst.Slice)]
+    return [bound for it in slices for bound in (it.lower, it.upper) if bound is not None]
+
+
+def _is_whole(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether it is a whole number in a tensor without dimensions."""
+    fact = infer(node, site.fact)
+    if fact is None or not fact.is_tensor or fact.shape != ():
+        return False
+    return fact.dtype in ("torch.int64", "torch.int32", "torch.int16")
 
 
 def _is_long(site: Site, node: cst.BaseExpression) -> bool:

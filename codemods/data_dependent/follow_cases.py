@@ -50,6 +50,18 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a tensor that bounds what is copied from another one",
+            ("y = x.clone()", "y[:, n:] = x.tanh()[:, n:]", "return y"),
+            (
+                "y = x.clone()",
+                "y.copy_(torch.where(torch.arange(y.shape[1], device=y.device) >= "
+                "torch.where(n < 0, n + y.shape[1], n), x.tanh(), y))",
+                "return y",
+            ),
+            "x.tanh()[:, n:]",
+            {},
+        ),
+        (
             "a factor",
             ("return x.add(y, alpha=1 - t.item())",),
             ("return x.addcmul(y, 1 - t.detach().double())",),
@@ -276,6 +288,13 @@ NEAR_MISSES = tuple(
         ),
         (("self = x", "self.scale = t.item()", "return x"), "t.item()", "kept in an attribute", {}),
         (("return {0: x}[n.item()]",), "n.item()", "a key", {}),
+        (("y[n:] = x[n + 1 :]", "return y"), "x[n + 1 :]", "other rows of another tensor", {}),
+        (
+            ("y[b:] = 0", "return y"),
+            "y[b:]",
+            "a bound that is true or false",
+            {"b": tensor(dtype="torch.bool")},
+        ),
         (
             ("return x * t.item()",),
             "t.item()",

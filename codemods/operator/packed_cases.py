@@ -5,7 +5,7 @@ from __future__ import annotations
 from gbfix.codemod import Example, NearMiss, tensor
 from gbfix.schema import Fact
 
-from .packed_text import TEXT
+from .packed_text import EFFECT, TEXT
 
 _HEAD = """import torch
 from torch import nn
@@ -32,7 +32,8 @@ def _source(body: str, functions: str = "", options: str = "", head: str = _HEAD
 
 
 _FUNCTIONS = (
-    TEXT.strip("\n").replace("TORCH", "torch").replace("SPACE", "example") + "\n\n\n"
+    TEXT.replace(EFFECT, "").strip("\n").replace("TORCH", "torch").replace("SPACE", "example")
+    + "\n\n\n"
 ).replace("NAME", "packed_rnn")
 _ALLOW = "@torch._dynamo.config.patch(allow_rnn=True)\n    "
 _BOTH = f"{_ALLOW}@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)\n    "

@@ -23,7 +23,7 @@ from ..wrap.capture import Refused
 from ..wrap.operator_text import namespace, operator_name
 from .earlier import changed_before, is_caught
 from .packed_cases import EXAMPLES, NEAR_MISSES
-from .packed_text import TEXT
+from .packed_text import EFFECT, TEXT
 
 _RNN = "torch.nn.utils.rnn."
 _LAYERS = frozenset(f"torch.nn.modules.rnn.{name}" for name in ("LSTM", "GRU", "RNN"))
@@ -293,10 +293,13 @@ def _rewrite(site: Site, use: _Use) -> Rewrite:
     lost = changed_before(site)
     if lost:
         notes.append(f"where packing raises, the change of `{lost}` before it is lost")
+    again = _may_drop(site) and any(_CHECKPOINTS.search(it) for it in _texts(site))
+    if again:
+        notes.append(_AGAIN)
     rewrite = splice.rewrite(
         "run the recurrent layer over packed rows in an operator",
         rank=14,
-        safety=Safety.UNSAFE if lost else Safety.SAFE,
+        safety=Safety.UNSAFE if lost or again else Safety.SAFE,
         notes=[_SECOND, *notes],
         shows=shows,
     )
@@ -311,6 +314,9 @@ def _rewrite(site: Site, use: _Use) -> Rewrite:
 
 
 _SECOND = "its backward runs the layer once more, step by step; a second derivative would raise"
+_AGAIN = (
+    "activation checkpointing runs the operator again, and a layer would drop other values then"
+)
 _PROCESS = "recurrent layers in other compiled regions of the process are traced, too"
 _SIZES = "capture_dynamic_output_shape_ops"
 
@@ -476,12 +482,27 @@ def _functions(site: Site, torch: str) -> tuple[str, str]:
 
     def text(name: str) -> str:
         names = {"TORCH": torch, "NAME": name, "SPACE": namespace(site)}
-        return re.sub("|".join(names), lambda found: names[found[0]], TEXT)
+        whole = TEXT if _may_drop(site) else TEXT.replace(EFFECT, "")
+        return re.sub("|".join(names), lambda found: names[found[0]], whole)
 
     if text(_NAME).strip() in site.source.replace("\r\n", "\n"):
         return _NAME, ""
     name = operator_name(site, _NAME)
     return name, text(name)
+
+
+#: A layer without dropout: none is given, or none that is more than nothing.
+_DROPS = re.compile(r"\bdropout\w*\s*=(?!=)(?!\s*0(?:\.0*)?\s*[,)\n])")
+_CHECKPOINTS = re.compile(r"\bcheckpoint(?:_sequential)?\(|gradient_checkpointing")
+
+
+def _texts(site: Site) -> tuple[str, ...]:
+    return (site.source, *site.sources.values())
+
+
+def _may_drop(site: Site) -> bool:
+    """Whether a recurrent layer of the project may drop values: it is given a ``dropout``."""
+    return any(_DROPS.search(text) for text in _texts(site))
 
 
 def _laid_out(site: Site, old: cst.BaseExpression, name: str, given: Sequence[str]) -> str:

@@ -9,6 +9,11 @@ both draw from one state of the generator.
 
 from __future__ import annotations
 
+#: Two equal calls of what draws are two draws, and not one.
+EFFECT = """NAME_op.register_effect(TORCH.library.EffectType.ORDERED)
+
+
+"""
 #: ``NAME`` is the function that the file calls, ``SPACE`` the namespace of its operators.
 TEXT = '''
 def NAME_cell(mode, x, states, weight, bias):
@@ -105,6 +110,9 @@ def _(x, lengths, states, weights, mode, bias, layers, dropout, batch_first, enf
     draws = TORCH.empty((16 if x.is_cuda else 5056) if dropout else 0, dtype=TORCH.uint8)
     states = [state.new_empty(state.shape) for state in states]
     return [padded, TORCH.empty(lengths.shape, dtype=TORCH.int64), *states, draws]
+
+
+NAME_op.register_effect(TORCH.library.EffectType.ORDERED)
 
 
 @TORCH.library.custom_op("SPACE::NAME_backward", mutates_args=())
@@ -209,7 +217,7 @@ def NAME(
         x,
         lengths,
         list(states) if long else [states],
-        list(layer._flat_weights),
+        [getattr(layer, name) for name in layer._flat_weights_names],
         layer.mode,
         layer.bias,
         layer.num_layers,

@@ -54,6 +54,8 @@ class Operator:
     minds_gradients: tuple[str, ...] = ()
     #: Where the operator finds the object whose methods it calls.
     table: str = ""
+    #: The parameters of which it changes a copy.
+    copied: tuple[str, ...] = ()
 
     @property
     def leaves(self) -> list[Result]:
@@ -285,6 +287,7 @@ def _body(operator: Operator) -> list[cst.BaseStatement]:
     made = [
         p.first.replace(TABLE, operator.table) for p in operator.piece.inputs.parameters if p.first
     ]
+    made += [f"{name} = {name}.clone()" for name in operator.copied]
     return [*map(cst.parse_statement, made), *plainly(operator.piece.level.site, _moved(operator))]
 
 

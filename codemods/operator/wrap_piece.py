@@ -25,6 +25,7 @@ from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
 from .applied import Applied, applied
+from .copied import copied
 from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
@@ -438,6 +439,7 @@ def _rewrite(
         _minded(piece, fake, every=minds) if its_own is None else (),
         its_own,
         _without(piece, changed, detached),
+        copied=copied(piece),
     )
     if minds and not (operator.minds_dtype and _leaves_something(piece)):
         raise Refused("its results have a dtype of their own")
@@ -770,8 +772,9 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     """Arguments that the piece writes to."""
     site = piece.level.site
     does = activity(*piece.nodes, harmless=harmless_calls(site.fact))
-    names = does.mutates - does.augments - _own_from_the_start(piece.nodes)
     tensors = {p.name for p in piece.inputs.parameters if p.is_tensor}
+    augmented = (does.augments & tensors) - set(copied(piece))
+    names = (does.mutates - does.augments | augmented) - _own_from_the_start(piece.nodes)
     names |= _written_by_functions(site, piece.nodes) & tensors
     places = places_written(piece.nodes) or frozenset()
     found = tuple(

@@ -17,6 +17,7 @@ _NOTE = (
     "Dynamo compiles one graph for each value of the number that becomes text; where a call brings"
     " ever new values, it stops compiling at its limit (8 by default)"
 )
+_FRACTION = "where a number was whole in the run, a float in its place raises a TypeError"
 _TENSOR = "a tensor that is given for the number becomes the text of its value, `2` for `tensor(2)`"
 _FACTS = {"x": tensor(2, 3), "n": scalar(3), "eps": scalar(0.5), "flag": scalar(True)}
 _FACTS |= {"name": scalar("a"), "self.n": scalar(3), "x.shape[0]": scalar(2)}
@@ -42,8 +43,8 @@ def _example(
 
 class NumberAsText(Codemod):
     """*What it does.*  Asks for the value of a number that becomes text: ``str(n)`` becomes
-    ``str(operator.index(n))``, for a float ``str(math.ldexp(n, 0))``; so do the numbers of
-    f-strings, of ``%`` and of ``str.format``.
+    ``str(operator.index(n))``, for a float ``str(n if isinstance(n, int) else math.ldexp(n, 0))``;
+    so do the numbers of f-strings, of ``%`` and of ``str.format``.
 
     After its second value, Dynamo keeps a number that is handed in as a symbol, and has no text
     for it. Both calls give the very number back, and make Dynamo compile for this value.
@@ -77,7 +78,8 @@ class NumberAsText(Codemod):
         _example(
             "a format with two kinds",
             'key = "%d_%s_%s" % (n, eps, x.device)',
-            'key = "%d_%s_%s" % (operator.index(n), math.ldexp(eps, 0), x.device)',
+            'key = "%d_%s_%s" % (operator.index(n), (eps if isinstance(eps, int)'
+            " else math.ldexp(eps, 0)), x.device)",
             "GB0088",
             "math",
             "operator",
@@ -124,21 +126,30 @@ class NumberAsText(Codemod):
         texts = {code(value) for value, _ in _numbers(site, _broken(site))}
         if not texts:
             return
-        edit = site.edit()
+        edit, whole = site.edit(), False
         for value, (module, form) in _numbers(site, site.function or site.statement):
             if code(value) not in texts:
                 continue
             if import_map(site.module).get(module, module) != module:
                 return
+            whole = whole or module == "operator"
             edit.add_import(module)
-            edit.replace(value, expression(form.format(code(value))))
+            edit.replace(value, expression(_form(site, value, form).format(code(value))))
         yield edit.rewrite(
             f"compile for the value of `{min(texts)}`, which becomes text",
             rank=13,
-            notes=(_NOTE, _TENSOR),
+            notes=(_NOTE, _TENSOR, *([_FRACTION] if whole else [])),
             safety=Safety.SAFE,
             assumes=["text-of-numbers"],
         )
+
+
+def _form(site: Site, value: cst.BaseExpression, form: str) -> str:
+    """The form that asks for a number; one that was a float in the run may be whole elsewhere."""
+    if not form.startswith("math.") or any(isinstance(node, cst.Call) for node in walk(value)):
+        return form
+    text = f"{{0}} if isinstance({{0}}, int) else {form.replace('{}', '{0}')}"
+    return text if isinstance(site.parent(value), cst.Arg) else f"({text})"
 
 
 def _broken(site: Site) -> cst.CSTNode:

@@ -588,6 +588,8 @@ class _Function:
         """A method of an object whose class the project defines."""
         holder, text = known
         target = self.judge.method(holder, method)
+        if target is None and _is_container(holder):
+            return self.of_container(receiver, method, node)
         if target is None:
             raise Unfit(f"`{ast.unparse(node.func)}` is not known")
         name = _root_name(receiver)
@@ -614,6 +616,8 @@ class _Function:
             target = self.judge.method(holder[0], method)
             if target is not None:
                 return self.follow((target, holder[1]), method, node, receiver, noted=self.noted)
+            if _is_container(holder[0]):
+                return self.of_container(receiver, method, node)
         raise Unfit(f"`{ast.unparse(node.func)}` is not known")
 
     def classes_of(self, name: str) -> Iterator[tuple[ast.ClassDef, str]]:
@@ -709,6 +713,11 @@ def _givers(node: ast.AST | None) -> Sequence[ast.AST]:
         case ast.Call(args=args, keywords=keywords):
             return (*args, *(keyword.value for keyword in keywords))
     return ()
+
+
+def _is_container(kind: ast.ClassDef) -> bool:
+    """Whether a class of the project is a list, a dict or the like itself."""
+    return any(ast.unparse(base).rpartition(".")[2] in CONTAINERS for base in kind.bases)
 
 
 def _root_name(node: ast.AST) -> str:

@@ -44,7 +44,6 @@ from .readers import (
     others_change,
     others_mention,
 )
-from .state_to_op import escapes
 from .warning_to_op import STACKLEVEL
 
 _ANCHOR = "# inductor may misplace an operator that takes no tensor: hence the anchor."
@@ -792,7 +791,7 @@ def rewritten(
         if name:
             raise Unfit(f"`{name.lstrip('.')}` is read by compiled code, too")
         for name in touches:
-            if not holds_numbers(sources, name) and any(escapes(text, name) for text in sources):
+            if not holds_numbers(sources, name) and shared.escapes(name):
                 raise Unfit(f"`{name.lstrip('.')}` has another name, by which it may be read")
     reads = frozenset[str]().union(*(item.reads for item in operators))
     # What an object of an operator keeps under one name, the region may read under another one.

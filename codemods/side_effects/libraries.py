@@ -95,4 +95,9 @@ NO_GRADIENT = words(
     """detach argmax argmin eq ne lt le gt ge isnan isinf isfinite bool long int nonzero
     count_nonzero"""
 )
+#: Functions of Python that look at what they are given, and keep nothing of it.
+LOOKS = words(
+    """print len sum min max list dict sorted set str repr any all enumerate float int bool round
+    abs format isinstance"""
+)
 SHOWS = re.compile(r"%[^%a-zA-Z]*[sra]")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gbfix.analysis.tree import words
 from gbfix.analysis.trees import alternatives
 
 from .callees import parsed
-from .libraries import ADDING
+from .libraries import ADDING, LOOKS
 
 
 def others_mention(sources: Sequence[str], names: frozenset[str], start: frozenset[str]) -> str:
@@ -223,16 +223,20 @@ class Shared:
     def __init__(self, sources: Sequence[str]) -> None:
         self._pairs: dict[_Key, set[_Key]] = {}
         trees = [tree for tree in map(parsed, sources) if tree is not None]
-        functions = _functions_by_name(trees)
+        self._functions = _functions_by_name(trees)
+        self._trees = trees
         for tree in trees:
             for function, nodes in _by_function(tree):
                 for node in nodes:
-                    for one, other in _shared_in(node, function, functions):
+                    for one, other in _shared_in(node, function, self._functions):
                         self._pairs.setdefault(one, set()).add(other)
                         self._pairs.setdefault(other, set()).add(one)
 
     def names(self, names: frozenset[str]) -> frozenset[str]:
         """The names (``.x`` for an attribute), and all others of what they stand for."""
+        return frozenset(key for key in self._keys(names) if isinstance(key, str))
+
+    def _keys(self, names: Iterable[str]) -> set[_Key]:
         found: set[_Key] = set()
         waiting: list[_Key] = list(names)
         while waiting:
@@ -240,7 +244,43 @@ class Shared:
             if key not in found:
                 found.add(key)
                 waiting += self._pairs.get(key, ())
-        return frozenset(key for key in found if isinstance(key, str))
+        return found
+
+    def escapes(self, name: str) -> bool:
+        """Whether an object may get a name that is none of `names`: it is given back, kept in a
+        table, or handed to what the program's text does not define.
+        """
+        keys = self._keys([name])
+        for tree in self._trees:
+            for function, nodes in _by_function(tree):
+                above = {child: it for it in nodes for child in ast.iter_child_nodes(it)}
+                for node in nodes:
+                    named = isinstance(node, ast.Name | ast.Attribute)
+                    ours = named and not keys.isdisjoint(_keys(node, function))
+                    if ours and self._goes_on(node, above):
+                        return True
+        return False
+
+    def _goes_on(self, node: ast.AST, above: Mapping[ast.AST, ast.AST]) -> bool:
+        """Whether a use hands the object to where no name is known for it."""
+        if not isinstance(getattr(node, "ctx", None), ast.Load):
+            return False
+        parent = above.get(node)
+        while isinstance(parent, ast.List | ast.Tuple | ast.Set | ast.keyword):
+            parent = above.get(parent)
+        match parent:
+            case ast.Attribute() | ast.Subscript() | ast.For() | ast.comprehension():
+                return False
+            case ast.Assign() | ast.AnnAssign() | ast.FormattedValue() | ast.Expr():
+                return False
+            case ast.Compare() | ast.BinOp() | ast.UnaryOp() | ast.If() | ast.While():
+                return False  # it is looked at, or something new is made of it
+            case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)) as call:
+                if isinstance(call.func, ast.Name) and called in LOOKS:
+                    return False
+                known = [it for it, _ in self._functions.get(called, ())]
+                return not known or any(it.args.vararg or it.args.kwarg for it in known)
+        return True
 
 
 def _functions_by_name(trees: Sequence[ast.AST]) -> dict[str, list[tuple[ast.FunctionDef, int]]]:
@@ -299,6 +339,14 @@ def _shared_in(
                     for part in (alternatives(given) if isinstance(given, ast.expr) else ())
                     for other in _keys(part, function)
                 ]
+    if isinstance(node, ast.For | ast.comprehension):
+        names = [part for part in ast.walk(node.target) if isinstance(part, ast.Name)]
+        found += [
+            (key, other)
+            for name in names
+            for key in _keys(name, function)
+            for other in _keys(node.iter, function)
+        ]
     if isinstance(node, ast.Call):
         name = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
         for called, skipped in functions.get(name, ()):
@@ -316,6 +364,8 @@ def _shared_in(
 def _keys(node: ast.AST, function: ast.FunctionDef | None) -> list[_Key]:
     if isinstance(node, ast.Attribute):
         return ["." + node.attr]
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [key for part in node.elts for key in _keys(part, function)]
     if not isinstance(node, ast.Name):
         return []
     if function is not None and node.id in _params(function) | _own_names(function):

@@ -15,6 +15,7 @@ from gbfix.schema import Fact
 from ..wrap.capture import is_global_object
 from ..wrap.own_state import qualified
 from .effect_operator import Effect, effect_operator
+from .libraries import LOOKS
 
 _METHODS = words("append extend add update insert appendleft setdefault push record log")
 
@@ -473,12 +474,6 @@ def _registered(text: str) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-_SHOWS = words(
-    """print len sum min max list dict sorted set str repr any all enumerate float int bool round
-    abs format isinstance"""
-)
-
-
 @functools.lru_cache(maxsize=256)
 def escapes(text: str, name: str) -> bool:
     """Whether the object may get another name, under which somebody could read it.
@@ -507,7 +502,7 @@ def escapes(text: str, name: str) -> bool:
             if (
                 isinstance(parent, ast.Call)
                 and isinstance(parent.func, ast.Name)
-                and (parent.func.id in _SHOWS)
+                and (parent.func.id in LOOKS)
             ):
                 continue
             return True

@@ -102,6 +102,8 @@ _PROMISE = "BrokenPromise("
 _ASSERTION = "Runtime assertion failed for expression"
 #: What torch and gbfix's operators say where a gradient would go through one that has none.
 _NO_GRADIENT = ("Trying to backward through", "NotImplementedError(no gradient for")
+#: How torch says that an operator takes no argument of that type: no call goes on from there.
+_NO_SUCH_TYPE = "Expected a value of type"
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 _NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
@@ -132,6 +134,20 @@ def zone(label: str, variation: str, kinds: Kinds) -> Zone:
     if label in _FAR:
         return Zone.FAR
     return Zone.NEXT if label in _NEXT else Zone.INSIDE
+
+
+def _keeps_precision(finding: Finding) -> bool:
+    """Whether a piece of state stays as precise as it was, where lower inputs made it less so.
+
+    Where an attribute is given a new tensor in some calls only, its dtype depends on the data, and
+    no graph can follow.
+    """
+    order = ("torch.bfloat16", "torch.float16", "torch.float32", "torch.float64")
+    if finding.label != "lower" or (finding.kind, finding.part) != (Kind.DTYPE, Part.STATE):
+        return False
+    if finding.before not in order or finding.after not in order:
+        return False
+    return order.index(finding.before) < order.index(finding.after)
 
 
 def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool) -> Weight:
@@ -166,6 +182,7 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         finding.variation == "arrays"
         and finding.label != "halves"
         and finding.kind is not Kind.ALIAS
+        and not (finding.kind in LOUD and _NO_SUCH_TYPE in _told(finding))
     ):
         # Nothing in the text says that it is a number: a tensor, learnt perhaps, is as likely.
         return Weight.CAVEAT
@@ -173,7 +190,7 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         return strict
     if finding.part is Part.GRADIENT and finding.kind is Kind.DIFFERS:
         return strict  # the backward pass raises
-    if _comes_with_a_choice(finding):
+    if _comes_with_a_choice(finding) or _keeps_precision(finding):
         return strict
     return Weight.CAVEAT
 

@@ -16,7 +16,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,8 @@ class Worker:
         self.watch.guards.append(fileguard.FileGuard(job.guard, self._ignored))
         self.afterlife = Afterlife()
         self.forks = Forks(job, self.writer, self.watch, self._ignored)
+        #: Labels of inputs for which the original's process came to an end.
+        self._crashing: set[str] = set()
         self.overlay = overlay.Overlay(job.overlay, job.instruments, instrument.transform)
         handlers = {
             "golden": self._golden,
@@ -266,6 +268,7 @@ class Worker:
         if not self.job.values_only:
             work.append(("trace", lambda: self._trace(region, index, call)))
         self._fork_all(region, index, work)
+        self._keep_others(region, index, call)
         if self.job.residents:
             self._settle(region, index, call, after)
         return self._go_on(region, index, target, args, kwargs)
@@ -369,6 +372,7 @@ class Worker:
             self._fork_all(
                 region, index, [("eager", lambda: self._keep_shots(region, index, call))]
             )
+            self._keep_others(region, index, call)
         elif job.mode == "user":
             if index == 0:  # what a later call recompiles, only one process with all calls knows
                 self._fork_all(region, index, [("user", lambda: self._user_here(region, call))])
@@ -418,6 +422,24 @@ class Worker:
         compiled = target if region.observed_only else real_compile(target, **region.options)
         timing.measure(region.key, compiled, args, kwargs, turns, self.writer.write)
 
+    def _keep_others(self, region: Region, index: int, call: Call) -> None:
+        """Once more without the inputs for which the original crashed: its kernels take no others.
+
+        A process that a signal ends has kept none of its shots.
+        """
+        path = self._golden_path(region.key, index, self.job.home or self.job.directory)
+        for _ in range(_CRASHES):
+            if cannot_fork() or os.path.exists(path) or not os.path.exists(f"{path}.at"):
+                return
+            with open(f"{path}.at") as file:
+                label = file.read()
+            if label in ("", "base") or label in self._crashing:
+                return
+            self._crashing.add(label)
+            self._fork_all(
+                region, index, [("eager", lambda: self._keep_shots(region, index, call))]
+            )
+
     # -- work inside a fork ------------------------------------------------------------------
 
     def _keep_shots(self, region: Region, index: int, call: Call) -> None:
@@ -427,9 +449,13 @@ class Worker:
         self.writer.write(CallKind(region.key, index, camera.kinds()))
         shots: list[Shot] = []
         limit = 0.0
-        for variation in self._known_and_edges(index, camera, call, shots):
+        path = self._golden_path(region.key, index, self.job.home or self.job.directory)
+        at = os.open(f"{path}.at", os.O_WRONLY | os.O_CREAT)
+        for variation in self._known_and_edges(index, camera, call, shots, at):
             if variation.kind == "first" and not camera.has_moved:
                 continue  # every call is a first one
+            if not _says(at, variation.label, self._crashing):
+                continue
             if shots and perturb.left_out(variation, shots[0].seconds):
                 continue
             before = camera.state() if limit else {}
@@ -442,19 +468,21 @@ class Worker:
                     break
             if not limit and shots:
                 limit = max(_SHOT_SECONDS, 30 * shots[0].seconds)
-        with open(
-            self._golden_path(region.key, index, self.job.home or self.job.directory), "wb"
-        ) as file:
+        with open(path, "wb") as file:
             torch.save(shots, file)
 
     def _known_and_edges(
-        self, index: int, camera: Camera, call: Call, shots: Sequence[Shot]
+        self, index: int, camera: Camera, call: Call, shots: Sequence[Shot], at: int
     ) -> Iterator[perturb.Variation]:
-        """The variations of an original: what all calls go through, then what its own text asks."""
+        """The variations of an original: what all calls go through, then what its own text asks.
+
+        ``at`` is the file that says what is tried.
+        """
         yield from self._variations("eager", index)
         plain = not (index or self.job.values_only or cannot_fork())
         quick = min((shot.seconds for shot in shots), default=_QUICK) < _QUICK
-        if plain and quick and not any(shot.effects.writes_files for shot in shots):
+        plain = plain and quick and not any(shot.effects.writes_files for shot in shots)
+        if plain and _says(at, "search", self._crashing):
             yield from edges.find(camera, call.target, self.project, _SEARCH_SECONDS)
         if not (index or self.job.values_only):
             yield from perturb.LAST
@@ -802,6 +830,8 @@ class Worker:
         return found.code == self.job.avoid_code or not found.code.startswith("GB")
 
 
+#: How many inputs that end the original's process are found, one after the other.
+_CRASHES = 4
 #: Later calls of new kinds that are recorded, too, and the jobs that go by all calls.
 _NEW_KINDS = 2
 _ALL_CALLS = frozenset({"golden", "facts", "candidate", "user"})
@@ -830,6 +860,15 @@ _SERVED = frozenset({"values", "first", "state"})
 #: What a process at a recorded call has loaded for all of its jobs, unless it is larger than this.
 _kept: dict[str, list[Shot]] = {}
 _MOST_KEPT = 64 * 2**20
+
+
+def _says(at: int, label: str, crashing: Collection[str]) -> bool:
+    """Whether inputs are to be tried; the file behind ``at`` then says which."""
+    if label in crashing:
+        return False
+    os.ftruncate(at, 0)
+    os.pwrite(at, label.encode(), 0)
+    return True
 
 
 def _about_run(

@@ -422,3 +422,23 @@ def test_an_input_that_never_asked_for_a_gradient_is_told_that_it_gets_none(
     )
     kinds = Kinds(gradients=True)
     assert weigh(found, KEY, kinds, use, eager=True) is expected
+
+
+@pytest.mark.parametrize(
+    ("part", "label", "before", "after", "expected"),
+    [
+        (Part.STATE, "lower", "torch.bfloat16", "torch.float32", Weight.LIMIT),
+        (Part.STATE, "lower", "torch.float32", "torch.bfloat16", Weight.CAVEAT),
+        (Part.STATE, "half", "torch.float16", "torch.float32", Weight.CAVEAT),
+        (Part.STATE, "lower", "torch.bfloat16", "torch.int64", Weight.CAVEAT),
+        (Part.OUTPUT, "lower", "torch.bfloat16", "torch.float32", Weight.CAVEAT),
+    ],
+)
+def test_state_that_stays_as_precise_as_it_was_is_told(
+    part: Part, label: str, before: str, after: str, expected: Weight
+) -> None:
+    found = Finding(Kind.DTYPE, part, "self.best", label, "dtype", before=before, after=after)
+    assert weigh(found, KEY, Kinds(), NOBODY, eager=True) is expected
+    if expected is Weight.LIMIT:
+        anybody = Usage(any_callers=True)
+        assert weigh(found, KEY, Kinds(), anybody, eager=True) is Weight.CAVEAT
