@@ -24,6 +24,7 @@ from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
 from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
+from ..wrap.operator_text import runs_beside_operator
 from .applied import Applied, applied
 from .copied import copied
 from .data import sized_names
@@ -132,6 +133,8 @@ class WrapPiece(Codemod):
         reasons: list[str] = []
         seen: set[str] = set()
         count = 0
+        if runs_beside_operator(site):
+            return
         for gradients in (False, True):
             if gradients and count:
                 break
@@ -540,7 +543,9 @@ def _without(piece: Piece, changed: Sequence[str], detached: frozenset[str]) -> 
         and is_place(p.given)
         and not gives_sizes_only(p, text, dtype=True)
     ]
-    if any(p.fact.requires_grad for p in found) and not _was_without_gradients(piece, changed):
+    if any(p.fact.requires_grad is not False for p in found) and not _was_without_gradients(
+        piece, changed
+    ):
         raise Refused("it changes a tensor, and in the run a gradient goes through it")
     return tuple(p.name for p in found)
 

@@ -43,6 +43,7 @@ _INDICES = ("torch.int32", "torch.int64")
 _OUTSIDE = "A window that does not lie within its tensor raises an error, where the original {}."
 _WRITES = _OUTSIDE.format("may do so, or write nothing")
 _READS = _OUTSIDE.format("takes less")
+_STORES = _OUTSIDE.format("does so, but for a single row, which it repeats")
 
 
 def _body(*lines: str) -> str:
@@ -147,6 +148,17 @@ class TensorWindow(Codemod):
                 'torch._assert_async(other[0] >= 0, "`other[0]` is below zero")',
                 "positions_1 = other[0] + torch.arange(n, device=other[0].device)",
                 "out[:, positions[:, None], positions_1] = rows.to(out.dtype)",
+            ],
+            at="place : place + 3",
+        ),
+        _example(
+            "a window that is written to another tensor",
+            ["out = cache.new_zeros(2, 3, 4)", "out[0] = cache[0, place : place + 3]"],
+            [
+                "out = cache.new_zeros(2, 3, 4)",
+                _CHECK,
+                _ROWS.replace("(n,", "(3,"),
+                "out[0] = cache[0, positions]",
             ],
             at="place : place + 3",
         ),
@@ -504,8 +516,10 @@ def _rewritten(site: Site, windows: Sequence[_Window]) -> Rewrite | None:
         if not behind:
             _cast(site, splice, window)
     looks = [window for window in windows if not _is_written(site, window)]
-    doubtful = any(not _is_drawn(site, window) for window in looks)
-    notes = [_READS] if looks else []
+    stored = [window for window in looks if _is_stored(site, window)]
+    doubtful = any(not _is_drawn(site, window) for window in looks if window not in stored)
+    notes = [_READS] if len(looks) > len(stored) else []
+    notes += [_STORES] if stored else []
     return splice.rewrite(
         "take a window by the numbers of its rows",
         notes=notes if len(looks) == len(windows) else [*notes, _WRITES],
@@ -518,6 +532,14 @@ def _is_written(site: Site, window: _Window) -> bool:
     parent = site.parent(window.node)
     augmented = isinstance(parent, cst.AugAssign) and parent.target is window.node
     return augmented or isinstance(parent, cst.AssignTarget)
+
+
+def _is_stored(site: Site, window: _Window) -> bool:
+    """Whether what is read is written to an element of another tensor, which has as many rows."""
+    match site.parent(window.node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())], value=value):
+            return value is window.node
+    return False
 
 
 def _is_drawn(site: Site, window: _Window) -> bool:

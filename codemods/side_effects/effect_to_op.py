@@ -126,7 +126,7 @@ class EffectToOp(Codemod):
         "GB0003", "GB0007", "GB0008", "GB0021", "GB0033", "GB0036", "GB0048", "GB0059", "GB0088",
         "GB0092", "GB0098", "GB0109", "GB0124", "GB0134", "GB0142", "GB0147", "GB0151", "GB0156",
         "GB0162", "GB0170", "GB0207", "GB0208", "GB0228", "GB0232", "GB0234", "GB0264", "GB0271",
-        "GB0291", "GB0293", "GB0294", "GB0298", "GB0299", "GB0312", "GB7000",
+        "GB0291", "GB0293", "GB0294", "GB0298", "GB0299", "GB0312", "GB6215", "GB7000",
         "data-dependent-guard", "data-dependent-specialization", "user-error", "internal-error",
     )  # fmt: skip
     examples = EXAMPLES

@@ -27,6 +27,7 @@ from .operator_text import (
     namespace,
     register_fake,
     register_no_gradient,
+    runs_beside_operator,
     signature,
     torch_alias,
 )
@@ -82,7 +83,7 @@ class HelperToOp(Codemod):
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
         function = lone_helper(site)
-        if function is None:
+        if function is None or runs_beside_operator(site):
             return
         try:
             yield _rewrite(site, _helper(site, function))

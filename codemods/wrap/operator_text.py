@@ -71,6 +71,22 @@ def _module_name(path: str, site: Site, depth: int = 1) -> str:
     return f"m_{text}" if text[0].isdigit() else text
 
 
+def runs_beside_operator(site: Site) -> bool:
+    """Whether the site's function is an operator's own plain code, which runs for calls that the
+    operator does not take: another operator around it would not take them either.
+    """
+    function = site.function
+    if function is None or not function.name.value.endswith("_plain"):
+        return False
+    name = function.name.value.removesuffix("_plain")
+    return any(
+        isinstance(it, cst.FunctionDef)
+        and it.name.value == name
+        and any("custom_op(" in code(decorator) for decorator in it.decorators)
+        for it in site.module.body
+    )
+
+
 def operator_name(site: Site, base: str) -> str:
     """A name for the operator and its Python function that nothing in the project uses."""
     # ``check_labels`` is checked by ``check_labels_op``, and not by ``check_check_labels``.
