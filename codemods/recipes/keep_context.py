@@ -101,7 +101,8 @@ def _targets(node: cst.Del, owner: str) -> tuple[list[str], list[str]]:
     """The attributes of the context that a statement deletes, and all else that it does."""
     target = node.target
     parts = [it.value for it in target.elements] if isinstance(target, cst.Tuple) else [target]
-    held, others = [], []
+    held: list[str] = []
+    others: list[str] = []
     for part in parts:
         of_context = isinstance(part, cst.Attribute) and code(part.value) == owner
         (held if of_context else others).append(code(part))
