@@ -11,7 +11,7 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.liveness import live_after
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import resolve
-from gbfix.analysis.tree import code, walk
+from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
@@ -21,6 +21,10 @@ from .places_cases import EXAMPLES, NEAR_MISSES
 
 #: A loop over more places than this makes a graph that is too large.
 _MOST = 64
+_ASK_ROWS = words(
+    """max min amax amin aminmax argmax argmin median nanmedian mode kthvalue topk quantile
+    nanquantile item"""
+)
 _FLAT = {"flatten": ("",), "squeeze": ("-1", "1"), "view": ("-1",), "reshape": ("-1",)}
 _EMPTY = (
     "what nothing has reached is called with no rows: its parameters get zero gradients in place"
@@ -205,7 +209,8 @@ def _is_concerned(site: Site, found: _Loop) -> bool:
 def _edit(found: _Loop, body: Sequence[cst.BaseStatement]) -> Rewrite:
     edit = found.site.edit()
     text = code(found.mask)
-    fresh_mask = found.is_bool and isinstance(found.mask, cst.Comparison | cst.Call)
+    # A call may give a view of a mask that the body changes.
+    fresh_mask = found.is_bool and isinstance(found.mask, cst.Comparison)
     closed = isinstance(found.mask, cst.Name | cst.Attribute | cst.Subscript | cst.Call)
     if not fresh_mask:
         text = f"{text} != 0" if closed or found.mask.lpar else f"({text}) != 0"
@@ -314,9 +319,14 @@ def _stored_mask(found: _Loop) -> cst.BaseExpression | None:
     if target.value.value in activity(mask).reads:
         return None
     branches = cst.IfExp | cst.NamedExpr | cst.Lambda | cst.BaseComp
-    if any(isinstance(node, branches) for node in inside):
+    if any(isinstance(node, branches) or _needs_rows(node) for node in inside):
         return None
     return mask if _is_of_rows(found, target, code(mask)) else None
+
+
+def _needs_rows(node: cst.CSTNode) -> bool:
+    """Whether a call fails where it is given no rows."""
+    return isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in _ASK_ROWS
 
 
 def _is_of_rows(found: _Loop, target: cst.Subscript, mask: str) -> bool:

@@ -39,6 +39,7 @@ _NAMED_AFTER = (
     "    mine = owner == number\n    chosen = mine & hit[number]\n"
     "    out[chosen] *= x[chosen]  # theirs"
 )
+_TOP = "    out[owner == number] = x[owner == number].max()"
 _SUM = "    total = total + table[number]"
 _OVER = "for number in places:"
 _ALL = "for number in range(places.shape[0]):"
@@ -57,6 +58,16 @@ EXAMPLES = (
         at="(load > 1).nonzero()",
         facts={**_FACTS, "load > 1": tensor(4, dtype="torch.bool")},
         title="a mask with a name",
+    ),
+    Example(
+        _source(f"places = {_PLACES}", f"{_OVER}\n{_TOP}"),
+        _source(
+            "places = load != 0",
+            f"{_ALL}\n    if places[number]:\n        {_TOP.strip()}",
+        ),
+        at="torch.nonzero(load, as_tuple=True)",
+        facts=_FACTS,
+        title="what needs rows",
     ),
     Example(
         _source(f"places = {_PLACES}", f"{_OVER}\n{_SUM}", "total"),

@@ -222,6 +222,16 @@ def _without_numpy(site: Site) -> bool:
     return any(_NO_NUMPY.search(text) for text in (site.source, *site.sources.values()))
 
 
+def _check_break(piece: Piece) -> None:
+    """Refuse where what breaks is called before the operator, for one of its arguments."""
+    site = piece.level.site
+    frames = [frame for frame in site.graph_break.frames if frame.in_project]
+    if not frames or frames[-1] == site.frame:
+        return  # it breaks at a value, which the operator is given
+    if any(it in piece.inputs.replacements for it in (site.node, *site.ancestors(site.node))):
+        raise Refused("what breaks runs before it, for one of its arguments")
+
+
 def _check_globals(piece: Piece) -> None:
     """Refuse to read inside what the region changes outside: Dynamo makes changes of Python's
     objects once the graph has run, and the operator would read the value of the call before.
@@ -372,6 +382,7 @@ def _rewrite(
         raise Refused("all that it does is tensor code, which needs no operator")
     if any(leaf.kind == "ndarray" for leaf in leaves) and _without_numpy(site):
         raise Refused("it gives an array, and the program lets Dynamo trace no numpy")
+    _check_break(piece)
     _check_globals(piece)
     _check_owner(piece)
     _check_changes(piece)
