@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -71,7 +72,9 @@ class FollowNumber(Codemod):
             try:
                 rewrite = _followed(site, implicit, tensors=True)
                 if rewrite is not None:
-                    yield rewrite
+                    # Windows of a known size have a form of their own, which comes first.
+                    bounds = any(isinstance(site.parent(it), cst.Slice) for it in implicit)
+                    yield dataclasses.replace(rewrite, rank=17) if bounds else rewrite
                     return
             except Stopped:
                 pass

@@ -98,6 +98,9 @@ def _(x, lengths, states, weights, mode, bias, layers, dropout, batch_first, enf
     return [padded, torch.empty(lengths.shape, dtype=torch.int64), *states, draws]
 
 
+packed_rnn_op.register_effect(torch.library.EffectType.ORDERED)
+
+
 @torch.library.custom_op("before::packed_rnn_backward", mutates_args=())
 def packed_rnn_backward(
     gradients: list[torch.Tensor],
@@ -200,7 +203,7 @@ def packed_rnn(
         x,
         lengths,
         list(states) if long else [states],
-        list(layer._flat_weights),
+        [getattr(layer, name) for name in layer._flat_weights_names],
         layer.mode,
         layer.bias,
         layer.num_layers,

@@ -201,7 +201,7 @@ def packed_rnn(
         x,
         lengths,
         list(states) if long else [states],
-        list(layer._flat_weights),
+        [getattr(layer, name) for name in layer._flat_weights_names],
         layer.mode,
         layer.bias,
         layer.num_layers,
