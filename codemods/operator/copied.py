@@ -6,7 +6,7 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.purity import harmless_calls
-from gbfix.analysis.tree import walk
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 
 from ..data_dependent.selections import is_fresh, pairs
@@ -29,8 +29,23 @@ def copied(piece: Piece) -> tuple[str, ...]:
         and it.name in added
         and it.given == it.name
         and it.name not in given
+        and not is_bound_first(piece, it.name)
         and _is_ours(site, function, piece, it.name)
     )
+
+
+def is_bound_first(piece: Piece, name: str) -> bool:
+    """Whether the piece binds a name anew before it adds to what it names."""
+    for node in piece.nodes:
+        for part in walk(node):
+            if isinstance(part, cst.AugAssign) and code(part.target) == name:
+                return False
+        match node:
+            case cst.SimpleStatementLine(body=[cst.Assign() as small]) if (
+                name in activity(small).bound
+            ):
+                return True
+    return False
 
 
 def _is_ours(site: Site, function: cst.FunctionDef, piece: Piece, name: str) -> bool:

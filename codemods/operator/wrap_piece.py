@@ -26,7 +26,7 @@ from ..control_flow.values import Values
 from ..side_effects.effect_operator import operator_notes
 from ..wrap.operator_text import runs_beside_operator
 from .applied import Applied, applied
-from .copied import copied
+from .copied import copied, is_bound_first
 from .data import sized_names
 from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
@@ -789,7 +789,8 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     site = piece.level.site
     does = activity(*piece.nodes, harmless=harmless_calls(site.fact))
     tensors = {p.name for p in piece.inputs.parameters if p.is_tensor}
-    augmented = (does.augments & tensors) - set(copied(piece))
+    augmented = {it for it in does.augments & tensors if not is_bound_first(piece, it)}
+    augmented -= set(copied(piece))
     names = (does.mutates - does.augments | augmented) - _own_from_the_start(piece.nodes)
     names |= _written_by_functions(site, piece.nodes) & tensors
     places = places_written(piece.nodes) or frozenset()

@@ -361,11 +361,17 @@ def _shared_in(
     return found
 
 
+#: What gives items of what it is given.
+_ITEMS = words("list tuple set sorted enumerate min max reversed")
+
+
 def _keys(node: ast.AST, function: ast.FunctionDef | None) -> list[_Key]:
     if isinstance(node, ast.Attribute):
         return ["." + node.attr]
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [key for part in node.elts for key in _keys(part, function)]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITEMS:
+        return [key for part in node.args for key in _keys(part, function)]
     if not isinstance(node, ast.Name):
         return []
     if function is not None and node.id in _params(function) | _own_names(function):

@@ -40,6 +40,8 @@ def _shared(line: str) -> Shared:
         ("self.all = [self.hits]", {".all"}),
         ("columns = self.hits; self.table = Plain(columns)", {".kept"}),
         ("self.columns = [self.hits]", {".columns", ".last"}),
+        ("self.columns = list([self.hits])", {".columns", ".last"}),
+        ("for _, it in enumerate([self.hits]): self.best = it", {".best"}),
         ("print(self.hits, str(self.hits))", set()),
         ("self.hits.add(1)", set()),
     ],
