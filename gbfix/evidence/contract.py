@@ -102,8 +102,8 @@ _PROMISE = "BrokenPromise("
 _ASSERTION = "Runtime assertion failed for expression"
 #: What torch and gbfix's operators say where a gradient would go through one that has none.
 _NO_GRADIENT = ("Trying to backward through", "NotImplementedError(no gradient for")
-#: How torch says that an operator takes no argument of that type: no call goes on from there.
-_NO_SUCH_TYPE = "Expected a value of type"
+#: How torch says that an operator takes a number there, and got a tensor: no call goes on.
+_NO_SUCH_TYPE = "Expected a value of type 'number'"
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 _NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
