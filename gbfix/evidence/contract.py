@@ -102,8 +102,6 @@ _PROMISE = "BrokenPromise("
 _ASSERTION = "Runtime assertion failed for expression"
 #: What torch and gbfix's operators say where a gradient would go through one that has none.
 _NO_GRADIENT = ("Trying to backward through", "NotImplementedError(no gradient for")
-#: How torch says that an operator takes a number there, and got a tensor: no call goes on.
-_NO_SUCH_TYPE = "Expected a value of type 'number'"
 #: Gradients of inputs that hold these differ by 0 * NaN here and there.
 _NO_NUMBERS = frozenset({"nan", "inf", "-inf"})
 
@@ -182,7 +180,6 @@ def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool
         finding.variation == "arrays"
         and finding.label != "halves"
         and finding.kind is not Kind.ALIAS
-        and not (finding.kind in LOUD and _NO_SUCH_TYPE in _told(finding))
     ):
         # Nothing in the text says that it is a number: a tensor, learnt perhaps, is as likely.
         return Weight.CAVEAT

@@ -442,16 +442,3 @@ def test_state_that_stays_as_precise_as_it_was_is_told(
     if expected is Weight.LIMIT:
         anybody = Usage(any_callers=True)
         assert weigh(found, KEY, Kinds(), anybody, eager=True) is Weight.CAVEAT
-
-
-@pytest.mark.parametrize(
-    ("says", "expected"),
-    [
-        ("RuntimeError(main::log() Expected a value of type 'number' for argument 'lr'", "LIMIT"),
-        ("RuntimeError(main::log() Expected a value of type 'str' for argument 'name'", "CAVEAT"),
-        ("RuntimeError(size mismatch)", "CAVEAT"),
-    ],
-)
-def test_an_operator_that_wants_a_number_says_so(says: str, expected: str) -> None:
-    found = Finding(Kind.RAISES, Part.EXCEPTION, "", "arrays", "arrays", after=says)
-    assert weigh(found, KEY, Kinds(), NOBODY, eager=True) is Weight[expected]
