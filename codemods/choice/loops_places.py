@@ -307,7 +307,7 @@ def _stored_mask(found: _Loop) -> cst.BaseExpression | None:
                 bound.add(name)
             case _:
                 return None
-    if bound & live_after(found.function, found.loop) or any(map(changes_in_place, walk(last))):
+    if bound & live_after(found.function, found.loop) or _goes_round(found, bound):
         return None
     inside = [node for line in found.body.body for node in walk(line)]
     effects = [Values(found.site).effects(line) for line in found.body.body]
@@ -322,6 +322,17 @@ def _stored_mask(found: _Loop) -> cst.BaseExpression | None:
     if any(isinstance(node, branches) or _needs_rows(node) for node in inside):
         return None
     return mask if _is_of_rows(found, target, code(mask)) else None
+
+
+def _goes_round(found: _Loop, bound: set[str]) -> bool:
+    """Whether a name has its value from the round before: there are more rounds now."""
+    waiting = set(bound)
+    for line in found.body.body:
+        does = activity(line)
+        if does.reads & waiting:
+            return True
+        waiting -= does.bound
+    return False
 
 
 def _needs_rows(node: cst.CSTNode) -> bool:

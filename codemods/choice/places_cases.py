@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gbfix.codemod import Example, NearMiss, tensor
+from gbfix.codemod import Example, NearMiss, scalar, tensor
 from gbfix.schema import Fact
 
 _FACTS = {
@@ -15,6 +15,7 @@ _FACTS = {
     "table": tensor(4, 8),
     "big": tensor(4000, dtype="torch.int64"),
     "total": tensor(8),
+    "rank": scalar(1, constant=False),
     "self.experts": Fact("module", "torch.nn.ModuleList"),
 }
 
@@ -40,6 +41,7 @@ _NAMED_AFTER = (
     "    out[chosen] *= x[chosen]  # theirs"
 )
 _TOP = "    out[owner == number] = x[owner == number].max()"
+_RANK = "    rank = rank + 1\n    out[owner == number] = rank"
 _SUM = "    total = total + table[number]"
 _OVER = "for number in places:"
 _ALL = "for number in range(places.shape[0]):"
@@ -68,6 +70,17 @@ EXAMPLES = (
         at="torch.nonzero(load, as_tuple=True)",
         facts=_FACTS,
         title="what needs rows",
+    ),
+    Example(
+        _source(f"rank = 0\nplaces = {_PLACES}", f"{_OVER}\n{_RANK}"),
+        _source(
+            "rank = 0\nplaces = load != 0",
+            f"{_ALL}\n    if places[number]:\n        rank = rank + 1\n"
+            "        out[owner == number] = rank",
+        ),
+        at="torch.nonzero(load, as_tuple=True)",
+        facts=_FACTS,
+        title="a count of the rounds",
     ),
     Example(
         _source(f"places = {_PLACES}", f"{_OVER}\n{_SUM}", "total"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from gbfix.analysis.activity import MUTATING_METHODS, activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
+from gbfix.analysis.trees import tree_of
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.schema import Safety
 
@@ -502,7 +504,18 @@ def _texts(site: Site) -> tuple[str, ...]:
 
 def _may_drop(site: Site) -> bool:
     """Whether a recurrent layer of the project may drop values: it is given a ``dropout``."""
-    return any(_DROPS.search(text) for text in _texts(site))
+    texts = _texts(site)
+    return any(map(_DROPS.search, texts)) or any(map(_may_be_given, texts))
+
+
+def _may_be_given(text: str) -> bool:
+    """Whether a recurrent layer is given a rate by its place, or options that may hold one."""
+    for node in ast.walk(tree_of(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("LSTM", "GRU", "RNN")):
+            starred = any(isinstance(it, ast.Starred) for it in node.args)
+            if starred or len(node.args) > 5 or any(it.arg is None for it in node.keywords):
+                return True
+    return False
 
 
 def _laid_out(site: Site, old: cst.BaseExpression, name: str, given: Sequence[str]) -> str:

@@ -368,6 +368,8 @@ _ITEMS = words("list tuple set sorted enumerate min max reversed")
 def _keys(node: ast.AST, function: ast.FunctionDef | None) -> list[_Key]:
     if isinstance(node, ast.Attribute):
         return ["." + node.attr]
+    if isinstance(node, ast.Subscript):
+        return _keys(node.value, function)
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [key for part in node.elts for key in _keys(part, function)]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITEMS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gbfix_codemods.operator.packed_rnn import _CHECKPOINTS, _DROPS
+from gbfix_codemods.operator.packed_rnn import _CHECKPOINTS, _DROPS, _may_be_given
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,17 @@ def test_a_rate_that_is_given_may_drop_values(text: str, drops: bool) -> None:
 )
 def test_a_project_that_checkpoints_activations_says_so(text: str, again: bool) -> None:
     assert bool(_CHECKPOINTS.search(text)) is again
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("nn.LSTM(8, 8, 2, True, False, 0.3)", True),
+        ("torch.nn.GRU(8, 8, **options)", True),
+        ("LSTM(*sizes)", True),
+        ("nn.LSTM(8, 8, 2, True)", False),
+        ("nn.Linear(8, 8, **options)", False),
+    ],
+)
+def test_a_rate_may_be_given_by_its_place(text: str, may: bool) -> None:
+    assert _may_be_given(text) is may

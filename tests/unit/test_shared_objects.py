@@ -42,6 +42,8 @@ def _shared(line: str) -> Shared:
         ("self.columns = [self.hits]", {".columns", ".last"}),
         ("self.columns = list([self.hits])", {".columns", ".last"}),
         ("for _, it in enumerate([self.hits]): self.best = it", {".best"}),
+        ("self.kept = [self.hits]; self.first = self.kept[0]", {".kept", ".first"}),
+        ("self.kept = {}; self.kept['hits'] = self.hits", {".kept"}),
         ("print(self.hits, str(self.hits))", set()),
         ("self.hits.add(1)", set()),
     ],
