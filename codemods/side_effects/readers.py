@@ -256,8 +256,10 @@ class Shared:
                 above = {child: it for it in nodes for child in ast.iter_child_nodes(it)}
                 for node in nodes:
                     named = isinstance(node, ast.Name | ast.Attribute)
-                    ours = named and not keys.isdisjoint(_keys(node, function))
-                    if ours and self._goes_on(node, above):
+                    mine = keys.intersection(_keys(node, function)) if named else set()
+                    # A slice of what holds the object holds it, too.
+                    sliced = isinstance(getattr(above.get(node), "slice", None), ast.Slice)
+                    if mine and (self._goes_on(node, above) or (sliced and mine != {name})):
                         return True
         return False
 
@@ -368,8 +370,8 @@ _ITEMS = words("list tuple set sorted enumerate min max reversed")
 def _keys(node: ast.AST, function: ast.FunctionDef | None) -> list[_Key]:
     if isinstance(node, ast.Attribute):
         return ["." + node.attr]
-    if isinstance(node, ast.Subscript):
-        return _keys(node.value, function)
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
+        return _keys(node.value, function)  # a slice is a new list
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [key for part in node.elts for key in _keys(part, function)]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ITEMS:

@@ -62,6 +62,7 @@ def test_an_object_is_followed_to_its_other_names(line: str, others: set[str]) -
         "self.table = {'hits': self.hits}",
         "self.table = Plain(*[self.hits])",
         "self.get = lambda: self.hits",
+        "self.kept = [self.hits]; self.some = self.kept[:1]",
         "self.table = Plain([self.hits]); table.append(self.hits)",
     ],
 )
