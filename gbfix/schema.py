@@ -207,13 +207,16 @@ class Told:
     that the data decide, and None where the runs do not tell; ``runs`` is how many there were, and
     ``real`` that they were made with numbers, and not with symbols that stand for all of them.
     ``wider`` names, by result, the parameters that make it float64 where they are; empty where
-    the runs do not tell.
+    the runs do not tell.  ``integers`` says, by result, what it is where whole numbers come in
+    place of the parameters' floats: "fraction", "sum" (int64, whatever came), "same" (as it came),
+    and "" where the runs do not tell.
     """
 
     sizes: tuple[tuple[str | None, ...], ...]
     runs: int
     real: bool
     wider: tuple[tuple[str, ...], ...] = ()
+    integers: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

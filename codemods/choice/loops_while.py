@@ -235,9 +235,10 @@ def _meets(
     counter: cst.BaseExpression, limit: cst.BaseExpression, loop: cst.While, values: Values
 ) -> int:
     """How many rounds ``n != limit`` allows (1: unknown), where the two will meet: each round adds
-    1, and the limit is a number of the text or of an object, not known to be below the start.
+    1, and the limit is a number of the text, of a name or of an object, not known to be below
+    the start.
     """
-    if not isinstance(limit, cst.Integer | cst.Attribute):
+    if not isinstance(limit, cst.Integer | cst.Attribute | cst.Name):
         return 0
     return _counted(counter, limit, True, loop, values, by_one=True)
 
@@ -256,7 +257,9 @@ def _counted(
     """
     match counter:
         case cst.Name(name):
-            start = values.outside(name) or _set_above(name, loop, values)
+            start = values.outside(name)
+            if start is None or (by_one and start.value is None):
+                start = _set_above(name, loop, values) or start
             step = _step(name, loop)
         case cst.Call(func=cst.Name("len"), args=[cst.Arg(value=cst.Name(name), star="")]):
             start, step = _length_above(name, loop, values), _appended(name, loop, values)

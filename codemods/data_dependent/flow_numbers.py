@@ -255,44 +255,67 @@ class Arithmetic:
         return value if isinstance(node.operator, cst.Plus) else value.but(low=None)
 
     def _choice(self, node: cst.IfExp) -> Number | None:
-        """``n if n > 0 else 1``"""
+        """``n if n > 0 else 1``, ``a / b if a > 0 and b > 0 else 1.0``"""
         if not self.names.is_kept(node.test):
             return self._chosen_in_python(node)
-        test = node.test
-        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        asked = self._asked(node.test)
+        arms = self._arms(node)
+        if asked is None or arms is None:
             return None
-        sides = [self.number(test.left), self.number(test.comparisons[0].comparator)]
-        arms = [self.number(node.body), self.number(node.orelse)]
-        if None in sides or None in arms or test.comparisons[0].operator is None:
-            return None
-        known = [side for side in (*sides, *arms) if side is not None]
-        if not any(side.kept for side in known[:2]) or {arm.kind for arm in known[2:]} != {
-            known[2].kind
-        }:
-            return None
-        if isinstance(test.comparisons[0].operator, cst.In | cst.NotIn | cst.Is | cst.IsNot) or any(
-            side.doubts for side in known
-        ):
+        sides, test = asked
+        known = [*sides, *arms]
+        if any(side.doubts for side in known) or not any(arm.kept for arm in arms):
             return None
         self._widen(*known)
-        if not any(arm.kept for arm in known[2:]):
-            return None
-        low = min((arm.low for arm in known[2:] if arm.low is not None), default=None)
-        if any(arm.low is None for arm in known[2:]):
-            low = None
-        merged = _merged(known[2].kind, known[2], known[3], low=low)
-        for side in known[:2]:
+        low: float | None = None
+        if arms[0].low is not None and arms[1].low is not None:
+            low = min(arms[0].low, arms[1].low)
+        merged = _merged(arms[0].kind, *arms, low=low)
+        merged = merged.but(mixed=merged.mixed or any(arm.mixed for arm in arms))
+        for side in sides:
             merged = merged.but(edits={**side.edits, **merged.edits}, device=merged.device)
-        parts: Parts = (
-            f"{self.names.torch}.where(",
-            node.test,
-            ", ",
-            node.body,
-            ", ",
-            node.orelse,
-            ")",
-        )
-        return merged.edited(node, *parts)
+        where = f"{self.names.torch}.where("
+        return merged.edited(node, where, *test, ", ", node.body, ", ", node.orelse, ")")
+
+    def _arms(self, node: cst.IfExp) -> list[Number] | None:
+        """Both values, of one kind; a whole number of the text beside a float becomes one."""
+        arms = [self.number(node.body), self.number(node.orelse)]
+        known = [arm for arm in arms if arm is not None]
+        if len(known) != len(arms):
+            return None
+        if len({arm.kind for arm in known}) == 1:
+            return known
+        for place, part in enumerate((node.body, node.orelse)):
+            one = known[place]
+            if one.literal is not None and one.kind == "int" and isinstance(part, cst.Integer):
+                known[place] = one.but(kind="float", mixed=True).edited(part, f"{one.literal!r}")
+                return known
+        return None
+
+    def _asked(self, test: cst.BaseExpression) -> tuple[list[Number], Parts] | None:
+        """The numbers that a test compares, and the test as one of tensors."""
+        match test:
+            case cst.BooleanOperation(left=left, operator=cst.And() | cst.Or() as joint):
+                one, other = self._asked(left), self._asked(test.right)
+                if one is None or other is None:
+                    return None
+                name = "logical_and" if isinstance(joint, cst.And) else "logical_or"
+                parts = (f"{self.names.torch}.{name}(", *one[1], ", ", *other[1], ")")
+                return [*one[0], *other[0]], parts
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                asked = self._asked(inner)
+                if asked is None:
+                    return None
+                return asked[0], (f"{self.names.torch}.logical_not(", *asked[1], ")")
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+                sides = [self.number(left), self.number(right)]
+                known = [side for side in sides if side is not None]
+                if isinstance(operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
+                    return None
+                if len(known) != len(sides) or not any(side.kept for side in known):
+                    return None
+                return known, (test,)
+        return None
 
     def _chosen_in_python(self, node: cst.IfExp) -> Number | None:
         """``x.max().item() if self.training else 1.0``"""

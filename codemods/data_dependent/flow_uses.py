@@ -480,9 +480,14 @@ class Uses:
         held = self.fact(receiver if receiver is not None else plain[0].value)
         if held is None or held.dtype not in _FLOATS:
             raise Stopped("added to something else than a float tensor")
-        self.cast(node, number, self.cast_for(number, first, fact))
         name = call.func.attr.value
         in_place = "_" if name.endswith("_") else ""
+        owner = _simple(receiver) if receiver is not None and in_place else None
+        if fact.shape is None and owner is not None:
+            # What is written to has the last word: the other one may be of another width.
+            self.cast(node, number, f".to({owner}.dtype)")
+        else:
+            self.cast(node, number, self.cast_for(number, first, fact))
         args: list[str | cst.CSTNode | Atom] = []
         for other in plain:
             args += [other.value, ", "]
@@ -690,10 +695,18 @@ def full_edit(
 
 def _simple(node: cst.BaseExpression) -> str | None:
     """The text of an expression that may be written twice."""
-    while_node: cst.BaseExpression = node
-    while isinstance(while_node, cst.Attribute):
-        while_node = while_node.value
-    return code(node) if isinstance(while_node, cst.Name) else None
+    base: cst.BaseExpression = node
+    while True:
+        match base:
+            case cst.Attribute(value=inner):
+                base = inner
+            case cst.Subscript(
+                value=inner,
+                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString(), star=None))],
+            ):
+                base = inner  # an entry of a dictionary: `state["exp_avg"]`
+            case _:
+                return code(node) if isinstance(base, cst.Name) else None
 
 
 def _where(site: Site, holder: cst.CSTNode | None) -> str:

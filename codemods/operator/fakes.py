@@ -31,7 +31,7 @@ class Fake:
     guessed: tuple[str, ...] = ()
     dynamic: bool = False
     likely: tuple[str, ...] = ()
-    #: Whether a dtype may follow another argument than the fake says.
+    #: Whether a dtype may follow another argument than the fake says, or be another of integers.
     mixes: bool = False
 
 
@@ -63,6 +63,7 @@ def fake_of(
         numbers=told is not None and told.real,
     )
     wider = told.wider if told is not None else ()
+    whole = told.integers if told is not None else ()
     sums = _added_up(piece)
     known = told.sizes if told is not None else ()
     texts = [
@@ -73,6 +74,7 @@ def fake_of(
             value,
             known[place] if place < len(known) else (),
             wider[place] if place < len(wider) else None,
+            whole[place] if place < len(whole) else None,
         )
         for place, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
@@ -227,6 +229,8 @@ class Maker:
         self.sizes: list[str] = []
         #: The arguments that the present result gets a wider dtype from, if runs have told.
         self.wider: Sequence[str] | None = None
+        #: What the present result is of integers, if runs have told.
+        self.integers: str | None = None
         self.mixes = False
         #: Whether each item of a list has sizes of its own.
         self.in_list = False
@@ -275,11 +279,13 @@ class Maker:
         value: Value,
         told: Sequence[str | None] = (),
         wider: Sequence[str] | None = None,
+        integers: str | None = None,
     ) -> str:
-        """``told`` are its sizes as runs of the piece tell them, if it was run, and ``wider`` the
-        arguments that it gets a wider dtype from (see `Told`).
+        """``told`` are its sizes as runs of the piece tell them, if it was run, ``wider`` the
+        arguments that it gets a wider dtype from, and ``integers`` what it is of whole numbers (see
+        `Told`).
         """
-        self.wider = wider
+        self.wider, self.integers = wider, integers
         if result.kind == "list":
             return self.listed(result, value)
         if result.is_number:
@@ -466,14 +472,17 @@ class Maker:
         """The dtype of what is divided or summed: of integers it is another one than theirs."""
         made = rf"^ *{re.escape(name)}(?: = |\.append\()(.*)$"
         values = re.findall(made, self.made, re.MULTILINE)
-        if not values:
-            return ""
-        if _DIVIDES.search(values[-1]):
+        last = values[-1] if values else ""
+        kind = self.integers
+        if not kind:
+            kind = "fraction" if _DIVIDES.search(last) else "sum" if _SUMS.search(last) else ""
+            self.mixes = self.mixes or not kind
+        if kind == "fraction":
             dtype = f"{self.torch}.result_type({like.name}, 1.0)"
             for other in self.beside(like, values):
                 dtype = f"{self.torch}.promote_types({dtype}, {other.name}.dtype)"
             return f", dtype={dtype}"
-        if _SUMS.search(values[-1]):
+        if kind == "sum":
             return f", dtype={self.torch}.promote_types({like.name}.dtype, {self.torch}.int64)"
         return ""
 

@@ -14,7 +14,9 @@ import torch
 
 #: What a compiled module keeps for itself.
 _NOT_STATE = frozenset({"_compiled_call_impl"})
-_CONTAINERS = (dict, list, set, collections.deque, collections.OrderedDict)
+_CONTAINERS = (
+    dict, list, set, collections.deque, collections.OrderedDict, collections.defaultdict,
+)  # fmt: skip
 _NOTHING = object()
 
 

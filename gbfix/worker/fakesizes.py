@@ -96,10 +96,11 @@ def told(
     body = operator._init_fn
     with _silent():
         wider = _widening(body, given)
+        integers = _of_integers(body, given)
     found = _told(body, given) if sizes else None
     if found is None:
-        return Told((), 0, False, wider) if wider else None
-    return dataclasses.replace(found, wider=wider)
+        return Told((), 0, False, wider, integers) if wider or integers else None
+    return dataclasses.replace(found, wider=wider, integers=integers)
 
 
 def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -111,14 +112,14 @@ def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple
         for name, value in given.items()
         if isinstance(value, torch.Tensor) and value.dtype in _NARROW
     ]
-    plain = _dtypes(body, given, ())
-    if len(floats) < 2 or plain is None:
+    plain = _dtypes(body, given, {}) if len(floats) > 1 else None
+    if plain is None:
         return ()
     found: list[list[str]] = [[] for _ in plain]
     tied: list[str] = []
 
     def take(names: Sequence[str]) -> bool:
-        came_out = _dtypes(body, given, names)
+        came_out = _dtypes(body, given, dict.fromkeys(names, torch.float64))
         if came_out is None or len(came_out) != len(plain):
             return False
         for place, (before, after) in enumerate(zip(plain, came_out, strict=True)):
@@ -137,15 +138,41 @@ def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
+def _of_integers(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the results are of whole numbers (see `Told`); empty where the body has no floats."""
+    floats = [
+        name
+        for name, value in given.items()
+        if isinstance(value, torch.Tensor) and value.dtype in _NARROW
+    ]
+    if not floats:
+        return ()
+    ways: list[list[torch.dtype]] = []
+    for kind in (None, torch.int64, torch.int32):
+        came_out = _dtypes(body, given, {} if kind is None else dict.fromkeys(floats, kind))
+        if came_out is None or (ways and len(came_out) != len(ways[0])):
+            return ()
+        ways.append(came_out)
+    names = {
+        (torch.get_default_dtype(),) * 2: "fraction",
+        (torch.int64, torch.int64): "sum",
+        (torch.int64, torch.int32): "same",
+    }
+    return tuple(
+        names.get((wide, narrow), "") if before in _NARROW else ""
+        for before, wide, narrow in zip(*ways, strict=True)
+    )
+
+
 def _dtypes(
-    body: Callable[..., Any], given: Mapping[str, Any], wide: Sequence[str]
+    body: Callable[..., Any], given: Mapping[str, Any], kinds: Mapping[str, torch.dtype]
 ) -> list[torch.dtype] | None:
-    """The dtypes of the results, with some arguments in float64; None where that fails."""
+    """The dtypes of the results, with other ones of some arguments; None where that fails."""
 
     def value(name: str, it: Any) -> Any:
         if not isinstance(it, torch.Tensor):
             return it
-        return it.detach().double() if name in wide else it.detach().clone()
+        return it.detach().to(kinds[name]) if name in kinds else it.detach().clone()
 
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]), time_limit(_ONE):

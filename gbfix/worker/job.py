@@ -730,8 +730,10 @@ class Worker:
         What Dynamo traced for ``eager``, ``aot_eager`` runs, too, with the same inputs.  A region
         that still has breaks compiles piece by piece, and is compared again once it is whole.
         """
+        if not fullgraph:
+            return _PARTIAL_SECONDS
         beside = backend == "eager" and "aot_eager" in self.job.backends
-        return _FEW_SECONDS if beside or not fullgraph else _SEQUENCE_SECONDS
+        return _FEW_SECONDS if beside else _SEQUENCE_SECONDS
 
     def _asked_for(self) -> tuple[perturb.Variation, ...]:
         """The variations that not every rewrite needs."""
@@ -848,6 +850,7 @@ _PATIENCE = 0.3
 _SEQUENCE_SECONDS = 20.0
 #: The same where more is compared elsewhere.
 _FEW_SECONDS = 6.0
+_PARTIAL_SECONDS = 2.0
 #: How often code with breaks in it is compiled anew in a comparison.
 _ROUNDS_COMPILED = 32
 #: Variations for which the compiler starts anew, and may refuse what it took before.

@@ -25,6 +25,7 @@ from gbfix.evidence import Kinds
 from gbfix.worker import reach, settings
 from gbfix.worker.beginning import Beginning
 from gbfix.worker.effects import EffectRecorder, Effects
+from gbfix.worker.gradients_before import GradientsBefore, images_of_gradients
 from gbfix.worker.perturb import TWICE, Inputs, Variation, of_nudged
 from gbfix.worker.rebind import rebind
 from gbfix.worker.values import (
@@ -199,6 +200,8 @@ class Camera:
         self._beginning = Beginning(self._roots)
         self._small = sum(value.numel() for value, *_ in self._saved.values()) <= _STATE_BUDGET
         self._inputs = Inputs(call.target, call.args, call.kwargs)
+        given = tensors_in((call.args, call.kwargs), "in", modules=False)
+        self._grads = GradientsBefore({**self._state, **dict(given)})
 
     @property
     def has_moved(self) -> bool:
@@ -262,6 +265,8 @@ class Camera:
         if given is None:
             return False, None
         seed_streams()
+        named = dict(tensors_in(given, "in", modules=False))
+        self._grads.give({**self._state, **named}, variation)
         try:
             finished(invoke(*given[0], **given[1]))
         except Exception as error:
@@ -284,9 +289,7 @@ class Camera:
         _forget_warnings()
         given = dict(tensors_in((args, kwargs), "in", modules=False))
         known = {**self._state, **given}
-        for value in known.values():
-            if value.is_leaf and value.grad is not None:
-                value.grad = None
+        found = self._grads.give(known, variation)
         result: Any = None
         looks = variation.label in ("base", "again")
         objects = objects_in({"in": (args, kwargs), **self._roots})
@@ -313,11 +316,8 @@ class Camera:
             shot.result = imager.image(result, "out")
         shot.inputs = Imager().image((args, kwargs), "in")
         shot.tensors = self._changed_state()
-        for name, value in known.items():
-            # The call itself may have run a backward pass.
-            if value.is_leaf and value.grad is not None:
-                shot.tensors[f"{name}.grad"] = Imager().image(value.grad)
-                value.grad = None
+        # The call itself may have run a backward pass.
+        shot.tensors |= images_of_gradients(known, found)
         shot.state = state_image(self._roots)
         shot.gone = tuple(sorted(had.keys() - shot.state.keys()))
         shot.changed = changed(had, shot.state)
@@ -523,6 +523,7 @@ class Camera:
         ]
 
     def _restore(self) -> None:
+        self._grads.put_back()
         for held, key, tensor in self._bound:
             if held.get(key) is not tensor:
                 held[key] = tensor  # the call gave the attribute another tensor

@@ -274,8 +274,7 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
         for place, (key, item) in enumerate(items_of(value)):
             # An identity is another number in each process, and the object is the same.
             own = type(key) is int and key == id(item)  # a tensor would compare its elements
-            name = f"#{place}" if own else repr(key)
-            yield key if isinstance(key, str) else name, item
+            yield f"#{place}" if own else _key_name(key, place), item
     elif isinstance(value, list | tuple | collections.deque):
         for index, item in enumerate(filter(_is_programs, list(value))):
             yield str(index), item
@@ -284,6 +283,15 @@ def children(value: object, *, modules: bool = True) -> Iterator[tuple[str, obje
             yield from _parts_of_module(value)
     elif not isinstance(value, _NAMED) and not _is_closed(value):
         yield from _attributes(value)
+
+
+def _key_name(key: object, place: int) -> str:
+    """What an entry is called; what a tensor or an object says of itself is no name."""
+    if isinstance(key, str):
+        return key
+    parts = key if isinstance(key, tuple) else (key,)
+    plain = all(isinstance(part, (*_SCALARS, enum.Enum)) for part in parts)
+    return repr(key) if plain else f"#{place}"
 
 
 #: Objects that a program reaches by their names; what they hold is the module's.
@@ -556,9 +564,9 @@ class Imager:
                 [
                     (
                         self.image(key, depth=depth + 1),
-                        self.image(item, f"{path}.{key}", depth + 1),
+                        self.image(item, f"{path}.{_key_name(key, place)}", depth + 1),
                     )
-                    for key, item in items_of(value)
+                    for place, (key, item) in enumerate(items_of(value))
                 ],
             )
         if isinstance(value, list | tuple | collections.deque):
