@@ -455,6 +455,12 @@ _EQUAL = (
 )
 
 
+#: The same where the region is not whole, so that no graph has all of it.
+_NOT_SEEN = (
+    "the region is not one graph yet, so that sizes that come out of tensors were not compared where"
+    " they are 0 and where they are 1"
+)
+
 #: What a graph takes for granted of a mask of lengths.
 _AS_WIDE = (
     "If exactly one of `max({})` and the size that it meets is 1, the original broadcasts it; the"
@@ -479,7 +485,7 @@ def decided_sizes(
     """
     events = candidate.of(SizesSeen)
     if not events:
-        return Rung("sizes", True, "", (_EQUAL,)), frozenset()
+        return Rung("sizes", True, "", (_NOT_SEEN,)), frozenset()
     shown = _shown_sizes(candidate)
     proved = {key for run in (candidate, *forced) for key in _shown_to_the_end(run)}
     caveats: list[str] = []

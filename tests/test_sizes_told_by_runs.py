@@ -23,6 +23,10 @@ def _asked(body: Callable[..., Any], *args: Any) -> Told:
     return found
 
 
+def _has_sizes(found: Told | None) -> bool:
+    return found is not None and bool(found.sizes)
+
+
 def attend(
     lengths: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 ) -> torch.Tensor:
@@ -140,7 +144,7 @@ def flat_or_not(x: torch.Tensor) -> torch.Tensor:
 
 def test_results_of_other_dimensions_are_no_answer() -> None:
     operator = torch.library.custom_op("operator_sizes::flat_or_not", flat_or_not, mutates_args=())
-    assert told(operator, (torch.randn(3, 2),), {}) is None
+    assert not _has_sizes(told(operator, (torch.randn(3, 2),), {}))
 
 
 def endless(x: torch.Tensor) -> torch.Tensor:
@@ -152,7 +156,7 @@ def endless(x: torch.Tensor) -> torch.Tensor:
 def test_a_body_that_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gbfix.worker.fakesizes._ONE", 0.3)
     operator = torch.library.custom_op("operator_sizes::endless", endless, mutates_args=())
-    assert told(operator, (torch.ones(3),), {}) is None
+    assert not _has_sizes(told(operator, (torch.ones(3),), {}))
 
 
 def hashed(ids: torch.Tensor) -> torch.Tensor:
@@ -282,7 +286,7 @@ def test_a_config_that_is_asked_in_another_way_tells_nothing() -> None:
     finder = Finder(Listed())
     FINDERS[id(finder)] = finder
     operator = torch.library.custom_op("operator_sizes::looked_up", looked_up, mutates_args=())
-    assert told(operator, (id(finder), torch.randn(5, 2)), {}) is None
+    assert not _has_sizes(told(operator, (id(finder), torch.randn(5, 2)), {}))
 
 
 def moded(x: torch.Tensor, mode: str) -> torch.Tensor:
@@ -291,7 +295,7 @@ def moded(x: torch.Tensor, mode: str) -> torch.Tensor:
 
 def test_a_text_may_decide_on_anything() -> None:
     operator = torch.library.custom_op("operator_sizes::moded", moded, mutates_args=())
-    assert told(operator, (torch.randn(8), "same"), {}) is None
+    assert not _has_sizes(told(operator, (torch.randn(8), "same"), {}))
 
 
 def joined(
@@ -320,3 +324,26 @@ def test_numbers_that_python_reads_make_nothing_wider() -> None:
     found = told(operator, (torch.randn(3), torch.randn(2)), {}, sizes=False)
     assert found is not None
     assert found.wider == (("x",),)
+
+
+def of_floats(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    total = x
+    for _ in range(int(x.numel() > 2)):
+        total = total - total * 0.5
+    return total, x.sum(), x[:1].clone()
+
+
+def test_what_comes_of_whole_numbers_is_told() -> None:
+    operator = torch.library.custom_op("operator_sizes::of_floats", of_floats, mutates_args=())
+    found = told(operator, (torch.randn(4),), {}, sizes=False)
+    assert found is not None
+    assert found.integers == ("fraction", "sum", "same")
+
+
+def of_both(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return x[places.tolist()] if x.is_floating_point() else x.bool()
+
+
+def test_nothing_is_told_of_whole_numbers_where_they_become_something_else() -> None:
+    operator = torch.library.custom_op("operator_sizes::of_both", of_both, mutates_args=())
+    assert told(operator, (torch.randn(4), torch.tensor([1, 2])), {}, sizes=False) is None

@@ -235,12 +235,25 @@ def _meets(
     counter: cst.BaseExpression, limit: cst.BaseExpression, loop: cst.While, values: Values
 ) -> int:
     """How many rounds ``n != limit`` allows (1: unknown), where the two will meet: each round adds
-    1, and the limit is a number of the text, of a name or of an object, not known to be below
-    the start.
+    1, and the limit is a number of the text, of an object or of an argument that is positive where
+    it is left out, not known to be below the start.
     """
-    if not isinstance(limit, cst.Integer | cst.Attribute | cst.Name):
+    named = isinstance(limit, cst.Name) and _is_positive_by_itself(limit.value, loop, values)
+    if not named and not isinstance(limit, cst.Integer | cst.Attribute):
         return 0
     return _counted(counter, limit, True, loop, values, by_one=True)
+
+
+def _is_positive_by_itself(name: str, loop: cst.While, values: Values) -> bool:
+    """``def trace(rays, limit=50)``: whoever names a limit means one that is met."""
+    function = values.site.function_of(loop)
+    if function is None:
+        return False
+    parameters = function.params
+    for parameter in (*parameters.params, *parameters.kwonly_params, *parameters.posonly_params):
+        if parameter.name.value == name and isinstance(parameter.default, cst.Integer):
+            return parameter.default.evaluated_value > 0
+    return False
 
 
 def _counted(

@@ -29,7 +29,29 @@ def _function(head: str, body: str, end: str, first: str = "") -> str:
 
 _STEP = "err = x.sum()\nx = x * 0.5\n"
 _FLAG = "    done = torch.tensor(False, device=x.device)\n"
+
+
+def _met(limit: str, body: str, first: str = "") -> str:
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    return (
+        f"import torch\n\n\ndef f(x, tol, {limit}):\n    n = 0\n{first}    while True:\n{lines}\n"
+        "    return x\n"
+    )
+
+
 WHILE_EXAMPLES = (
+    Example(
+        _met("limit=9", "x = x * 0.5\nn += 1\nif x.sum() < tol or n == limit:\n    break"),
+        _met(
+            "limit=9",
+            "x = torch.where(done, x, x * 0.5)\nn += 1\nif n == limit:\n    break\n"
+            "done = done | (x.sum() < tol)",
+            _FLAG,
+        ),
+        at="x.sum() < tol or n == limit",
+        facts=_FACTS,
+        title="a count that meets its limit",
+    ),
     Example(
         _function(
             "err > tol and n < limit",
@@ -101,6 +123,12 @@ def _near_miss(
 
 
 WHILE_NEAR_MISSES = (
+    NearMiss(
+        _met("limit", "x = x * 0.5\nn += 1\nif x.sum() < tol or n == limit:\n    break"),
+        at="x.sum() < tol or n == limit",
+        why="the limit may be one that is never met",
+        facts=_FACTS,
+    ),
     _near_miss("nothing else bounds it", "err > tol"),
     _near_miss("either goes on", "err > tol or n < limit"),
     _near_miss(

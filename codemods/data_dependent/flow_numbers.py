@@ -187,6 +187,8 @@ class Arithmetic:
         if isinstance(node.operator, cst.Subtract) and right.literal is not None:
             low = None if left.low is None else left.low - right.literal
         merged = _merged(kind, left, right, low=low)
+        if any(side.kind == "float" and not side.mixed for side in (left, right)):
+            merged = merged.but(mixed=False)  # with a float, either gives one
         if isinstance(node.operator, cst.Multiply):
             one, other = sorted((left, right), key=lambda each: each.literal is not None)
             hashes = other.literal is not None and other.bits > 30 and one.bits >= Number.bits

@@ -93,6 +93,36 @@ EXAMPLES = tuple(
             {},
         ),
         (
+            "a ratio, where neither norm is zero",
+            (
+                "w = x.norm().item()",
+                "g = y.norm().item()",
+                "ratio = w / g if w > 0 and g > 0 else 1",
+                "return x.add_(y, alpha=-0.1 * ratio)",
+            ),
+            (
+                "w = x.norm().detach().double()",
+                "g = y.norm().detach().double()",
+                "ratio = torch.where(torch.logical_and(w > 0, g > 0), w / g, 1.0)",
+                "return x.addcmul_(y, -0.1 * ratio)",
+            ),
+            "x.norm().item()",
+            {"x.norm()": tensor(), "y.norm()": tensor()},
+        ),
+        (
+            "neither of two",
+            (
+                "s = t.item()",
+                "return x * (s if not (s < 0 or s > 1) else 0.5)",
+            ),
+            (
+                "s = t.detach().double()",
+                "return x * torch.where(torch.logical_not(torch.logical_or(s < 0, s > 1)), s, 0.5)",
+            ),
+            "t.item()",
+            {},
+        ),
+        (
             "an index",
             ("best = x.argmax().item()", "return y[best]"),
             ("best = x.argmax()", "return y[best[None]].squeeze(0)"),

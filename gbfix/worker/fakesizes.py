@@ -158,10 +158,11 @@ def _of_integers(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[st
         (torch.int64, torch.int64): "sum",
         (torch.int64, torch.int32): "same",
     }
-    return tuple(
+    found = tuple(
         names.get((wide, narrow), "") if before in _NARROW else ""
         for before, wide, narrow in zip(*ways, strict=True)
     )
+    return found if any(found) else ()
 
 
 def _dtypes(

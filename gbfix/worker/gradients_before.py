@@ -34,6 +34,9 @@ class GradientsBefore:
         self._found = found
         self._saved = {path: grad.detach().clone() for path, (_, grad) in found.items()}
 
+    def __bool__(self) -> bool:
+        return bool(self._saved)
+
     def give(self, leaves: Mapping[str, torch.Tensor], variation: Variation) -> dict[str, Any]:
         """Give leaves gradients as they had them, changed as the variation changes inputs; what is
         given, with its version, by path.

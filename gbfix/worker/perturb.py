@@ -426,6 +426,8 @@ class Inputs:
         self._target = target
         self._args = tuple(args)
         self._kwargs = dict(kwargs)
+        #: Whether something besides the arguments is varied as their values are.
+        self.has_more = False
         self._words = functools.cache(functools.partial(another_word, target))
 
     def vary(self, variation: Variation) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -453,7 +455,7 @@ class Inputs:
         if not of_state and not copier.changed:
             return None
         varies = variation.kind in ("values", "first", "edge") and variation.change is not None
-        if varies and not copier.tensors:
+        if varies and not copier.tensors and not self.has_more:
             return None
         return args, kwargs
 

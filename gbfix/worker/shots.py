@@ -202,6 +202,7 @@ class Camera:
         self._inputs = Inputs(call.target, call.args, call.kwargs)
         given = tensors_in((call.args, call.kwargs), "in", modules=False)
         self._grads = GradientsBefore({**self._state, **dict(given)})
+        self._inputs.has_more = bool(self._grads)
 
     @property
     def has_moved(self) -> bool:
