@@ -209,7 +209,8 @@ class Told:
     ``wider`` names, by result, the parameters that make it float64 where they are; empty where
     the runs do not tell.  ``integers`` says, by result, what it is where whole numbers come in
     place of the parameters' floats: "fraction", "sum" (int64, whatever came), "same" (as it came),
-    and "" where the runs do not tell.
+    and "" where the runs do not tell.  ``alike`` has groups of sizes that the data decide and that
+    were equal in every run, each as the result and its dimension.
     """
 
     sizes: tuple[tuple[str | None, ...], ...]
@@ -217,6 +218,7 @@ class Told:
     real: bool
     wider: tuple[tuple[str, ...], ...] = ()
     integers: tuple[str, ...] = ()
+    alike: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

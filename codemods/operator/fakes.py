@@ -33,6 +33,9 @@ class Fake:
     likely: tuple[str, ...] = ()
     #: Whether a dtype may follow another argument than the fake says, or be another of integers.
     mixes: bool = False
+    #: Results and dimensions that share a size which the data decide; ``supposes``: as recorded.
+    alike: tuple[tuple[tuple[int, int], ...], ...] = ()
+    supposes: bool = False
 
 
 def fake_of(
@@ -62,6 +65,7 @@ def fake_of(
         read=read_by_python(piece),
         numbers=told is not None and told.real,
     )
+    maker.one_size = told.alike if told is not None else None
     wider = told.wider if told is not None else ()
     whole = told.integers if told is not None else ()
     sums = _added_up(piece)
@@ -75,14 +79,23 @@ def fake_of(
             known[place] if place < len(known) else (),
             wider[place] if place < len(wider) else None,
             whole[place] if place < len(whole) else None,
+            place,
         )
         for place, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
     text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     new = f"{torch}.library.get_ctx().new_dynamic_size()"
     lines = tuple(f"{name} = {new}" for name in maker.sizes)
+    shared = tuple(tuple(places) for places in maker.places.values() if len(places) > 1)
     return Fake(
-        text, lines, tuple(maker.guessed), bool(maker.dynamic), tuple(maker.likely), maker.mixes
+        text,
+        lines,
+        tuple(maker.guessed),
+        bool(maker.dynamic),
+        tuple(maker.likely),
+        maker.mixes,
+        shared,
+        bool(shared) and maker.one_size is None,
     )
 
 
@@ -227,6 +240,13 @@ class Maker:
         self.dynamic = 0
         #: Names of sizes that the data decide, one for each: that two were equal may be chance.
         self.sizes: list[str] = []
+        #: Which of these are one, as runs tell; without them, those that were equal in the run.
+        self.one_size: Sequence[Sequence[tuple[int, int]]] | None = None
+        #: By name of such a size, the results and dimensions that have it; what was seen of them.
+        self.places: dict[str, list[tuple[int, int]]] = {}
+        self.seen: dict[str, int | None] = {}
+        #: Which result is made at present, and how many dimensions it has.
+        self.leaf = self.rank = 0
         #: The arguments that the present result gets a wider dtype from, if runs have told.
         self.wider: Sequence[str] | None = None
         #: What the present result is of integers, if runs have told.
@@ -265,13 +285,31 @@ class Maker:
             self.in_list = False
         return f"[{each} for _ in range({length.text})]"
 
-    def data_size(self) -> str:
+    def data_size(self, seen: int | None, dim: int) -> str:
         """What stands for a size that the data decide."""
         self.dynamic += 1
         if self.in_list:
             return f"{self.torch}.library.get_ctx().new_dynamic_size()"
-        self.sizes.append(f"size_{len(self.sizes)}" if self.sizes else "size")
-        return self.sizes[-1]
+        name = self.same_size(seen, dim)
+        if not name:
+            self.sizes.append(f"size_{len(self.sizes)}" if self.sizes else "size")
+            name = self.sizes[-1]
+        self.places.setdefault(name, []).append((self.leaf, dim))
+        self.seen[name] = seen
+        return name
+
+    def same_size(self, seen: int | None, dim: int) -> str:
+        """The name of a size of another result that this one has as well ("": there is none)."""
+        if self.one_size is None:
+            others = self.seen if self.guesses else {}
+            alike = (
+                name
+                for name, other in others.items()
+                if other == seen and all(leaf != self.leaf for leaf, _ in self.places[name])
+            )
+            return next(alike, "")
+        mine = next((group for group in self.one_size if (self.leaf, dim) in group), ())
+        return next((n for n, places in self.places.items() if {*places} & {*mine}), "")
 
     def tensor(
         self,
@@ -280,12 +318,13 @@ class Maker:
         told: Sequence[str | None] = (),
         wider: Sequence[str] | None = None,
         integers: str | None = None,
+        leaf: int = 0,
     ) -> str:
         """``told`` are its sizes as runs of the piece tell them, if it was run, ``wider`` the
         arguments that it gets a wider dtype from, and ``integers`` what it is of whole numbers (see
         `Told`).
         """
-        self.wider, self.integers = wider, integers
+        self.wider, self.integers, self.leaf = wider, integers, leaf
         if result.kind == "list":
             return self.listed(result, value)
         if result.is_number:
@@ -299,6 +338,7 @@ class Maker:
         if value.sizes is None or len(sizes) != len(shape):
             sizes = [OPEN] * len(shape)
         told = told if len(told) == len(shape) else (None,) * len(shape)
+        self.rank = len(shape)
         texts = [
             self.size(size, seen, place - len(shape), told[place])
             for place, (size, seen) in enumerate(zip(sizes, shape, strict=True))
@@ -319,15 +359,16 @@ class Maker:
 
     def size(self, size: Size, seen: int | None, place: int, told: str | None = None) -> str:
         """One size; ``place`` counts from the last one, -1."""
+        dim = place + self.rank
         if size.data:
-            return self.data_size()
+            return self.data_size(seen, dim)
         agrees = size.value is None or seen is None or size.value == seen
         if size.known and agrees:
             return size.text
         merges = bool(_MERGES.search(self.made))
         # Numbers that were made up may miss what the data can do; symbols miss nothing.
         if told is not None and not (self.numbers and (size.torn or merges)):
-            return _MODULE.sub(f"{self.torch}.", told) or self.data_size()
+            return _MODULE.sub(f"{self.torch}.", told) or self.data_size(seen, dim)
         found = [
             (n - len(p.fact.shape or ()) != place, f"{p.name}.shape[{n}]")
             for p in self.tensors
@@ -342,13 +383,13 @@ class Maker:
         choices += numbers
         if not choices:
             if seen is None or not self.guesses:
-                return self.data_size()
+                return self.data_size(seen, dim)
             self.guessed.append(str(seen))
             return str(seen)
         torn = size.torn or not agrees or merges
         if len(choices) > 1 or torn:
             if not self.guesses:
-                return self.data_size()
+                return self.data_size(seen, dim)
             self.guessed.append(choices[0])
         else:
             self.likely.append(choices[0])

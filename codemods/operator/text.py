@@ -325,8 +325,30 @@ def _moved(operator: Operator) -> list[cst.BaseStatement]:
             for result in piece.results
             for leaf, source in _sources(result, result.name)
         ]
-        lines.append(cst.parse_statement(f"return {', '.join(texts)}"))
+        lines += _given_back(operator, texts, taken)
     return lines
+
+
+def _given_back(operator: Operator, texts: list[str], taken: set[str]) -> list[cst.BaseStatement]:
+    """``return`` of the results, and before it what the fake says of their sizes.
+
+    In a graph, sizes that share a name are one: an operator whose results differ is an error there.
+    """
+    if not operator.fake.alike:
+        return [cst.parse_statement(f"return {', '.join(texts)}")]
+    names = [fresh(f"result_{place}", taken) for place in range(len(texts))]
+    differs = [
+        f"{names[first[0]]}.shape[{first[1]}] != {names[leaf]}.shape[{dim}]"
+        for first, *others in operator.fake.alike
+        for leaf, dim in others
+    ]
+    lines = (
+        *(f"{name} = {text}\n" for name, text in zip(names, texts, strict=True)),
+        f"if {' or '.join(differs)}:\n"
+        f'    raise RuntimeError("results of `{operator.name}` differ in their sizes")\n',
+        f"return {', '.join(names)}\n",
+    )
+    return [cst.parse_statement(line) for line in lines]
 
 
 def _return(
@@ -339,14 +361,14 @@ def _return(
         name = fresh("result", taken)
         texts = [_leaf(operator, leaf, source) for leaf, source in _sources(result, name)]
         first = cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
-        return [first, cst.parse_statement(f"return {', '.join(texts)}")]
+        return [first, *_given_back(operator, texts, {*taken, name})]
     if isinstance(value, cst.Tuple):
         texts = [
             _leaf(operator, leaf, source)
             for part, element in zip(result.parts, value.elements, strict=True)
             for leaf, source in _sources(part, code(element.value))
         ]
-        return [cst.parse_statement(f"return {', '.join(texts)}")]
+        return _given_back(operator, texts, taken)
     text = _leaf(operator, result, code(value))
     config = cst.parse_module("").config_for_parsing
     return [cst.parse_statement(f"return {text}", config)]

@@ -480,9 +480,10 @@ def _rewrite(
         assumes=_assumes(site, piece, kinds),
     )
     runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
-    if told is None and runs and (fake.guessed or fake.likely or fake.mixes):
+    asked = fake.guessed or fake.likely or fake.supposes
+    if told is None and runs and (asked or fake.mixes):
         settled = _to_be_settled(rewrite, operator, number, minds=minds)
-        if not (fake.guessed or fake.likely):
+        if not asked:
             settled = dataclasses.replace(settled, asks="dtypes")
         return settled
     return rewrite
@@ -707,6 +708,8 @@ def _doubts(piece: Piece, fake: Fake) -> list[str]:
             f"only the recorded run shows that a size of its result is "
             f"{' and '.join(f'`{text}`' for text in fake.guessed)}"
         )
+    if fake.supposes:
+        found.append("only the recorded run shows that two of its results are of one size")
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     mixed = any(not leaf.is_number for leaf in leaves) and mixes_numbers(piece)
     if mixed or may_be_fraction(piece):

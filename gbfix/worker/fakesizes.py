@@ -51,7 +51,8 @@ BY_DATA = ""
 
 #: Where a size stands among the arguments: the argument, the item of a list, the dimension.
 _Slot = tuple[str, int, int]
-#: One run: the sizes that were given, and those that came out, -1 where the data decide.
+#: One run: the sizes that were given, and those that came out; below zero where the data decide, and
+#: then the same where they were equal whatever the data were.
 _Run = tuple[Mapping[_Slot, int], tuple[tuple[int, ...], ...]]
 
 _DATA = -1
@@ -61,6 +62,8 @@ _SECONDS, _ONE = 60.0, 10.0
 _BRIEF, _SOON = 0.5, 8.0
 #: How many runs more than what is needed, of numbers and of fake tensors, which are slower.
 _MORE, _MORE_FAKES = 200, 24
+#: In so many runs the data have to decide on two sizes that are to be one.
+_SHOWN = 3
 #: Of so many equal sizes, each choice of some of them is tried.
 _FEW = 4
 _MOST = 1 << 20
@@ -198,7 +201,7 @@ def _told(body: Callable[..., Any], given: Mapping[str, Any]) -> Told | None:
                 tuple(BY_DATA if _from_outside(codes, it) else it for it in each)
                 for each in _sizes(runs, inputs, varied)
             )
-            return Told(sizes, len(runs), real)
+            return Told(sizes, len(runs), real, alike=_alike(runs, sizes))
     return None
 
 
@@ -659,14 +662,21 @@ def _with_fakes(
     known = sorted({*sizes.values()})
     if leaves is None:
         return None
-    return tuple(tuple(_known_size(size, known) for size in leaf.shape) for leaf in leaves)
+    met: list[Any] = []
+    return tuple(tuple(_known_size(size, known, met) for size in leaf.shape) for leaf in leaves)
 
 
-def _known_size(size: Any, known: Sequence[int]) -> int:
-    """A size as a number, if the symbols in it leave no other one."""
+def _known_size(size: Any, known: Sequence[int], met: list[Any]) -> int:
+    """A size as a number, if the symbols in it leave no other one; ``met`` are those that do."""
     if isinstance(size, int):
         return size
-    return next((n for n in known if statically_known_true(size == n)), _DATA)
+    number = next((n for n in known if statically_known_true(size == n)), None)
+    if number is not None:
+        return number
+    place = next((n for n, one in enumerate(met) if statically_known_true(size == one)), len(met))
+    if place == len(met):
+        met.append(size)
+    return _DATA - place
 
 
 def _with_numbers(
@@ -698,8 +708,12 @@ def _with_numbers(
         raise ValueError("no numbers go through")
     if len({tuple(map(len, one)) for one in found}) > 1:
         return None
+    met: dict[tuple[int, ...], int] = {}
     return tuple(
-        tuple(now[0] if len({*now}) == 1 else _DATA for now in zip(*leaf, strict=True))
+        tuple(
+            now[0] if len({*now}) == 1 else _DATA - met.setdefault(now, len(met))
+            for now in zip(*leaf, strict=True)
+        )
         for leaf in zip(*found, strict=True)
     )
 
@@ -758,11 +772,24 @@ def _sizes(
     )
 
 
+def _alike(
+    runs: Sequence[_Run], sizes: Sequence[Sequence[str | None]]
+) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Sizes that the data decide, and that were equal in every run."""
+    groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for leaf, dims in enumerate(sizes):
+        for dim, size in enumerate(dims):
+            came_out = tuple(result[leaf][dim] for _, result in runs)
+            if size == BY_DATA and sum(one <= _DATA for one in came_out) >= _SHOWN:
+                groups.setdefault(came_out, []).append((leaf, dim))
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
 def _size(
     runs: Sequence[tuple[Mapping[_Slot, int], int]], inputs: _Inputs, place: int
 ) -> str | None:
     """The text of one size; ``place`` counts from the last dimension, -1."""
-    if any(size == _DATA for _, size in runs):
+    if any(size <= _DATA for _, size in runs):
         return BY_DATA
     seen = {size for _, size in runs}
     slots = sorted(inputs.slots, key=lambda slot: _rank(slot, inputs, place))
