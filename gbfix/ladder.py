@@ -457,8 +457,8 @@ _EQUAL = (
 
 #: The same where the region is not whole, so that no graph has all of it.
 _NOT_SEEN = (
-    "the region is not one graph yet, so that sizes that come out of tensors were not compared where"
-    " they are 0 and where they are 1"
+    "the region is not one graph yet, so that sizes that come out of tensors were not compared"
+    " where they are 0 and where they are 1"
 )
 
 #: What a graph takes for granted of a mask of lengths.

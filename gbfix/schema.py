@@ -209,7 +209,8 @@ class Told:
     ``wider`` names, by result, the parameters that make it float64 where they are; empty where
     the runs do not tell.  ``integers`` says, by result, what it is where whole numbers come in
     place of the parameters' floats: "fraction", "sum" (int64, whatever came), "same" (as it came),
-    and "" where the runs do not tell.  ``alike`` has groups of sizes that the data decide and that
+    and "" where the runs do not tell.  ``follows`` says, by result, whether it is as wide as they
+    are.  ``alike`` has groups of sizes that the data decide and that
     were equal in every run, each as the result and its dimension.
     """
 
@@ -218,6 +219,7 @@ class Told:
     real: bool
     wider: tuple[tuple[str, ...], ...] = ()
     integers: tuple[str, ...] = ()
+    follows: tuple[bool, ...] = ()
     alike: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 

@@ -393,6 +393,9 @@ class Trials:
                 ),
                 *unseen.taken_names(path, before[path], new, self._bench.project),
                 *unseen.lost_dispatch(before[path], new, self._bench.project),
+                *unseen.given_no_tensors(
+                    before[path], rewrite.touched.get(path, ()), new, self._bench.project
+                ),
             )
         ]
         for path, new in rewrite.edits.items():

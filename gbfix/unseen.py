@@ -134,20 +134,89 @@ def caveats(
     return tuple(found)
 
 
+def given_no_tensors(
+    old: str, spans: Sequence[Span], new: str, project: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Calls of a changed function that give it arrays of numpy's, by their text.
+
+    What takes a tensor's place in a patch (`torch.where`, `torch.cond`, an operator) takes nothing else.
+    """
+    if not any(new.count(text) > old.count(text) for text in (_SELECTS, _BRANCHES, "custom_op(")):
+        return ()
+    changed = {
+        node.name
+        for node in ast.walk(tree_of(old))
+        if isinstance(node, ast.FunctionDef)
+        and any(node.lineno <= span.line <= (node.end_lineno or 0) for span in spans)
+    } - {"forward"}
+    found: dict[str, None] = {}
+    for path, text in project.items():
+        if not any(name in text for name in changed):
+            continue
+        for function, call in _calls_in(tree_of(text)):
+            name = call.func.id if isinstance(call.func, ast.Name) else ""
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else name
+            if name in changed and any(_is_no_tensor(arg, function) for arg in call.args):
+                found.setdefault(
+                    f"`{ast.unparse(call)[:60]}` in {os.path.basename(path)} gives `{name}` no"
+                    " tensor, and the patch takes nothing else"
+                )
+    return tuple(found)
+
+
+def _calls_in(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.Call]]:
+    """Each call, with the function (or module) around it."""
+    todo: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
+    while todo:
+        around, node = todo.pop()
+        if isinstance(node, ast.Call):
+            yield around, node
+        inner = node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else around
+        todo += [(inner, child) for child in ast.iter_child_nodes(node)]
+
+
+def _is_no_tensor(node: ast.expr, around: ast.AST) -> bool:
+    """``np.asarray(rows)``, ``x.numpy()``, or a name that is bound to such a thing alone."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name)):
+            return not name.startswith(("float", "int", "bool"))
+        case ast.Call(func=ast.Attribute(attr="numpy" | "tolist")):
+            return True
+        case ast.Name(id=name):
+            values = [
+                it.value
+                for it in ast.walk(around)
+                if isinstance(it, ast.Assign)
+                and any(isinstance(to, ast.Name) and to.id == name for to in it.targets)
+            ]
+            return bool(values) and all(
+                not isinstance(value, ast.Name) and _is_no_tensor(value, around) for value in values
+            )
+    return False
+
+
 def limits(old: str, new: str, spans: Sequence[Span]) -> tuple[str, ...]:
     """What raises an error in the patch where an object is made in another way."""
     if new.count(_BRANCHES) <= old.count(_BRANCHES):
         return ()
     given = {
-        name: None
+        name: _is_given(owner, name, old)
         for owner, name, is_method in _called_in_arms(old, spans)
-        if not is_method and _is_given(owner, name, old)
+        if not is_method
     }
-    return tuple(
+    said = [
         f"`self.{name}` is given to the object: one that works in place, or keeps statistics,"
         " raises an error in a branch of `torch.cond`"
-        for name in given
-    )
+        for name, is_given in given.items()
+        if is_given
+    ]
+    if given:
+        names = " and ".join(f"`self.{name}`" for name in given)
+        said.append(
+            f"What a hook on {names} changes in Python is an error, or lost, in a branch of"
+            " `torch.cond`."
+        )
+    return tuple(said)
 
 
 def _jumps_in(text: str) -> int:

@@ -338,6 +338,19 @@ def test_what_comes_of_whole_numbers_is_told() -> None:
     found = told(operator, (torch.randn(4),), {}, sizes=False)
     assert found is not None
     assert found.integers == ("fraction", "sum", "same")
+    assert found.follows == (True, True, True)
+
+
+def halved(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    number = torch.tensor([0.0]) if x.dim() > 3 else x.mean(0).detach()
+    return number, torch.tensor([float(x.sum())])
+
+
+def test_what_is_as_wide_as_what_is_given_is_told() -> None:
+    operator = torch.library.custom_op("operator_sizes::halved", halved, mutates_args=())
+    found = told(operator, (torch.randn(4, 2),), {}, sizes=False)
+    assert found is not None
+    assert found.follows == (True, False)
 
 
 def of_both(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -346,26 +359,30 @@ def of_both(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 def test_nothing_is_told_of_whole_numbers_where_they_become_something_else() -> None:
     operator = torch.library.custom_op("operator_sizes::of_both", of_both, mutates_args=())
-    assert told(operator, (torch.randn(4), torch.tensor([1, 2])), {}, sizes=False) is None
+    found = told(operator, (torch.randn(4), torch.tensor([1, 2])), {}, sizes=False)
+    assert found is not None
+    assert found.integers == ()
 
 
-def pairs(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def pairs_above(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     places = [(i, j) for i, row in enumerate(x.tolist()) for j, one in enumerate(row) if one > 0]
     return torch.tensor([i for i, _ in places]), torch.tensor([float(j) for _, j in places])
 
 
-def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def above_and_below(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return x[x > 0], x[x <= 0]
 
 
-def places(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def places_above(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     mask = x > 0
     return torch.where(mask)[0], x[mask]
 
 
-@pytest.mark.parametrize(("body", "alike"), [(pairs, True), (halves, False), (places, True)])
+@pytest.mark.parametrize(
+    ("body", "alike"), [(pairs_above, True), (above_and_below, False), (places_above, True)]
+)
 def test_sizes_that_are_one_in_every_run_are_told(body: Callable[..., Any], alike: bool) -> None:
     x = torch.arange(16.0).reshape(4, 4) % 2 - 0.5  # as many above zero as below
-    found = _asked(body, x if body is pairs else x.flatten())
+    found = _asked(body, x if body is pairs_above else x.flatten())
     assert found.sizes == (("",), ("",))
     assert found.alike == ((((0, 0), (1, 0)),) if alike else ())

@@ -20,6 +20,7 @@ from gbfix.codemod import Advice, Codemod, Edit, Rewrite, Site
 from gbfix.rewriting.settings import NO_SCRIPT, set_options
 from gbfix.schema import Fact, Safety
 
+from ..control_flow.autocast import has_products, may_be_cast
 from ..control_flow.branches import branch_of, leading, names_bound, without_blank_start
 from ..control_flow.break_to_cond import is_bounded
 from ..control_flow.closures import captured_for_later
@@ -407,7 +408,7 @@ class _Engine:
             )
         if self.bound is not None and self.bound.meets:
             notes.append(
-                "If the counter starts above its limit, only the data stops the original; the"
+                "If the counter starts at its limit or above, only the data stops the original; the"
                 " patched loop never stops."
             )
         if self.numbers:
@@ -467,6 +468,18 @@ class _Engine:
                     "Where something is not finite, gradients become NaN, also where its values"
                     " are not taken: zero times infinity."
                 )
+        if self.bound is not None and self.bound.doubtful:
+            found.append(
+                "A limit that an object holds may be one that no count meets (0 for none): the"
+                " patched loop then never stops."
+            )
+        if may_be_cast(self.ctx.site, self.ctx.scope) and has_products(
+            self.site, self.loop.body, deep=True
+        ):
+            found.append(
+                "The program ran without autocast: under it, an iteration may give a lower"
+                " precision, and what is kept of it has the higher one of both."
+            )
         if self.counted is not None and not self.counted.finite:
             found.append(
                 "Where the bound is NaN, Python raises an error; the patch runs no iteration."

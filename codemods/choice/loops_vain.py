@@ -474,7 +474,8 @@ class _Guard(cst.CSTTransformer):
             return None
         if isinstance(old, cst.Call) and code(old.func).endswith("arange"):
             return None
-        return cst.parse_expression(self.safe.format(code(new)).replace("1", "0", 1))
+        before, _, behind = self.safe.rpartition(", 1")
+        return cst.parse_expression(f"{before}, 0{behind}".format(code(new)))
 
     def _wrapped(
         self, old: cst.BaseExpression, new: cst.BaseExpression

@@ -34,7 +34,8 @@ class Bound:
 
     ``python`` is its new test, ``ends`` the text of a tensor that says that data has ended the loop
     ("" where the test leaves data out), ``asked`` what it is made of, ``rounds`` how many rounds
-    there were (1: unknown), and ``meets`` whether it ends only where it counts up to its limit.
+    there were (1: unknown), ``meets`` whether it ends only where it counts up to its limit, and
+    ``doubtful`` whether that limit is one that an object holds: 0 may say that there is none.
     """
 
     python: cst.BaseExpression
@@ -42,6 +43,7 @@ class Bound:
     rounds: int
     asked: tuple[cst.BaseExpression, ...] = ()
     meets: bool = False
+    doubtful: bool = False
 
 
 def bound_of(loop: cst.While, values: Values) -> Bound:
@@ -66,7 +68,10 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
         raise Refusal(_AND_THEN)
     surely = [test for test in tests if not _is_unequal(test) and _rounds(test, loop, values)]
     computed = tuple(_computed(asked, values))
-    return Bound(python, ends, min(counts), computed, meets=not surely)
+    held = any(isinstance(part, cst.Attribute) for test in tests for part in walk(test))
+    return Bound(
+        python, ends, min(counts), computed, meets=not surely, doubtful=held and not surely
+    )
 
 
 def surely_starts(loop: cst.While, values: Values) -> bool:

@@ -10,10 +10,10 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
-from gbfix.rewriting.project import mentions
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
 
+from ..control_flow.autocast import may_be_cast
 from . import module_cases
 from .cases import EXAMPLES, NEAR_MISSES
 from .context import Context, Declined
@@ -173,7 +173,7 @@ def _rewrite(
     if ctx.reads_numbers:
         ctx.notes.append(_BACK)
         also = set_options(site, edit, ["capture_scalar_outputs"]) or []
-    if converter.vain.multiplies and mentions(site, r"\bautocast\b") and not _is_narrow(ctx):
+    if converter.vain.multiplies and may_be_cast(ctx.site, ctx.scope):
         ctx.doubts.append(_AUTOCAST)
     ctx.notes += [*_kept_apart(target, ctx), *_warned(target, ctx)]
     return edit.rewrite(
@@ -215,16 +215,6 @@ _AUTOCAST = (
     "The program ran without autocast: under it, one branch may have a lower precision, and the"
     " result has the higher one of both."
 )
-
-
-def _is_narrow(ctx: Context) -> bool:
-    """Whether the run had numbers of 16 bits: it was one under autocast."""
-    nodes = walk(ctx.scope)
-    facts = (ctx.fact(it) for it in nodes if isinstance(it, cst.Name | cst.Call))
-    return any(fact is not None and fact.dtype in _NARROW for fact in facts)
-
-
-_NARROW = ("torch.bfloat16", "torch.float16")
 
 
 def _above(statement: cst.CSTNode) -> Sequence[cst.EmptyLine]:

@@ -8,7 +8,6 @@ import libcst as cst
 
 from gbfix.analysis.activity import activity, parameters_of
 from gbfix.analysis.names import fresh, names_in
-from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.rewriting.modules import may_draw
 from gbfix.schema import Safety
@@ -16,7 +15,7 @@ from gbfix.schema import Safety
 from ..choice.context import Context
 from ..choice.doubts import own_methods
 from ..choice.finiteness import flows_from
-from ..operator.inputs import PRODUCTS
+from .autocast import has_products, may_be_cast
 from .branches import holds_comment, leading
 from .by_hand import IN_COROUTINE, elsewhere
 from .if_to_cond_examples import EXAMPLES
@@ -181,10 +180,14 @@ def _rewrite(
         "Both branches are traced: an error in either (sizes that do not fit) is raised whichever"
         " is taken.",
     ]
-    if _multiplies(site, node.body) is not _multiplies(site, node.orelse, *lowered.swallowed):
-        notes.append(_AUTOCAST)
+    one_sided = has_products(site, node.body) is not has_products(
+        site, node.orelse, *lowered.swallowed
+    )
+    cast = one_sided and may_be_cast(site, site.function or node)
+    if one_sided:
+        notes = [_AUTOCAST, *notes] if cast else [*notes, _AUTOCAST]
     notes += [note for note, _ in remarks]
-    safe = all(safety is Safety.SAFE for _, safety in remarks)
+    safe = not cast and all(safety is Safety.SAFE for _, safety in remarks)
     safety = Safety.SAFE if safe else Safety.UNSAFE
     return edit.rewrite(title, notes=notes, rank=20, safety=safety), lowering.unknown
 
@@ -193,21 +196,6 @@ _AUTOCAST = (
     "Under autocast, one branch may give a lower precision than the other, which torch.cond refuses"
     " with an error."
 )
-
-
-def _multiplies(site: Site, *nodes: cst.CSTNode | None) -> bool:
-    """Whether something calls a layer, or multiplies matrices."""
-    for part in (part for node in nodes if node is not None for part in walk(node)):
-        match part:
-            case cst.BinaryOperation(operator=cst.MatrixMultiply()):
-                return True
-            case cst.Call(func=func):
-                fact = site.fact(func)
-                if code(func).rpartition(".")[2] in PRODUCTS or (
-                    fact is not None and fact.kind == "module"
-                ):
-                    return True
-    return False
 
 
 #: A note, and whether the rewrite is still safe where it applies.

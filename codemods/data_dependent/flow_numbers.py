@@ -201,6 +201,11 @@ class Arithmetic:
             return number.edited(node, *_again(number, node), ".double()")
         return number
 
+    def compared(self, node: cst.BaseExpression, number: Number, other: Number) -> Number:
+        """A side of a comparison: beside a float of Python's, torch would make an int a float32."""
+        exact = other.kept or other.kind == "int" or other.literal == 0
+        return number if exact else self._doubled(node, number, other)
+
     def _division(self, node: cst.BinaryOperation, left: Number, right: Number) -> Number:
         asked = isinstance(node.right, cst.Name) and is_zero_elsewhere(self.site, node.right)
         doubts = () if right.nonzero or asked else (ZERO,)
@@ -316,7 +321,12 @@ class Arithmetic:
                     return None
                 if len(known) != len(sides) or not any(side.kept for side in known):
                     return None
-                return known, (test,)
+                first, second = known
+                sides = [
+                    self.compared(left, first, second),
+                    self.compared(right, second, first),
+                ]
+                return [side for side in sides if side is not None], (test,)
         return None
 
     def _chosen_in_python(self, node: cst.IfExp) -> Number | None:

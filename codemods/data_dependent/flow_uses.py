@@ -174,10 +174,10 @@ class Uses:
         known = [number for number in numbers if number is not None]
         if len(known) != 2 or not any(it.kept for it in known) or any(it.doubts for it in known):
             return None
-        for number in known:
+        for side, number, beside in zip((left, right), known, reversed(known), strict=True):
             if number.kept and not number.wide:
                 self.flow.need_wide()
-            self.commit(number)
+            self.commit(self.flow.arithmetic.compared(side, number, beside))
         return (test,)
 
     def _use_list(self, node: cst.CSTNode) -> None:
@@ -379,7 +379,7 @@ class Uses:
             if not number.wide:
                 self.flow.need_wide()
             self.decisions += 1
-            self.commit(number)
+            self.commit(self.flow.arithmetic.compared(node, number, other_number))
             return
         self._operand(node, number, other, comparison)
 

@@ -11,6 +11,7 @@ import libcst as cst
 from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
+from gbfix.rewriting.project import mentions as mentioned
 from gbfix.schema import Told
 
 from .inputs import Parameter, Refused
@@ -65,6 +66,8 @@ def fake_of(
         read=read_by_python(piece),
         numbers=told is not None and told.real,
     )
+    maker.as_wide = told.follows if told is not None else None
+    maker.default = mentioned(piece.level.site, _SETS_DEFAULT)
     maker.one_size = told.alike if told is not None else None
     wider = told.wider if told is not None else ()
     whole = told.integers if told is not None else ()
@@ -209,6 +212,10 @@ _TYPED = re.compile(r"\.type_as\((\w+)\)|\.type\((\w+)(?:\.data)?\.type\(\)\)|\.
 _JOINS = re.compile(r"\b(?:stack|cat|where|concat|hstack|vstack|lerp)\(|\S [-+*/] ")
 
 
+#: Changes the dtype of new tensors; what makes these.
+_SETS_DEFAULT = r"\bset_default_(?:dtype|tensor_type)\b"
+_NEW = re.compile(r"\b(?:tensor|as_tensor|Tensor|zeros|ones|full|empty|rand|randn|linspace)\(")
+
 #: The module, in what runs tell.
 _MODULE = re.compile(r"\btorch\.(?=broadcast_shapes)")
 
@@ -252,6 +259,10 @@ class Maker:
         #: What the present result is of integers, if runs have told.
         self.integers: str | None = None
         self.mixes = False
+        #: By result, whether it is as wide as the floats that are given, if runs have told.
+        self.as_wide: Sequence[bool] | None = None
+        #: Whether the program may give new tensors another dtype than float32.
+        self.default = False
         #: Whether each item of a list has sizes of its own.
         self.in_list = False
         self.tensors = [p for p in parameters if p.annotation == "torch.Tensor"]
@@ -428,7 +439,7 @@ class Maker:
             if _JOINS.search(self.made):
                 single = f"{self.torch}.promote_types({like.name}.dtype, {single})"
             return f"{like.name}.new_empty({text}, dtype={single})"
-        if not self.follows(like, dtype):
+        if not (self.follows(like, dtype) or self.is_as_wide(like, dtype)):
             kind = self.of_some(self.named(dtype), sizes, dtype, untyped)
             made = f"{self.torch}.empty" if result.kind == "ndarray" else f"{like.name}.new_empty"
             return f"{made}({text}, dtype={kind})"
@@ -591,7 +602,21 @@ class Maker:
             t in self.made for t in ("torch.tensor(", "Tensor(", "tolist(", "dtype=", ".item(")
         )
 
+    def is_as_wide(self, like: Parameter, dtype: str) -> bool:
+        """Whether runs tell that a float follows those that are given; without them, they are
+        asked.
+        """
+        if not dtype.startswith("torch.float") or like.fact.dtype != dtype:
+            return False
+        if self.as_wide is None:
+            self.mixes = True
+            return False
+        return self.leaf < len(self.as_wide) and self.as_wide[self.leaf]
+
     def named(self, dtype: str) -> str:
+        made_anew = self.default and dtype == "torch.float32" and _NEW.search(self.made)
+        if made_anew and "dtype=" not in self.made and ".float()" not in self.made:
+            return f"{self.torch}.get_default_dtype()"
         return dtype.replace("torch", self.torch, 1)
 
 

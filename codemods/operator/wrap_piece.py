@@ -523,6 +523,8 @@ def _notes(operator: Operator, told: Told | None, *, minds: bool) -> list[str]:
     for parameter in operator.piece.inputs.parameters:
         if parameter.annotation == "list[int]" and "self." in parameter.given:
             notes.append(f"`{parameter.given}` holds whole numbers: with a fraction it is an error")
+        if parameter.annotation == "list[float]" and "self." in parameter.given:
+            notes.append(f"`{parameter.given}` holds Python's numbers: with numpy's it is an error")
     if told is not None and told.real:
         runs = f"{told.runs} runs with inputs of other sizes"
         notes.append(f"the sizes of its result agree in {runs}")

@@ -23,6 +23,7 @@ from gbfix.codemod import (
     Site,
     Statement,
 )
+from gbfix.rewriting.project import mentions
 from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, local_names
@@ -435,8 +436,9 @@ def define_block(
     taken_names = {item.name for item in taken.parameters}
     lines: list[str] = []
     parameters = read_outside(site, edit, taken.parameters)
-    if gives is not None and gives.kind == "float":
+    if (gives is not None and gives.kind == "float") or mentions(site, _TRANSFORMS):
         # No gradient goes through a number, and none may be asked of the tensor that carries it.
+        # Nor can `torch.func` differentiate an operator, which one without a result need not be.
         parameters = [_detached(item) for item in parameters]
     for mine, owner in taken.owners.items():
         table = find_owners(site, edit, taken.owner_types[owner])
@@ -555,6 +557,10 @@ def _under(test: cst.BaseExpression | None, call: cst.BaseStatement) -> cst.Base
     inner = call.with_changes(leading_lines=())
     guarded = cst.If(test.with_changes(lpar=(), rpar=()), cst.IndentedBlock([inner]))
     return with_leading_lines(guarded, like=call)
+
+
+#: Differentiates functions by transforming them.
+_TRANSFORMS = r"\b(?:torch\.func|functorch|functional_call|jacrev|jacfwd|forward_ad)\b"
 
 
 def _detached(parameter: Parameter) -> Parameter:

@@ -14,6 +14,7 @@ from gbfix.analysis.names import names_in
 from gbfix.analysis.scopes import resolve
 from gbfix.analysis.tree import code, is_docstring, walk, words
 from gbfix.codemod import Edit, Site
+from gbfix.rewriting.project import mentions
 
 from ..wrap.operator_text import define
 
@@ -23,6 +24,10 @@ _NEW = """def __new__(cls, *args, **kwargs):
     return self
 """
 _WHY = "#: Objects by their identity, which is what an operator can take of them."
+#: Asks a class what it takes, of which its `__new__` would tell another thing than `__init__` does.
+_ASKS_SIGNATURES = (
+    r"\b(?:signature|getfullargspec|getargspec)\(|\b(?:jsonargparse|LightningCLI|hydra|fire)\b"
+)
 _REFUSED = words("__new__ __slots__ __class__ __getattribute__ __eq__ __hash__")
 
 
@@ -52,7 +57,7 @@ def find_owners(site: Site, edit: Edit, kind: str) -> str:
     if holder is None:
         return ""
     root = _root(site, holder)
-    if root is None:
+    if root is None or mentions(site, _ASKS_SIGNATURES):
         return ""
     # The objects of all subclasses of the class around come here, and not this one's alone.
     around = site.class_of(site.node)

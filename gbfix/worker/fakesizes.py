@@ -51,8 +51,8 @@ BY_DATA = ""
 
 #: Where a size stands among the arguments: the argument, the item of a list, the dimension.
 _Slot = tuple[str, int, int]
-#: One run: the sizes that were given, and those that came out; below zero where the data decide, and
-#: then the same where they were equal whatever the data were.
+#: One run: the sizes that were given, and those that came out; below zero where the data decide,
+#: and then the same where they were equal whatever the data were.
 _Run = tuple[Mapping[_Slot, int], tuple[tuple[int, ...], ...]]
 
 _DATA = -1
@@ -99,11 +99,12 @@ def told(
     body = operator._init_fn
     with _silent():
         wider = _widening(body, given)
-        integers = _of_integers(body, given)
+        integers, follows = _of_kinds(body, given)
     found = _told(body, given) if sizes else None
     if found is None:
-        return Told((), 0, False, wider, integers) if wider or integers else None
-    return dataclasses.replace(found, wider=wider, integers=integers)
+        any_told = wider or integers or follows
+        return Told((), 0, False, wider, integers, follows) if any_told else None
+    return dataclasses.replace(found, wider=wider, integers=integers, follows=follows)
 
 
 def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -141,31 +142,43 @@ def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def _of_integers(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the results are of whole numbers (see `Told`); empty where the body has no floats."""
+def _of_kinds(
+    body: Callable[..., Any], given: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """What the results are of whole numbers, and whether they are as wide as the floats that are
+    given (see `Told`); empty where the body has no floats.
+    """
     floats = [
         name
         for name, value in given.items()
         if isinstance(value, torch.Tensor) and value.dtype in _NARROW
     ]
-    if not floats:
-        return ()
-    ways: list[list[torch.dtype]] = []
-    for kind in (None, torch.int64, torch.int32):
-        came_out = _dtypes(body, given, {} if kind is None else dict.fromkeys(floats, kind))
-        if came_out is None or (ways and len(came_out) != len(ways[0])):
-            return ()
-        ways.append(came_out)
-    names = {
-        (torch.get_default_dtype(),) * 2: "fraction",
+    plain = _dtypes(body, given, {}) if floats else None
+    if plain is None:
+        return (), ()
+
+    def come_out(*kinds: torch.dtype) -> list[tuple[torch.dtype, ...]]:
+        """By result, its dtypes where all floats have each of these kinds."""
+        ways = [_dtypes(body, given, dict.fromkeys(floats, kind)) for kind in kinds]
+        known = [way for way in ways if way is not None and len(way) == len(plain)]
+        return [*zip(*known, strict=True)] if len(known) == len(kinds) else []
+
+    default = torch.get_default_dtype()
+    names: dict[tuple[torch.dtype, ...], str] = {
+        (default, default): "fraction",
         (torch.int64, torch.int64): "sum",
         (torch.int64, torch.int32): "same",
     }
-    found = tuple(
-        names.get((wide, narrow), "") if before in _NARROW else ""
-        for before, wide, narrow in zip(*ways, strict=True)
+    whole, wide = (torch.int64, torch.int32), (torch.float64, torch.bfloat16)
+    integers = tuple(
+        names.get(found, "") if before in _NARROW else ""
+        for before, found in zip(plain, come_out(*whole), strict=False)
     )
-    return found if any(found) else ()
+    follows = tuple(
+        before in _NARROW and found == wide
+        for before, found in zip(plain, come_out(*wide), strict=False)
+    )
+    return integers if any(integers) else (), follows if any(follows) else ()
 
 
 def _dtypes(

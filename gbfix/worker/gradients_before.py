@@ -16,7 +16,7 @@ from gbfix.worker.perturb import Variation
 from gbfix.worker.values import Imager, is_plain, version
 
 #: More numbers than these are not kept: the call then finds no gradient at all.
-_MOST = 4_000_000
+_MOST = 32_000_000
 _FACTORS = {"state-negated": -1.0, "state-scaled": 300.0, "state-scaled-nudged": 300.0}
 
 

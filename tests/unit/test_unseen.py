@@ -56,8 +56,9 @@ def test_a_layer_that_an_object_is_given_may_work_in_place(made: str, told: bool
     old = _net(made)
     arm = "        if x.sum() > 0:\n            x = self.act(x)\n"
     new = old.replace(arm, "        x = torch.cond(x.sum() > 0, self.act, torch.clone, (x,))\n")
-    found = unseen.limits(old, new, [Span(6, 0, 7, 27)])
+    *found, last = unseen.limits(old, new, [Span(6, 0, 7, 27)])
     assert [("raises an error" in text) for text in found] == [True] * told
+    assert last.startswith("What a hook on `self.act` changes")
     assert not unseen.limits(old, old, [Span(6, 0, 7, 27)])
 
 
@@ -164,3 +165,30 @@ def test_what_a_loop_calls_before_its_end_may_be_another_model() -> None:
     assert "the loop calls" in found and "runs all rounds of it" in found
     other = {"net.py": old.replace("= act", "= nn.ReLU()"), "other.py": old}
     assert not unseen.caveats(other["net.py"], new, [Span(5, 0, 10, 16)], other)
+
+
+_SHARED = (
+    "def scaled(v, floor):\n    if v.max() > floor:\n        v = v / v.max()\n    return v\n\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        ("scaled(np.asarray(rows), 0.5)", True),
+        ("scaled(rows.numpy(), 0.5)", True),
+        ("scaled(kept, 0.5)", True),
+        ("scaled(rows, np.float32(0.5))", False),
+        ("scaled(rows, float(rows.max()))", False),
+        ("other(np.asarray(rows))", False),
+    ],
+)
+def test_a_function_that_is_also_given_arrays_takes_no_patch_for_tensors(
+    call: str, told: bool
+) -> None:
+    new = _SHARED.replace("    if v.max() > floor:\n        v = v / v.max()", "    v = torch.where(v)")
+    other = f"def report(rows):\n    kept = np.array(rows)\n    return {call}\n"
+    project = {"net.py": _SHARED, "report.py": other}
+    found = unseen.given_no_tensors(_SHARED, [Span(2, 0, 3, 20)], new, project)
+    assert bool(found) is told
+    assert not unseen.given_no_tensors(_SHARED, [Span(2, 0, 3, 20)], _SHARED, project)
