@@ -139,7 +139,7 @@ def given_no_tensors(
 ) -> tuple[str, ...]:
     """Calls of a changed function that give it arrays of numpy's, by their text.
 
-    What takes a tensor's place in a patch (`torch.where`, `torch.cond`, an operator) takes nothing else.
+    What a patch puts in (`torch.where`, `torch.cond`, an operator) takes tensors alone.
     """
     if not any(new.count(text) > old.count(text) for text in (_SELECTS, _BRANCHES, "custom_op(")):
         return ()

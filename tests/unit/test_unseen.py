@@ -186,7 +186,8 @@ _SHARED = (
 def test_a_function_that_is_also_given_arrays_takes_no_patch_for_tensors(
     call: str, told: bool
 ) -> None:
-    new = _SHARED.replace("    if v.max() > floor:\n        v = v / v.max()", "    v = torch.where(v)")
+    arm = "    if v.max() > floor:\n        v = v / v.max()"
+    new = _SHARED.replace(arm, "    v = torch.where(v)")
     other = f"def report(rows):\n    kept = np.array(rows)\n    return {call}\n"
     project = {"net.py": _SHARED, "report.py": other}
     found = unseen.given_no_tensors(_SHARED, [Span(2, 0, 3, 20)], new, project)
