@@ -272,6 +272,25 @@ def _moved(value: torch.Tensor, generator: torch.Generator) -> None:
     value[-1] -= last
 
 
+def _lone(value: torch.Tensor, generator: torch.Generator) -> None:
+    """A mask that is made of it hits one place."""
+    _fill(value, at_first=True)
+
+
+def _lone_rest(value: torch.Tensor, generator: torch.Generator) -> None:
+    _fill(value, at_first=False)
+
+
+def _fill(value: torch.Tensor, *, at_first: bool) -> None:
+    """The first number is another one than all others: 1 and 0, or the most and the least."""
+    if not value.numel():
+        return
+    whole = not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
+    low, high = (int(value.min()), int(value.max())) if whole else (0, 1)
+    value.fill_(low if at_first else high)
+    value[(0,) * value.dim()] = high if at_first else low
+
+
 #: Counts of nothing; and one tensor of integers alone that holds one value everywhere, or other
 #: parts of the same sum.  They begin where first calls do, so that they may come last in any
 #: sequence.
@@ -285,8 +304,10 @@ ALONE = tuple(
 )
 #: Tensors of one shape hold the same numbers, each in memory of its own.
 TWINS = Variation("twins", None, "none")
+#: One place is another than all others, so that a mask of such hits one, or all but one.
+LONE = (Variation("lone", _lone, "none"), Variation("lone-rest", _lone_rest, "none"))
 #: What shows sizes of 0 and of 1 where data decides them.
-SIZES = (NONE, UNITS, *ALONE)
+SIZES = (NONE, UNITS, *ALONE, *LONE)
 #: What only some rewrites ask for: all that begins where first calls do, and comes last.
 LAST = (*SIZES, TWINS)
 
@@ -786,7 +807,7 @@ class _Copier:
             elif kind == "layout" and new.dim() > 1 and new.is_contiguous() and new.numel() > 1:
                 new = new.transpose(0, -1).contiguous().transpose(0, -1)
                 self.changed = True
-            if self._variation in (NONE, UNITS) and _counts(new):
+            if self._variation in LONE or (self._variation in (NONE, UNITS) and _counts(new)):
                 self.changed = True
             if self._variation not in ALONE or self._is_the_one(new):
                 self._change(new)
