@@ -217,6 +217,26 @@ def _is_tensor_code(piece: Piece) -> bool:
     )
 
 
+def _is_plain(piece: Piece) -> bool:
+    """The same, where calls may also be of what is computed on the way: `(a - b).square()`."""
+    site = piece.level.site
+    nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
+    inside = [node for top in nodes for node in walk(top)]
+    if any(isinstance(node, cst.For | cst.While | cst.If | cst.CompFor) for node in inside):
+        return False
+
+    def is_tensor(node: cst.BaseExpression) -> bool:
+        fact = site.fact(node)
+        return fact is not None and fact.is_tensor
+
+    return all(
+        (resolve(site.module, node.func) or "").startswith("torch.")
+        or (isinstance(node.func, cst.Attribute) and is_tensor(node.func.value))
+        for node in inside
+        if isinstance(node, cst.Call)
+    )
+
+
 def _without_numpy(site: Site) -> bool:
     """Whether the program tells Dynamo to leave numpy alone (``trace_numpy = False``)."""
     return any(_NO_NUMPY.search(text) for text in (site.source, *site.sources.values()))
@@ -473,7 +493,9 @@ def _rewrite(
     rewrite = edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         # Tensor code that a graph can hold by an option is better there, and so is a check.
-        rank=(81 if plain or raises else rank) + number + minds,
+        rank=(81 if plain or raises or (fake.dynamic and _is_plain(piece)) else rank)
+        + number
+        + minds,
         safety=safety,
         notes=notes,
         also=also[:1],

@@ -1,0 +1,27 @@
+"""A loss of optical flow, with measures over the pixels that count."""
+
+import torch
+
+torch._dynamo.config.capture_scalar_outputs = True
+
+
+def loss(found, wanted, valid, limit: float = 400.0):
+    size = wanted.square().sum(dim=1).sqrt()
+    valid = (valid >= 0.5) & (size < limit)
+    total = (valid[:, None] * (found - wanted).abs()).mean()
+    error = (found - wanted).square().sum(dim=1).sqrt()
+    error = error.view(-1)[valid.view(-1)]
+    return total, {
+        "error": error.mean().item(),
+        "within 1": (error < 1).float().mean().item(),
+    }
+
+
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+measured = torch.compile(loss, backend="aot_eager")
+for seed in range(3):
+    torch.manual_seed(seed)
+    found = torch.randn(2, 2, 4, 4, requires_grad=True)
+    total, metrics = measured(found, torch.randn(2, 2, 4, 4), torch.rand(2, 4, 4))
+    total.backward()
+    print(round(total.item(), 4), {name: round(value, 4) for name, value in metrics.items()})
