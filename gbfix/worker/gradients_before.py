@@ -47,7 +47,7 @@ class GradientsBefore:
             if not leaf.is_leaf:
                 continue
             saved = self._saved.get(path)
-            if saved is None:
+            if saved is None or not (leaf.is_floating_point() or leaf.is_complex()):
                 if leaf.grad is not None:
                     leaf.grad = None
                 continue
@@ -66,7 +66,8 @@ class GradientsBefore:
             drawn = torch.randn(leaf.shape, generator=generator)
             return drawn.to(device=leaf.device, dtype=leaf.dtype)
         grad = saved.to(leaf.dtype, copy=True)
-        grad.mul_(_FACTORS.get(variation.label, 1.0))
+        if variation.label in _FACTORS:
+            grad.mul_(_FACTORS[variation.label])
         if variation.change is not None and variation.kind in ("values", "first", "nudged"):
             try:
                 variation.change(grad, generator)

@@ -85,6 +85,14 @@ def test_what_is_given_has_its_gradients(tmp_path: Path) -> None:
     assert [_numbers(shot.result) for shot in (base, turned)] == [[12.0], [-12.0]]
 
 
+def test_inputs_of_all_kinds_can_be_made(tmp_path: Path) -> None:
+    parameters = [_leaf(1.0), _leaf(3.0)]
+    call = Call(_scaled, (parameters,), {}, Project(str(Path(__file__).parent)))
+    camera = Camera(call, EffectRecorder((str(tmp_path),)))
+    labels = [shot.label for shot in camera.shoot(_scaled, variations("eager"))]
+    assert {"base", "negated", "zeros", "double", "half", "integer", "grown"} <= set(labels)
+
+
 def _numbers(image: Any) -> list[float]:
     """The numbers of tensors in an image."""
     found: list[float] = []
