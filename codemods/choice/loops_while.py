@@ -68,7 +68,12 @@ def bound_of(loop: cst.While, values: Values) -> Bound:
         raise Refusal(_AND_THEN)
     surely = [test for test in tests if not _is_unequal(test) and _rounds(test, loop, values)]
     computed = tuple(_computed(asked, values))
-    held = any(isinstance(part, cst.Attribute) for test in tests for part in walk(test))
+    held = any(
+        isinstance(part, cst.Attribute)
+        for test in tests
+        if _is_unequal(test) and _rounds(test, loop, values)
+        for part in walk(test)
+    )
     return Bound(
         python, ends, min(counts), computed, meets=not surely, doubtful=held and not surely
     )

@@ -10,6 +10,7 @@ from gbfix.analysis.build import comments_in
 from gbfix.analysis.exits import exits
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Advice, Codemod, Rewrite, Site, SiteError
+from gbfix.rewriting.project import mentions
 from gbfix.rewriting.settings import set_options
 from gbfix.schema import Safety
 
@@ -175,6 +176,8 @@ def _rewrite(
         also = set_options(site, edit, ["capture_scalar_outputs"]) or []
     if converter.vain.multiplies and may_be_cast(ctx.site, ctx.scope):
         ctx.doubts.append(_AUTOCAST)
+    if _takes_gradients(ctx) and mentions(site, r"\bsparse\s*=\s*True\b"):
+        ctx.doubts.append(_SPARSE)
     ctx.notes += [*_kept_apart(target, ctx), *_warned(target, ctx)]
     return edit.rewrite(
         "select with torch.where instead of branching",
@@ -211,6 +214,12 @@ def _warned(target: cst.CSTNode, ctx: Context) -> list[str]:
     return []
 
 
+def _takes_gradients(ctx: Context) -> bool:
+    """Whether the function reads ``.grad`` of something."""
+    return any(isinstance(it, cst.Attribute) and it.attr.value == "grad" for it in walk(ctx.scope))
+
+
+_SPARSE = "The project asks for sparse gradients, of which `torch.where` takes none."
 _AUTOCAST = (
     "The program ran without autocast: under it, one branch may have a lower precision, and the"
     " result has the higher one of both."

@@ -25,7 +25,10 @@ def has_products(site: Site, *nodes: cst.CSTNode | None, deep: bool = False) -> 
     """Whether code multiplies matrices or calls a layer (``deep``: a function of the project)."""
     for part in (part for node in nodes if node is not None for part in walk(node)):
         match part:
-            case cst.MatrixMultiply() | cst.MatrixMultiplyAssign():
+            case (
+                cst.BinaryOperation(operator=cst.MatrixMultiply())
+                | cst.AugAssign(operator=cst.MatrixMultiplyAssign())
+            ):
                 return True
             case cst.Call(func=func):
                 fact = site.fact(func)
