@@ -28,8 +28,8 @@ NOT_SEEN = {
     "GB0059/head-of-a-task",  # a number that varies between calls, no text tells
     "GB0124/leaves-when-not-finite",  # what the model that the step calls gives, no text tells
     "GB0124/kept-by-a-base-class",  # a base class reads what it is given
-    "GB0124/limit-that-a-property-gives",
-    "GB0124/ratio-of-norms",  # a property that the region reads
+    "GB0124/limit-that-a-property-gives",  # a property that the region reads
+    "GB0124/ratio-of-norms",  # a method of an object that the script makes
     "GB0124/place-of-a-crossover",  # a tensor that bounds a slice
     "GB0124/words-about-padding",  # `in` of a tensor, which reads it
     "GB0170/counts-where-labelled",  # a count that is a number or a tensor
