@@ -8,7 +8,7 @@ def f_op(sin: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return (sin - float(x.numpy().mean())).clone(memory_format=torch.contiguous_format)
 
 
-f_op.register_fake(lambda sin, x: sin.new_empty(sin.shape))
+f_op.register_fake(lambda sin, x: sin.new_empty(sin.shape, dtype=torch.result_type(sin, 1.0)))
 
 
 @torch.compile
