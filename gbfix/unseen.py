@@ -143,20 +143,32 @@ def given_no_tensors(
     """
     if not any(new.count(text) > old.count(text) for text in (_SELECTS, _BRANCHES, "custom_op(")):
         return ()
+    tree = tree_of(old)
     changed = {
         node.name
-        for node in ast.walk(tree_of(old))
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         and any(node.lineno <= span.line <= (node.end_lineno or 0) for span in spans)
-    } - {"forward"}
+    }
+    # Of methods, a call tells its class where it is one of `self`.
+    functions = changed & {it.name for it in tree.body if isinstance(it, ast.FunctionDef)}
     found: dict[str, None] = {}
     for path, text in project.items():
         if not any(name in text for name in changed):
             continue
-        for function, call in _calls_in(tree_of(text)):
-            name = call.func.id if isinstance(call.func, ast.Name) else ""
-            name = call.func.attr if isinstance(call.func, ast.Attribute) else name
-            if name in changed and any(_is_no_tensor(arg, function) for arg in call.args):
+        try:
+            calls = list(_calls_in(tree_of(text)))
+        except (SyntaxError, ValueError):
+            continue  # nobody runs it
+        for function, call in calls:
+            match call.func:
+                case ast.Name(id=name):
+                    known = name in functions
+                case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                    known = name in (changed if owner == "self" and text == old else functions)
+                case _:
+                    continue
+            if known and any(_is_no_tensor(arg, function) for arg in call.args):
                 found.setdefault(
                     f"`{ast.unparse(call)[:60]}` in {os.path.basename(path)} gives `{name}` no"
                     " tensor, and the patch takes nothing else"

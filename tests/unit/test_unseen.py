@@ -181,6 +181,7 @@ _SHARED = (
         ("scaled(rows, np.float32(0.5))", False),
         ("scaled(rows, float(rows.max()))", False),
         ("other(np.asarray(rows))", False),
+        ("rows.kept.scaled(np.asarray(rows))", False),
     ],
 )
 def test_a_function_that_is_also_given_arrays_takes_no_patch_for_tensors(
@@ -189,7 +190,7 @@ def test_a_function_that_is_also_given_arrays_takes_no_patch_for_tensors(
     arm = "    if v.max() > floor:\n        v = v / v.max()"
     new = _SHARED.replace(arm, "    v = torch.where(v)")
     other = f"def report(rows):\n    kept = np.array(rows)\n    return {call}\n"
-    project = {"net.py": _SHARED, "report.py": other}
+    project = {"net.py": _SHARED, "report.py": other, "old.py": "print 'scaled'\n"}
     found = unseen.given_no_tensors(_SHARED, [Span(2, 0, 3, 20)], new, project)
     assert bool(found) is told
     assert not unseen.given_no_tensors(_SHARED, [Span(2, 0, 3, 20)], _SHARED, project)
