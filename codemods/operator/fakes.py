@@ -608,6 +608,8 @@ class Maker:
         """
         if not dtype.startswith("torch.float") or like.fact.dtype != dtype:
             return False
+        if gives_sizes_only(like, self.made):
+            return False  # it is the others that it follows
         if self.as_wide is None:
             self.mixes = True
             return False
