@@ -60,6 +60,9 @@ def places_on(text: str, line: int) -> tuple[tuple[str, Span], ...]:
     found = [node for node in ast.walk(around) if isinstance(node, ast.expr) and _decides(node)]
     here = [node for node in found if node.lineno == line]
     read = [node for node in here if not _is_written(node)]
+    if len({_group(node) for node in read}) > 1:
+        # What is picked beside a number may as well be an entry by its place.
+        read = [node for node in read if not _is_mask(node)]
     groups = {_group(node) for node in read}
     if len(groups) != 1 or (len(read) > 1 and not _is_mask(read[0])):
         return ()
@@ -138,10 +141,19 @@ def in_both(
 
 def _decides(node: ast.expr) -> bool:
     part = deciding_part(node)
-    if part is None or isinstance(part[2], ast.Constant):
+    if part is None or not any(isinstance(it, ast.Name) for it in ast.walk(part[2])):
+        return False  # an entry by its place (`x.shape[-1]`)
+    if isinstance(node, ast.Subscript) and _is_shape(node.value):
         return False
     inner = deciding_part(part[2])
     return inner is None or inner[3] != "number"  # `int(x.max().item())` is one
+
+
+def _is_shape(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(attr="shape") | ast.Call(func=ast.Attribute(attr="size")):
+            return True
+    return False
 
 
 def _group(node: ast.expr) -> str:

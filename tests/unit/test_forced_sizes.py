@@ -23,6 +23,10 @@ from gbfix.forced_sizes import in_both, pick_alike, places_on
         ("n = x.sum(1).tolist()", "x.sum(1).tolist()"),
         ("n = x.max().item() + y.max().item()", ""),
         ("n = int(x) + int(x)", ""),  # nothing tells that they are the same
+        ("y = torch.zeros(x.shape[-1], int(n.sum()))", "int(n.sum())"),
+        ("y = x.new_zeros(x.size()[i], int(n.sum()))", "int(n.sum())"),
+        ("y = x[i] * torch.ones(int(n.sum()))", "int(n.sum())"),
+        ("n = x.shape[-1]", ""),
         ("x[mask] = 0", ""),  # written to
         ("y = x[0]", ""),
         ("y = x[1:]", ""),
