@@ -414,7 +414,8 @@ def _backend_rungs(
         count = sum(event.perturbed for event in events)
         detail = f"fullgraph=True, {count} comparisons"
         if partial:
-            detail = f"{', '.join(partial)} still breaks elsewhere; compared with graph breaks"
+            how = "with graph breaks" if count else f"under {backends[-1]} alone"
+            detail = f"{', '.join(partial)} still breaks elsewhere; compared {how}"
         rungs.append(found.rung(backend, detail))
     return rungs
 

@@ -134,8 +134,30 @@ def to_force(
             continue
         place = _in_new(function, arm, new)
         if place is not None:
-            found.append((arm.text, Forced(span, place, arm.value, moved=True)))
+            again = _in_operators(old, new, arm.text)
+            found.append((arm.text, Forced(span, place, arm.value, moved=True, again=again)))
     return found
+
+
+def _in_operators(old: str, new: str, text: str) -> tuple[Span, ...]:
+    """Where functions that the patch adds ask the same of the object that they are given for
+    ``self``: what it keeps for some inputs stands there for the others.
+    """
+    known = {node.name for node in ast.walk(tree_of(old)) if isinstance(node, _FUNCTIONS)}
+    added = [
+        node
+        for node in ast.walk(tree_of(new))
+        if isinstance(node, _FUNCTIONS) and node.name not in known
+    ]
+    return tuple(
+        ast_span(new, test)
+        for node in added
+        for each in {text, _OWN.sub("owner", text)}
+        for test in _alike(node, each)
+    )
+
+
+_OWN = re.compile(r"\bself\b")
 
 
 def _asks_in_vain(arm: Arm, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in, expression
 from gbfix.analysis.names import fresh, names_in, telling_name
 from gbfix.analysis.scopes import import_map, module_bindings, resolve
@@ -15,6 +16,8 @@ from gbfix.rewriting.plain_python import PURE_FUNCTIONS, PURE_METHODS
 from gbfix.rewriting.project import mentions
 from gbfix.rewriting.specialised import specialised
 from gbfix.schema import Fact
+
+from ..side_effects.moving import texts_of_tensors
 
 #: With what Python's own types do with texts and numbers.
 _PURE = PURE_FUNCTIONS | {
@@ -110,6 +113,8 @@ class ConstantCall(Codemod):
         whole = _whole(site)
         if whole is None or site.function is None or mentions(site, _REPLACES):
             return
+        if activity(whole).reads & texts_of_tensors(site):
+            return  # no constant: the text of a tensor, or a list of such
         top = site.top_level_statement(site.node)
         taken = names_in(site.module) | set(module_bindings(site.module))
         name = fresh(telling_name(whole), taken)

@@ -26,7 +26,7 @@ from gbfix.schema import Fact
 
 from ..wrap.capture import Parameter, local_names, own_parameters, schema_type
 from .libraries import ADDING
-from .moving import Replace, is_host_read, may_change
+from .moving import Replace, is_host_read, may_change, texts_of_tensors
 
 
 class NoBlock(Exception):
@@ -78,6 +78,8 @@ def _names_bound(node: cst.CSTNode) -> frozenset[str]:
     )
 
 
+#: Kinds of what is None, or None in some calls.
+_AT_TIMES = frozenset({"none", "mixed"})
 #: Around what is computed in some runs alone, or several times.
 _PERHAPS = (
     cst.If | cst.For | cst.While | cst.Try | cst.BooleanOperation | cst.IfExp | cst.Lambda
@@ -129,6 +131,10 @@ class Taker:
         #: Attributes that the block sets: it reads them where it sets them, not beforehand.
         self.stored: set[str] = set()
         self.taken = {*activity(self.function.body).reads, *self.locals, "owner"}
+        #: Attributes that are None in some calls: they are read where their object is found.
+        self.at_times: set[str] = set()
+        #: Names whose texts show tensors: what makes them has to come along.
+        self.texts = texts_of_tensors(site)
 
     def take(self, *, repeats: bool = False) -> Taken:
         """``repeats``: what the block computes is computed where it stood, too."""
@@ -147,6 +153,12 @@ class Taker:
             for part in walk(statement)
             if isinstance(part, cst.AssignTarget | cst.AugAssign | cst.AnnAssign)
             and isinstance(part.target, cst.Attribute)
+        }
+        self.at_times = {
+            code(part)
+            for line in self.run
+            for part in walk(line)
+            if isinstance(part, cst.Attribute) and self.is_none_at_times(part)
         }
         calls = [part for line in self.run for part in walk(line) if isinstance(part, cst.Call)]
         keeps = self.stored or any(
@@ -233,7 +245,8 @@ class Taker:
             return False
         line, value = definition
         fact = self.before.get(name) or self.site.fact(value)
-        if not is_host_read(value) and (fact is None or schema_type(fact) is not None):
+        is_read = is_host_read(value) or name in self.texts
+        if not is_read and (fact is None or schema_type(fact) is not None):
             return False
         inside = [use for use in uses_of(self.site, name) if self.is_inside(use)]
         outside = [
@@ -251,9 +264,9 @@ class Taker:
             return False
         if any(may_change(part, reads) for item in between for part in walk(item)):
             return False
-        if what is not None and not is_host_read(value) and what.calls:
+        if what is not None and not is_read and what.calls:
             return False
-        if not inside or (outside and not is_host_read(value)):
+        if not inside or (outside and not is_read):
             return False
         if not outside:
             self.absorbed.append(line)
@@ -416,6 +429,8 @@ class Taker:
             if code(node) in self.stored and (self.receiver(node) or self.of_global(node)):
                 return True
             if self.is_moving(node) and self.need(node, hidden):
+                return True
+            if code(node) in self.at_times and self.receiver(node):
                 return True
             if isinstance(node.value, cst.Name | cst.Attribute | cst.Subscript | cst.Call):
                 return self.path(node.value, hidden) or self.need(node, hidden)
@@ -587,6 +602,8 @@ class Taker:
         if activity(node).reads & (hidden | self.bound):
             return False
         fact = self.fact(node)
+        if fact is not None and fact.kind == "str" and activity(node).reads & self.texts:
+            raise NoBlock(f"`{code(node)}` is a text of tensors, which no graph hands over")
         outside = isinstance(node, cst.Attribute) or (
             isinstance(node, cst.Name) and (node.value in self.own or node.value not in self.locals)
         )
@@ -624,6 +641,13 @@ class Taker:
         if not (isinstance(node, cst.Name) and node.value == new):
             self.replaced[node] = cst.parse_expression(new)
         return True
+
+    def is_none_at_times(self, node: cst.Attribute) -> bool:
+        """Whether an attribute has no type that an operator takes, as it is None in some calls."""
+        fact = self.fact(node)
+        if fact is None or fact.kind not in _AT_TIMES:
+            return False
+        return self.declared_none(node, fact) is None
 
     def declared_none(self, node: cst.BaseExpression, fact: Fact | None) -> tuple[str, str] | None:
         """``config.sep_token_id``, which is None: it passes as what its class says it may be."""

@@ -9,9 +9,11 @@ one set of rules.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
 
 from .libraries import (
@@ -32,7 +34,7 @@ from .libraries import (
     SHOWS,
     SINKS,
 )
-from .shown_tensors import Tensors
+from .shown_tensors import Tensors, are_rows
 
 _DEPTH = 5
 
@@ -251,6 +253,7 @@ class _Function:
             part.id
             for node in ast.walk(self.node)
             if isinstance(node, ast.comprehension)
+            or (isinstance(node, ast.For) and are_rows(node.iter, node.target))
             for part in ast.walk(node.target)
             if isinstance(part, ast.Name)
         }
@@ -260,7 +263,9 @@ class _Function:
                 match node:
                     case ast.Assign(targets=[ast.Name(id=name)], value=value) if self.holds(value):
                         self.tensors.add(name)
-                    case ast.For(target=target, iter=value) if self.holds(value):
+                    case ast.For(target=target, iter=value) if self.holds(value) and not are_rows(
+                        value, target
+                    ):
                         self.tensors |= {
                             part.id for part in ast.walk(target) if isinstance(part, ast.Name)
                         }
@@ -274,6 +279,13 @@ class _Function:
                 return False
             case ast.Call(func=ast.Name(id="float" | "int" | "bool" | "str" | "len" | "repr")):
                 return False
+            case (
+                ast.JoinedStr()
+                | ast.Call(
+                    func=ast.Attribute(value=ast.Constant(value=str()), attr="format" | "join")
+                )
+            ):
+                return False  # a text: what it shows is judged where it is made
             case ast.Call(func=ast.Attribute(attr=attr)) if attr in SCALARS:
                 return False
             case ast.Call(func=ast.Attribute(value=array, attr=attr), args=[], keywords=[]):
@@ -606,7 +618,7 @@ class _Function:
         """A method that changes nothing; a file's shows what it gets, ``format`` its values."""
         if method in FILE_METHODS:
             self.judge.doings.effect = True
-        if method in FILE_METHODS or method == "format":
+        if method in FILE_METHODS or (method == "format" and not _gives_all_formats(node.func)):
             for argument in node.args:
                 self.show(argument)
 
@@ -740,3 +752,13 @@ def _first(node: ast.AST) -> str:
 def _is_logger_name(node: ast.AST) -> bool:
     name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     return name.strip("_").lower() in ("log", "logger", "logging", "lg")
+
+
+def _gives_all_formats(method: ast.expr) -> bool:
+    """Whether each place of a template has a format (``"{:.3f}"``), which takes numbers alone."""
+    match method:
+        case ast.Attribute(value=ast.Constant(value=str(template))):
+            with contextlib.suppress(ValueError):
+                places = [it for it in string.Formatter().parse(template) if it[1] is not None]
+                return all(spec and not conversion for _, _, spec, conversion in places)
+    return False

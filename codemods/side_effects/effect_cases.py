@@ -68,6 +68,7 @@ def report(x, name):
     return x + 1
 """
 _SHOWN = {"x": tensor(3), "name": scalar("x")}
+_TEXTS = _SHOWN | {"x.mean()": tensor(), "x.max()": tensor(), "text": Fact("str", "str")}
 _TABLE = "#: Objects by their identity, which is what an operator can take of them.\n"
 
 
@@ -209,7 +210,30 @@ EXAMPLES = (
         facts=_SHOWN,
         title="a tensor as text, which would show how autograd came to it",
     ),
+    Example(
+        _REPORT.format(
+            'text = f"mean {x.mean():.3f}"\n    text += f", largest {x.max():.3f}"\n    print(text)'
+        ),
+        _REPORT.format("print_report(x)").replace(
+            "\n\ndef report",
+            "\n"
+            + _operator(
+                "print_report",
+                "x: torch.Tensor",
+                'text = f"mean {x.mean():.3f}"\n    text += f", largest {x.max():.3f}"\n'
+                "    print(text)",
+            )
+            + "\n\ndef report",
+        ),
+        at="print(text)",
+        facts=_TEXTS,
+        title="a text that is made of tensors",
+    ),
 )
+
+
+def _of_text(lines: str, why: str) -> NearMiss:
+    return NearMiss(_REPORT.format(lines), at="print(text)", why=why, facts=_TEXTS)
 
 
 def _near_miss(statement: str, why: str, at: str) -> NearMiss:
@@ -263,4 +287,14 @@ NEAR_MISSES = (
         "x.detach().numpy()",
     ),
     _near_miss("own(loss.item())", "a function that is passed in", "own(loss.item())"),
+    _of_text(
+        'text = f"{x.mean():.3f}"\n    x.add_(1)\n    print(text)', "the tensor changes before"
+    ),
+    _of_text(
+        'text = f"{x.mean():.3f}"\n    x = x + 1\n    print(text)', "the name is bound anew before"
+    ),
+    _of_text(
+        'text = f"{x.mean():.3f}"\n    text += name\n    print(text)\n    name = text',
+        "the text is kept, too",
+    ),
 )

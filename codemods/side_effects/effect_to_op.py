@@ -36,7 +36,7 @@ from .effect_cases import EXAMPLES, NEAR_MISSES
 from .effect_operator import operator_notes
 from .effects import may_require_grad
 from .function_names import read_outside
-from .moving import is_host_read, runs_at
+from .moving import is_host_read, runs_at, texts_of_tensors
 from .owners import find_owners
 from .readers import (
     Shared,
@@ -127,8 +127,9 @@ class EffectToOp(Codemod):
         "GB0003", "GB0007", "GB0008", "GB0021", "GB0033", "GB0036", "GB0048", "GB0059", "GB0088",
         "GB0092", "GB0098", "GB0109", "GB0124", "GB0134", "GB0142", "GB0147", "GB0151", "GB0156",
         "GB0162", "GB0170", "GB0207", "GB0208", "GB0228", "GB0232", "GB0234", "GB0264", "GB0271",
-        "GB0291", "GB0293", "GB0294", "GB0298", "GB0299", "GB0312", "GB6215", "GB7000",
-        "data-dependent-guard", "data-dependent-specialization", "user-error", "internal-error",
+        "GB0291", "GB0293", "GB0294", "GB0298", "GB0299", "GB0312", "GB3934", "GB4841", "GB6215",
+        "GB7000", "data-dependent-guard", "data-dependent-specialization", "user-error",
+        "internal-error",
     )  # fmt: skip
     examples = EXAMPLES
     near_misses = NEAR_MISSES
@@ -222,16 +223,48 @@ def _at(site: Site, reasons: list[str], *, rank: int) -> Iterator[Rewrite]:
         if rewrite is not None:
             yield rewrite
         return
-    for run in runs_at(site):
+    for run in (*_shown_later(site), *runs_at(site)):
         if isinstance(run[0], cst.FunctionDef | cst.ClassDef):
             return
-        for whole in dict.fromkeys((_grown(site, run), _grown(site, run, counts=False), run)):
+        long = _with_texts(site, run)
+        wholes = (_grown(site, run), _grown(site, run, counts=False), run, _grown(site, long), long)
+        for whole in dict.fromkeys(wholes):
             try:
                 edit = site.edit()
                 yield rewritten(site, edit, [define_block(site, edit, whole)], rank)
                 return
             except (NoBlock, Unfit) as reason:
                 reasons.append(str(reason))
+
+
+def _shown_later(site: Site) -> Iterator[tuple[cst.BaseStatement, ...]]:
+    """The statement that shows the text of tensors that the site's statement makes."""
+    made = activity(site.statement).writes & texts_of_tensors(site)
+    for (around,) in runs_at(site) if made else ():
+        block = list(site.block_of(around))
+        at = next((n for n, item in enumerate(block) if item is around), len(block))
+        for line in block[at + 1 :]:
+            match line:
+                case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call())]):
+                    if activity(line).reads & made:
+                        yield (line,)
+                        return
+
+
+def _with_texts(site: Site, run: tuple[cst.BaseStatement, ...]) -> tuple[cst.BaseStatement, ...]:
+    """The block from where the texts of tensors that it shows are begun."""
+    block = list(site.block_of(run[0]))
+    first = next((n for n, item in enumerate(block) if item is run[0]), 0)
+    texts = texts_of_tensors(site)
+    wanted = activity(run).reads & texts
+    begin = first
+    for above in range(first - 1, -1, -1):
+        does = activity(block[above])
+        if (does.writes | does.mutates) & wanted:
+            begin = above
+            wanted |= activity(block[above]).reads & texts
+    added = [item for item in block[begin:first] if isinstance(item, Statement)]
+    return (*added, *run) if len(added) == first - begin else run
 
 
 def _read_into_name(site: Site) -> str | None:
@@ -470,7 +503,10 @@ def define_block(
         call = call.with_changes(leading_lines=())
         edit.insert_before(before, call)
     else:
-        call = _under(_presence(run), _call(site, run, operator, shown, torch, gives))
+        gone = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
+        along = [line.with_changes(leading_lines=()) for line in reversed(gone)]
+        call = _call(site, run, operator, shown, torch, gives, along=along)
+        call = _under(_presence(run), call)
         edit.replace(run[0], call)
     absorbed = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
     for line in (*run[1:], *absorbed):
@@ -703,11 +739,19 @@ def _check_autocast(taken: Taken, function: ast.FunctionDef) -> None:
             raise Unfit(f"autocast may change `{ast.unparse(node)}` in half precision")
 
 
+def _gathers(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Name(), attr=cst.Name("append" | "extend"))):
+            return True
+    return False
+
+
 def _verb(run: Sequence[cst.BaseStatement], home: str) -> str:
     """A name for the operator out of what it does first."""
     parts = [part for line in run for part in walk(line)]
     stated = [part.value for part in parts if isinstance(part, cst.Expr)]
-    for call in (*stated, *parts):
+    # What is gathered for a text is not what the block is about.
+    for call in sorted(stated, key=_gathers) + parts:
         if not isinstance(call, cst.Call):
             continue
         func = call.func
@@ -726,7 +770,10 @@ def _call(
     torch: str,
     gives: Gives | None = None,
     at: cst.BaseStatement | None = None,
+    *,
+    along: Sequence[cst.BaseStatement] = (),
 ) -> cst.BaseStatement:
+    """``along``: what moved into the operator, and is not done before it any more."""
     old = run[0]
     line = cst.SimpleStatementLine([cst.Expr(call)])
     if gives is not None:
@@ -748,7 +795,7 @@ def _call(
             tests.append(f"type({text}) is not {torch}.Tensor")
         tests.append(f"{text}.requires_grad")
     first, *rest = run
-    kept = cst.IndentedBlock([first.with_changes(leading_lines=()), *rest])
+    kept = cst.IndentedBlock([*along, first.with_changes(leading_lines=()), *rest])
     guarded = cst.If(
         cst.parse_expression(" or ".join(tests)),
         kept,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
+from gbfix.analysis.activity import activity
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.scopes import dotted, resolve
 from gbfix.analysis.tree import children, code, walk, words
@@ -20,6 +21,7 @@ from gbfix.schema import Fact
 
 from ..wrap.capture import Captured, Refused, tensors
 from ..wrap.pure import AUTOCAST_METHODS
+from .moving import texts_of_tensors
 
 _FLOATS = ("torch.float", "torch.bfloat", "torch.complex", "torch.half", "torch.double")
 _NO_GRAD = re.compile(r"\b(no_grad|inference_mode)\b")
@@ -75,6 +77,8 @@ def check_text(site: Site, texts: Iterable[tuple[cst.BaseExpression, bool]]) -> 
                 raise Refused(f"the type of `{code(node)}` was not seen")
             if fact is None:
                 continue
+            if fact.kind == "str" and activity(node).reads & texts_of_tensors(site):
+                raise Refused(f"`{code(node)}` is a text of tensors, which no graph hands over")
             if fact.kind == "str" and not _is_path(node):
                 check_text(site, ((part, False) for part in _operands(node)))
             elif _shows_autograd(fact, formatted):

@@ -30,6 +30,56 @@ def is_host_read(node: cst.CSTNode) -> bool:
     return False
 
 
+def is_text_of_tensor(site: Site, node: cst.CSTNode) -> bool:
+    """Whether an expression makes a text that shows a tensor, which no graph can hand over."""
+    for part in walk(node):
+        match part:
+            case cst.FormattedStringExpression(expression=value):
+                shown: list[cst.BaseExpression] = [value]
+            case cst.Call(func=cst.Attribute(attr=cst.Name("format")), args=args):
+                shown = [argument.value for argument in args]
+            case cst.Call(func=cst.Name("str" | "repr" | "format"), args=args):
+                shown = [argument.value for argument in args]
+            case cst.BinaryOperation(operator=cst.Modulo(), left=left, right=right) if isinstance(
+                left, cst.SimpleString | cst.ConcatenatedString | cst.FormattedString
+            ):
+                shown = [right]
+                if isinstance(right, cst.Tuple):
+                    shown = [element.value for element in right.elements]
+            case _:
+                continue
+        if any((fact := site.fact(value)) is not None and fact.is_tensor for value in shown):
+            return True
+    return False
+
+
+def texts_of_tensors(site: Site) -> frozenset[str]:
+    """Names of the site's function that hold such texts, or what is made of them."""
+    if site.function is None:
+        return frozenset()
+    made: list[tuple[frozenset[str], cst.BaseExpression]] = []
+    for node in walk(site.function.body):
+        match node:
+            case cst.Assign(value=value) | cst.AugAssign(value=value):
+                made.append((activity(node).writes, value))
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name(name), attr=cst.Name("append" | "extend")),
+                args=[cst.Arg(value=value)],
+            ):
+                made.append((frozenset({name}), value))
+    found: frozenset[str] = frozenset()
+    while True:
+        more = {
+            name
+            for names, value in made
+            if activity(value).reads & found or is_text_of_tensor(site, value)
+            for name in names
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
 def runs_at(site: Site) -> Iterator[tuple[cst.BaseStatement, ...]]:
     """The statements around the break, innermost first: each as it stands among its neighbours."""
     function = site.function

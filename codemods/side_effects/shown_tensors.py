@@ -121,6 +121,9 @@ class Tensors:
                 self._bind_each(target, [ast.Constant(""), inner])
             case ast.Call(func=ast.Attribute(value=inner, attr="items"), args=[]):
                 self._bind_each(target, [ast.Constant(""), inner])
+            case ast.Tuple(elts=rows) | ast.List(elts=rows) if are_rows(source, target):
+                for row in rows:
+                    self._assign(target, row)
             case _:
                 if self.holds(source):
                     self._mark(target)
@@ -191,9 +194,13 @@ class Tensors:
                     yield right
             case ast.Call(func=ast.Name(id=name), args=args) if name in _TEXT_FUNCTIONS:
                 yield from args
-            case ast.Call(func=ast.Attribute(attr=attr), args=args) if attr in _TEXT_METHODS:
-                yield from args
-                yield from (keyword.value for keyword in node.keywords)
+            case ast.Call(func=ast.Attribute(value=text, attr=attr), args=args) if (
+                attr in _TEXT_METHODS
+            ):
+                # `format` makes a number of a tensor of no dimensions, as an f-string does.
+                numbers = attr == "format" and _converts_nothing(text)
+                given = [*args, *(keyword.value for keyword in node.keywords)]
+                yield from (it for it in given if not (numbers and self._is_point(it)))
             case ast.Expr(value=ast.Call(args=args, keywords=keywords)):
                 # An effect: a record of a log, a warning.
                 yield from args
@@ -227,6 +234,20 @@ class Tensors:
             if isinstance(line, ast.Assign) and line.targets[0] in stores
         ]
         return len(values) == len(stores) == 1 and self._is_point(values[0], depth + 1)
+
+
+def are_rows(source: ast.expr, target: ast.expr) -> bool:
+    """Whether each row has a value for each target: ``for name, x in (("a", x), ("b", y))``."""
+    names = target.elts if isinstance(target, ast.Tuple) else []
+    rows = source.elts if isinstance(source, ast.Tuple | ast.List) else []
+    return bool(rows) and all(
+        isinstance(row, ast.Tuple) and len(row.elts) == len(names) for row in rows
+    )
+
+
+def _converts_nothing(template: ast.expr) -> bool:
+    """Whether a template shows what it is given as it is: neither ``{!r}`` nor ``{!s}``."""
+    return isinstance(template, ast.Constant) and "!" not in str(template.value)
 
 
 def _is_text(node: ast.expr) -> bool:

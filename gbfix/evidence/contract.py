@@ -148,12 +148,18 @@ def _keeps_precision(finding: Finding) -> bool:
     return order.index(finding.before) < order.index(finding.after)
 
 
+#: The errors of a name that nothing binds.
+_UNBOUND = ("NameError(", "UnboundLocalError(")
+
+
 def weigh(finding: Finding, key: str, kinds: Kinds, usage: Usage, *, eager: bool) -> Weight:
     """What a finding on a region means for the patch.
 
     ``eager`` says that both programs ran uncompiled.
     """
     where = zone(finding.label, finding.variation, kinds)
+    if finding.kind is Kind.RAISES and finding.after.startswith(_UNBOUND):
+        return Weight.DIFFERENCE  # whatever is given there: the patch lost what makes a name
     if finding.kind in (Kind.VALUE_FOR_NAN, Kind.UNDONE, Kind.LEFT):
         return Weight.CAVEAT if usage.any_callers else Weight.LIMIT
     if finding.variation == "grad" and any(text in _told(finding) for text in _NO_GRADIENT):

@@ -539,6 +539,11 @@ class Worker:
                 comparison.note(_about_run(Kind.NOT_TRIED, variation))
             for item in after:
                 comparison.add(shot, item)
+                fails = item.error is not None and shot.error is None
+                if fails and item.label == "base" and not self.job.operators:
+                    # The recorded call itself fails now: what others do is of no interest.
+                    self._say(region, index, "eager", comparison)
+                    os._exit(IN_VAIN)
             operators = {**called, **operators}
         if self.job.operators and not index:
             for name, first in operators.items():
@@ -593,7 +598,8 @@ class Worker:
         done: set[str] = set()
         noted = self.job.sizes and backend == "eager" and not region.observed_only
         sizes = Sizes(self.project) if noted else None
-        if self.job.broken:
+        known = self._golden_path(region.key, index, self.job.directory) + _BROKEN
+        if self.job.broken or os.path.exists(known):
             rung = f"partial-{backend}"
             self._with_breaks(region, index, call, backend, before, comparison, done)
             self._say(region, index, rung, comparison, done)
@@ -619,8 +625,12 @@ class Worker:
             # Not one graph (yet): what is there must still do what the original does.
             # Calls that went well are not made again: Python state goes on from them.
             rung = f"partial-{backend}"
-            tracing.prepare_compiler(backend)
-            self._with_breaks(region, index, call, backend, before, comparison, done)
+            if self._is_beside(backend):
+                # All that breaks for one backend breaks for the other, which adds what it does.
+                open(known, "w").close()
+            else:
+                tracing.prepare_compiler(backend)
+                self._with_breaks(region, index, call, backend, before, comparison, done)
         else:
             self.writer.write(Traced(region.key, index, backend, (), graphs=1))
             if sizes is not None:
@@ -732,8 +742,11 @@ class Worker:
         """
         if not fullgraph:
             return _PARTIAL_SECONDS
-        beside = backend == "eager" and "aot_eager" in self.job.backends
-        return _FEW_SECONDS if beside else _SEQUENCE_SECONDS
+        return _FEW_SECONDS if self._is_beside(backend) else _SEQUENCE_SECONDS
+
+    def _is_beside(self, backend: str) -> bool:
+        """Whether another backend is given all that this one is given, and does more with it."""
+        return backend == "eager" and "aot_eager" in self.job.backends
 
     def _asked_for(self) -> tuple[perturb.Variation, ...]:
         """The variations that not every rewrite needs."""
@@ -851,6 +864,8 @@ _SEQUENCE_SECONDS = 20.0
 #: The same where more is compared elsewhere.
 _FEW_SECONDS = 6.0
 _PARTIAL_SECONDS = 2.0
+#: What the name of a file ends in that says that a call's region still has breaks.
+_BROKEN = ".broken"
 #: How often code with breaks in it is compiled anew in a comparison.
 _ROUNDS_COMPILED = 32
 #: Variations for which the compiler starts anew, and may refuse what it took before.

@@ -150,3 +150,56 @@ def test_who_reads_what_an_operator_sets_is_named(reader: str, told: bool) -> No
     found = EffectToOp().propose(example_site(case, "GB0124"))
     notes = [note for item in found if isinstance(item, Rewrite) for note in item.notes]
     assert any("`rate` reads `seen`" in note for note in notes) is told
+
+
+_REPORT = """
+import torch
+
+
+class Probe:
+    def __init__(self, name=None):
+        self.name = name
+
+    def report(self, x):
+        {}
+        return x + 1
+"""
+_TEXTS = {
+    "x": tensor(3),
+    "x.mean()": tensor(),
+    "self": Fact("object", "example.Probe"),
+    "self.name": Fact("none", "NoneType"),
+    "text": Fact("str", "str"),
+}
+
+
+def reported(lines: str) -> str:
+    case = Example(_REPORT.format(lines), "", at="print(text)", facts=_TEXTS)
+    found = [*EffectToOp().propose(example_site(case, "GB4841"))]
+    texts = [item.edits["example.py"] for item in found if isinstance(item, Rewrite)]
+    return texts[0] if texts else ""
+
+
+def test_tensors_with_gradients_find_what_moved_along() -> None:
+    text = reported('text = f"{x}"\n        print(text)')
+    plain, _, operator = text.partition("    def report")[2].partition("else:")
+    assert plain.count('text = f"{x}"') == 1 and "print(text)" in plain
+    assert "text" not in operator.replace("context", "")
+
+
+def test_what_is_none_at_times_is_read_where_its_object_is() -> None:
+    text = reported(
+        'text = f"{x.mean():.3f}"\n        if self.name is not None:\n'
+        '            text = f"{self.name} {text}"\n        print(text)'
+    )
+    assert 'text = f"{owner.name} {text}"' in text and "if owner.name is not None" in text
+
+
+def test_formats_of_numbers_show_no_gradient() -> None:
+    plain = reported('text = "{:.3f}".format(x.mean())\n        print(text)')
+    assert "requires_grad" not in plain and "print_report(x)" in plain
+    shows = reported('text = "{}".format(x)\n        print(text)')
+    assert "requires_grad" in shows
+    rows = 'text = ""\n        for name, y in (("a", x), ("b", x)):\n            '
+    rows += 'text += f"{name} {y.mean():.3f}"\n        print(text)'
+    assert "requires_grad" not in reported(rows)

@@ -442,3 +442,10 @@ def test_state_that_stays_as_precise_as_it_was_is_told(
     if expected is Weight.LIMIT:
         anybody = Usage(any_callers=True)
         assert weigh(found, KEY, Kinds(), anybody, eager=True) is Weight.CAVEAT
+
+
+def test_a_name_that_nothing_binds_is_no_limit() -> None:
+    lost = finding(Kind.RAISES, "grad", "grad", after="NameError(name 'text' is not defined)")
+    assert weigh(lost, KEY, Kinds(), NOBODY, eager=True) is Weight.DIFFERENCE
+    other = dataclasses.replace(lost, after="RuntimeError(no gradient)")
+    assert weigh(other, KEY, Kinds(), NOBODY, eager=True) is Weight.LIMIT

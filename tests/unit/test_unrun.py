@@ -61,3 +61,38 @@ def test_arms_that_ran_are_left() -> None:
 def test_what_follows_a_return_is_the_other_arm() -> None:
     always = {"n > 3": (0, 3)}
     assert _forced(OLD, OLD.replace("y * k", "k * y"), always) == ["n > 3 False"]
+
+
+def test_an_operator_that_asks_the_same_is_forced_with_it() -> None:
+    old = """
+    def forward(self, x):
+        text = f"{x}"
+        if self.name is not None:
+            text = self.name + text
+        print(text)
+        return x
+    """
+    new = """
+    def show(owner, x):
+        text = f"{x}"
+        if owner.name is not None:
+            text = owner.name + text
+        print(text)
+
+
+    def forward(self, x):
+        if x.requires_grad:
+            text = f"{x}"
+            if self.name is not None:
+                text = self.name + text
+            print(text)
+        else:
+            show(self, x)
+        return x
+    """
+    old, new = (textwrap.dedent(text).lstrip("\n") for text in (old, new))
+    outcomes = {(3, 7): (2, 0)}
+    (one,) = unrun.to_force(old, new, 2, ladder.removed_lines(old, new), outcomes, [])
+    text, forced = one
+    assert (text, forced.value, forced.call.line) == ("self.name is not None", True, 11)
+    assert [span.line for span in forced.again] == [3]
