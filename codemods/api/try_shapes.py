@@ -13,7 +13,7 @@ from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map, resolve
 from gbfix.analysis.tree import code, dotted, walk
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact, Safety, Span
+from gbfix.schema import Fact, Span
 
 from .splice import Splice
 
@@ -24,8 +24,10 @@ _FIT = '''def {name}(x, y):
     """Whether an operator takes both: tensors on one device, of shapes that broadcast."""
     if not (isinstance(x, {torch}.Tensor) and isinstance(y, {torch}.Tensor)):
 {others}
-    if x.device != y.device and x.dim() > 0 and y.dim() > 0:
+    if x.device != y.device and not any(z.dim() == 0 and z.device.type == "cpu" for z in (x, y)):
         return False
+    if not x.layout == y.layout == {torch}.strided:
+        return x.layout == y.layout and x.shape == y.shape
     return all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1]))
 
 '''
@@ -64,11 +66,10 @@ class TryShapes(Codemod):
     *When it applies.*  The ``try`` holds nothing but a sum, product or quotient of two tensors that
     are named, or ``view`` with the sizes that its handler gives to ``reshape``.
 
-    *Fix safety.*  ``reshape`` is safe.  The question is unsafe: two shapes broadcast if their
-    sizes, counted from the last one, are equal or 1, but an operator also fails for reasons that
-    are no shapes (a sparse layout, a list), and an error that a graph raises while Dynamo traces
-    it is its own ``TorchRuntimeError``, not the plain ``RuntimeError`` that callers may catch by
-    name.
+    *Fix safety.*  Safe: two dense tensors on one device can be added if their sizes, counted from
+    the last one, are equal or 1.  A note says what is not asked: an operator may fail for another
+    reason (no memory), and where the handler's form fails, too, compiled code raises
+    ``TorchRuntimeError``, a kind of ``RuntimeError``.
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.
@@ -201,10 +202,7 @@ class TryShapes(Codemod):
                 )
                 splice.replace_span(Span(head.line, head.column, head.line, end), "else")
                 yield splice.rewrite(
-                    "ask whether the shapes broadcast",
-                    rank=20,
-                    safety=Safety.UNSAFE,
-                    notes=(_OTHER_ERRORS,),
+                    "ask whether the shapes broadcast", rank=20, notes=(_OTHER_ERRORS,)
                 )
             case cst.Call(func=cst.Attribute(value=viewed, attr=cst.Name("view"))) as call:
                 line = _one_line(handler)

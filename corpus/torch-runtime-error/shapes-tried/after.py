@@ -5,8 +5,10 @@ def fit(x, y):
     """Whether an operator takes both: tensors on one device, of shapes that broadcast."""
     if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)):
         return True
-    if x.device != y.device and x.dim() > 0 and y.dim() > 0:
+    if x.device != y.device and not any(z.dim() == 0 and z.device.type == "cpu" for z in (x, y)):
         return False
+    if not x.layout == y.layout == torch.strided:
+        return x.layout == y.layout and x.shape == y.shape
     return all(m == n or 1 in (m, n) for m, n in zip(x.shape[::-1], y.shape[::-1]))
 
 
