@@ -140,7 +140,8 @@ class Comparison:
                 # A graph that does not come to its end has set no attributes yet.  (What the
                 # program's own code raises is a part of what it does, and so is what it set.)
                 for finding in held.findings:
-                    kind = Kind.UNDONE if finding.kind is Kind.MISSING else finding.kind
+                    unset = finding.kind in (Kind.MISSING, Kind.STAYS)
+                    kind = Kind.UNDONE if unset else finding.kind
                     found.findings.append(dataclasses.replace(finding, kind=kind))
             elif both and self.graphs:
                 for finding in held.findings:
