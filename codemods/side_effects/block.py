@@ -24,7 +24,13 @@ from gbfix.codemod import Site, Statement
 from gbfix.rewriting.project import mentions
 from gbfix.schema import Fact
 
-from ..wrap.capture import Parameter, local_names, own_parameters, schema_type
+from ..wrap.capture import (
+    Parameter,
+    is_plain_tensor,
+    local_names,
+    own_parameters,
+    schema_type,
+)
 from .libraries import ADDING
 from .moving import Replace, is_host_read, may_change, texts_of_tensors
 
@@ -131,6 +137,8 @@ class Taker:
         #: Attributes that the block sets: it reads them where it sets them, not beforehand.
         self.stored: set[str] = set()
         self.taken = {*activity(self.function.body).reads, *self.locals, "owner"}
+        #: How the operator makes dictionaries that it is given, by their names.
+        self.tables: dict[str, str] = {}
         #: Attributes that are None in some calls: they are read where their object is found.
         self.at_times: set[str] = set()
         #: Names whose texts show tensors: what makes them has to come along.
@@ -608,6 +616,8 @@ class Taker:
             isinstance(node, cst.Name) and (node.value in self.own or node.value not in self.locals)
         )
         found = schema_type(fact, may_be_symbolic=not outside)
+        if found is None and fact is not None and self.table(node, fact):
+            return True
         if found is None and fact is not None and self.is_asked(node, fact):
             # The truth of an object that an operator does not take.
             found, fact = ("torch.types.Number", ""), Fact("bool", "bool")
@@ -641,6 +651,44 @@ class Taker:
         if not (isinstance(node, cst.Name) and node.value == new):
             self.replaced[node] = cst.parse_expression(new)
         return True
+
+    def table(self, node: cst.BaseExpression, fact: Fact) -> bool:
+        """Pass a dictionary of tensors as its names and its values; False if it is none.
+
+        Dynamo compiles anew for other names.
+        """
+        names = fact.keys or ()
+        if not isinstance(node, cst.Name) or fact.kind != "dict" or fact.type != "dict":
+            return False
+        if not names or any("," in name or not name for name in names) or not fact.items:
+            return False
+        if not all(item.is_tensor and is_plain_tensor(item) for item in fact.items):
+            return False
+        uses = [use for use in uses_of(self.site, node.value) if self.is_inside(use)]
+        if not all(map(self.is_read_by_entry, uses)):
+            return False
+        text = node.value
+        if text not in self.tables:
+            keys, values = fresh(f"{text}_names", self.taken), text
+            self.taken.add(keys)
+            joined = cst.parse_expression(f'",".join({text})')
+            self.add(joined, Fact("str", "str"), ("str", ""), keys)
+            held = Fact("list", "list", items=fact.items)
+            given = cst.parse_expression(f"list({text}.values())")
+            self.add(given, held, ("list[torch.Tensor]", ""), values)
+            self.tables[text] = f'dict(zip({keys}.split(","), {values}, strict=True))'
+        self.replaced[node] = cst.parse_expression(self.tables[text])
+        return True
+
+    def is_read_by_entry(self, node: cst.Name) -> bool:
+        """Whether a dictionary is asked for what it holds, and neither handed on nor changed."""
+        match self.site.parent(node):
+            case cst.Attribute(attr=cst.Name("items" | "values" | "keys" | "get")):
+                return True
+            case cst.Subscript(value=value) as entry:
+                targets = cst.AssignTarget | cst.AugAssign | cst.Del
+                return value is node and not isinstance(self.site.parent(entry), targets)
+        return False
 
     def is_none_at_times(self, node: cst.Attribute) -> bool:
         """Whether an attribute has no type that an operator takes, as it is None in some calls."""

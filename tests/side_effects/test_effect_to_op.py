@@ -203,3 +203,34 @@ def test_formats_of_numbers_show_no_gradient() -> None:
     rows = 'text = ""\n        for name, y in (("a", x), ("b", x)):\n            '
     rows += 'text += f"{name} {y.mean():.3f}"\n        print(text)'
     assert "requires_grad" not in reported(rows)
+
+
+def with_losses(lines: str) -> str:
+    losses = Fact("dict", "dict", keys=("a", "b"), items=(tensor(), tensor()))
+    facts = {"losses": losses, "x": tensor(3), "text": Fact("str", "str")}
+    source = "import torch\n\n\ndef report(x, losses):\n    {}\n    return x + 1\n"
+    case = Example(source.format(lines), "", at="print(", facts=facts)
+    found = [*EffectToOp().propose(example_site(case, "GB0059"))]
+    texts = [item.edits["example.py"] for item in found if isinstance(item, Rewrite)]
+    return texts[0] if texts else ""
+
+
+def test_a_dictionary_of_tensors_is_its_names_and_its_values() -> None:
+    loop = 'print(*(f"{k} {v.item()}" for k, v in losses.items()))'
+    text = with_losses(loop)
+    assert 'print_report(",".join(losses), list(losses.values()))' in text
+    assert 'dict(zip(losses_names.split(","), losses, strict=True)).items()' in text
+    assert "losses_names: str, losses: list[torch.Tensor]" in text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "print(losses)",  # another kind of dictionary shows its name
+        'print(losses.pop("a").item())',
+        "print(show(losses))",
+        'print(*(f"{k} {v}" for k, v in losses.items()))',  # how autograd came to it
+    ],
+)
+def test_dictionaries_that_do_more_stay(lines: str) -> None:
+    assert not with_losses(lines)
