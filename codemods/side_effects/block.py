@@ -134,7 +134,7 @@ class Taker:
         self.types: dict[str, str] = {}
         self.imports: list[cst.BaseStatement] = []
         self.bound: frozenset[str] = frozenset()
-        #: Attributes that the block sets: it reads them where it sets them, not beforehand.
+        #: Attributes that the block sets or adds to: it reads them there, and not beforehand.
         self.stored: set[str] = set()
         self.taken = {*activity(self.function.body).reads, *self.locals, "owner"}
         #: How the operator makes dictionaries that it is given, by their names.
@@ -162,13 +162,20 @@ class Taker:
             if isinstance(part, cst.AssignTarget | cst.AugAssign | cst.AnnAssign)
             and isinstance(part.target, cst.Attribute)
         }
+        calls = [part for line in self.run for part in walk(line) if isinstance(part, cst.Call)]
+        self.stored |= {
+            code(call.func.value)
+            for call in calls
+            if isinstance(call.func, cst.Attribute)
+            and isinstance(call.func.value, cst.Attribute)
+            and call.func.attr.value in ADDING
+        }
         self.at_times = {
             code(part)
             for line in self.run
             for part in walk(line)
             if isinstance(part, cst.Attribute) and self.is_none_at_times(part)
         }
-        calls = [part for line in self.run for part in walk(line) if isinstance(part, cst.Call)]
         keeps = self.stored or any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in ADDING
             for call in calls

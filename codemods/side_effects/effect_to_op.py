@@ -284,14 +284,38 @@ def _for_uses(site: Site, name: str, reasons: list[str], rank: int) -> Rewrite |
         found = _with_blocks(site, name, inside, reasons, rank, grown=grown)
         if found is not None:
             return found
-    return None
+    whole = _from_first_to_last(site, inside)
+    return _with_blocks(site, name, inside, reasons, rank, grown=False, first=whole)
+
+
+def _from_first_to_last(site: Site, inside: Sequence[cst.Name]) -> tuple[cst.BaseStatement, ...]:
+    """The statements beside the site's from the first to the last that use its number: one may
+    read what another one keeps.
+    """
+    block = list(site.block_of(site.statement))
+    at = [
+        number
+        for number, line in enumerate(block)
+        if any(part is use for use in inside for part in walk(line))
+    ]
+    lines = block[min(at) : max(at) + 1] if at else []
+    return tuple(line for line in lines if isinstance(line, Statement))
 
 
 def _with_blocks(
-    site: Site, name: str, inside: Sequence[cst.Name], reasons: list[str], rank: int, *, grown: bool
+    site: Site,
+    name: str,
+    inside: Sequence[cst.Name],
+    reasons: list[str],
+    rank: int,
+    *,
+    grown: bool,
+    first: tuple[cst.BaseStatement, ...] = (),
 ) -> Rewrite | None:
-    """The rewrite with the smallest blocks, or with the effects beside these."""
-    runs: list[tuple[cst.BaseStatement, ...]] = []
+    """The rewrite with the smallest blocks, or with the effects beside these, or with a ``first``
+    block.
+    """
+    runs: list[tuple[cst.BaseStatement, ...]] = [first] if first else []
     try:
         edit = site.edit()
         for use in inside:

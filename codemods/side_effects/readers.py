@@ -410,11 +410,55 @@ def holds_numbers(sources: Sequence[str], name: str) -> bool:
             for target, value in pairs:
                 if getattr(target, "attr", "") != wanted:
                     continue
-                if not isinstance(value, ast.Constant) or not isinstance(value.value, int | float):
+                if value is None or not _is_number(value, tree):
                     return False
                 stores -= 1
     # What is bound in another way (a loop, ``with ... as``) is not known.
     return stores == 0 and name.startswith(".")
+
+
+def _is_number(value: ast.AST, tree: ast.AST, *, names: bool = True) -> bool:
+    """Whether an expression gives a number of Python's, or a name that is only bound to such."""
+    match value:
+        case ast.Constant(value=int() | float()):
+            return True
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            return _is_number(operand, tree, names=names)
+        case ast.Call(func=ast.Name(id="float" | "int" | "len"), args=[_], keywords=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
+            return True
+        case ast.Attribute(value=ast.Name(id="math"), attr="inf" | "nan" | "pi"):
+            return True
+        case ast.Name(id=name) if names:
+            return _is_bound_to_numbers(value, name, tree)
+    return False
+
+
+def _is_bound_to_numbers(value: ast.Name, name: str, tree: ast.AST) -> bool:
+    """Whether all that the function around a name binds it to are numbers."""
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and any(part is value for part in ast.walk(node))
+    ]
+    if not around:
+        return False
+    function = max(around, key=lambda node: node.lineno)
+    stores = [
+        part
+        for part in ast.walk(function)
+        if isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load)
+    ]
+    given = [
+        line.value
+        for line in ast.walk(function)
+        if isinstance(line, ast.Assign)
+        and len(line.targets) == 1
+        and any(line.targets[0] is part for part in stores)
+    ]
+    whole = 0 < len(given) == len(stores)
+    return whole and all(_is_number(it, tree, names=False) for it in given)
 
 
 def _sets_by_name(node: ast.AST, wanted: str) -> bool:

@@ -124,3 +124,34 @@ def test_a_local_name_is_no_mention_of_a_global_one(body: str, mentioned: bool) 
     text = f"weight = []\n\n\ndef step(x):\n    {body}\n"
     found = others_mention([text], frozenset({"weight"}), frozenset({"step"}))
     assert bool(found) is mentioned
+
+
+_BEST = """
+import math
+
+
+class Keeps:
+    def __init__(self):
+        self.best = {first}
+
+    def step(self, loss, other):
+        {line}
+        if value < self.best:
+            self.best = value
+"""
+
+
+@pytest.mark.parametrize("first", ["float('inf')", "math.inf", "-1.0", "0"])
+@pytest.mark.parametrize(
+    ("line", "numbers"),
+    [
+        ("value = loss.item()", True),
+        ("value = float(loss)", True),
+        ("value = loss", False),  # a tensor, which may be changed in place
+        ("value = loss.item(); value = loss", False),
+        ("value, other = loss.item(), 1", False),  # which of them is not asked
+        ("for value in [loss.item()]: pass", False),
+    ],
+)
+def test_what_is_bound_to_numbers_holds_numbers(first: str, line: str, numbers: bool) -> None:
+    assert holds_numbers([_BEST.format(first=first, line=line)], ".best") is numbers
