@@ -300,7 +300,7 @@ class Trials:
         elif goes_on(outcome):
             user = self._bench.at_calls(jobs[1]) or user
         if self.baseline.inherent is None and ladder.wants_inherent(outcome):
-            plain = self._bench.once(self._bench.job("candidate", {}))
+            plain = self._bench.once(self._bench.job("candidate", {}, every=True))
             inherent = ladder.inherent_differences(plain)
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
         judgement = judged(outcome, user)
@@ -427,7 +427,7 @@ class Trials:
         ]
         candidate, user = self._bench.together(*jobs)
         if ladder.wants_inherent(candidate):
-            plain = self._bench.once(self._bench.job("candidate", {}))
+            plain = self._bench.once(self._bench.job("candidate", {}, every=True))
             inherent = ladder.inherent_differences(plain)
             self.baseline = dataclasses.replace(self.baseline, inherent=inherent)
         return ladder.judge(

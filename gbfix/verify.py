@@ -235,7 +235,7 @@ class _Judge:
             candidate = self._bench.once(self._bench.job("candidate", self._after, observers))
             candidate, user = (matching.renamed(run, matched) for run in (candidate, user))
         if ladder.wants_inherent(candidate):
-            plain = self._bench.once(self._bench.job("candidate", {}))
+            plain = self._bench.once(self._bench.job("candidate", {}, every=True))
             inherent = ladder.inherent_differences(plain)
             self._trials.baseline = dataclasses.replace(self._trials.baseline, inherent=inherent)
         seen = {event.key: event for run in (candidate, user) for event in run.of(RegionSeen)}

@@ -625,7 +625,7 @@ class Worker:
             # Not one graph (yet): what is there must still do what the original does.
             # Calls that went well are not made again: Python state goes on from them.
             rung = f"partial-{backend}"
-            if self._is_beside(backend):
+            if self._is_beside(backend) and not self.job.every:
                 # All that breaks for one backend breaks for the other, which adds what it does.
                 open(known, "w").close()
             else:

@@ -100,6 +100,8 @@ class Job:
     brief: bool = False
     #: Compile with graph breaks, where the program has them: ``fullgraph=True`` would capture more.
     broken: bool = False
+    #: Compare regions that have breaks under each backend, and not under the widest alone.
+    every: bool = False
     #: Other variations that matter, by label, also where it is ``brief``.
     also: frozenset[str] = frozenset()
     #: Note how large the tensors come out whose sizes data decides (see `SizesSeen`).
