@@ -135,6 +135,8 @@ class EffectToOp(Codemod):
     near_misses = NEAR_MISSES
 
     def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        if site.code in _OF_TEXTS and not _is_about_texts(site):
+            return  # what one call shows is moved by the codemods of such calls
         reasons: list[str] = []
         done = False
         here, *callers = [site, *site.callers()][:4]
@@ -155,6 +157,15 @@ class EffectToOp(Codemod):
                 yield rewrite
         if not done and reasons and site.function is not None and _looks_like_effect(site):
             yield Advice(f"the statement cannot move into a custom operator: {reasons[0]}.")
+
+
+#: What Dynamo says of a text that holds a tensor.
+_OF_TEXTS = frozenset({"GB3934", "GB4841"})
+
+
+def _is_about_texts(site: Site) -> bool:
+    does = activity(site.statement)
+    return bool((does.reads | does.writes) & texts_of_tensors(site))
 
 
 def _host_read_in_call(site: Site) -> bool:
