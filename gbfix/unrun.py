@@ -152,7 +152,7 @@ def _in_operators(old: str, new: str, text: str) -> tuple[Span, ...]:
     return tuple(
         ast_span(new, test)
         for node in added
-        for each in {text, _OWN.sub("owner", text)}
+        for each in dict.fromkeys((text, _OWN.sub("owner", text)))
         for test in _alike(node, each)
     )
 

@@ -361,3 +361,15 @@ def test_a_graph_may_refuse_a_size_before_the_program_does(
     comparison.add(*shots)
     assert bool(comparison.differences) is (outcome == "difference"), comparison.differences
     assert bool(comparison.caveats) is (outcome == "caveat"), comparison.caveats
+
+
+@pytest.mark.parametrize(("graphs", "kind"), [(False, Kind.STAYS), (True, Kind.UNDONE)])
+def test_what_was_none_until_a_call_that_raised(graphs: bool, kind: Kind) -> None:
+    """The original replaced it before it raised; a graph that raises has not come to that."""
+    before, after = Shot("redrawn", "values"), Shot("redrawn", "values")
+    before.error = after.error = ("ValueError", "no")
+    before.gone = ("self.h",)
+    after.state = {"self.h": None}
+    comparison = Comparison("eager", graphs=graphs)
+    comparison.add(before, after)
+    assert kind in [finding.kind for finding in comparison.findings]

@@ -32,8 +32,8 @@ _FIT = '''def {name}(x, y):
 
 '''
 _OTHER_ERRORS = (
-    "Only shapes are asked for: where the operator fails for another reason, or the other form"
-    " fails, too, compiled code raises `TorchRuntimeError`, a kind of `RuntimeError`."
+    "Shapes, devices and layouts are asked for: where the operator fails for another reason, or the"
+    " other form fails, too, compiled code raises `TorchRuntimeError`, a kind of `RuntimeError`."
 )
 _NUMBERS = """        numbers = ({torch}.Tensor, int, float)
         return isinstance(x, numbers) and isinstance(y, numbers)"""

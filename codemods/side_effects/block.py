@@ -54,6 +54,8 @@ class Taken:
     tensors: dict[str, Fact]
     #: Statements that moved along, of which the function has no more need.
     absorbed: list[cst.BaseStatement]
+    #: Names of dictionaries that are handed over as names and values.
+    tables: tuple[str, ...] = ()
 
 
 def uses_of(site: Site, name: str) -> list[cst.Name]:
@@ -200,6 +202,7 @@ class Taker:
             self.types,
             tensors,
             self.absorbed,
+            tuple(self.tables),
         )
 
     def moved(self, statement: cst.BaseStatement) -> cst.BaseStatement:
@@ -683,7 +686,7 @@ class Taker:
             held = Fact("list", "list", items=fact.items)
             given = cst.parse_expression(f"list({text}.values())")
             self.add(given, held, ("list[torch.Tensor]", ""), values)
-            self.tables[text] = f'dict(zip({keys}.split(","), {values}, strict=True))'
+            self.tables[text] = f'dict(zip(filter(None, {keys}.split(",")), {values}, strict=True))'
         self.replaced[node] = cst.parse_expression(self.tables[text])
         return True
 

@@ -533,17 +533,17 @@ def define_block(
         operator = place_or_share(site, edit, definition, operator)
     else:
         place(site, edit, definition)
+    absorbed = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
+    along = [line.with_changes(leading_lines=()) for line in reversed(absorbed)]
     if before is not None:
-        call = _call(site, run if shown else [before], operator, shown, torch, gives, before)
+        stays = run if shown else [before]
+        call = _call(site, stays, operator, shown, torch, gives, before, along=along)
         call = call.with_changes(leading_lines=())
         edit.insert_before(before, call)
     else:
-        gone = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
-        along = [line.with_changes(leading_lines=()) for line in reversed(gone)]
         call = _call(site, run, operator, shown, torch, gives, along=along)
         call = _under(_presence(run), call)
         edit.replace(run[0], call)
-    absorbed = [line for line in taken.absorbed if not activity(line).bound & set(kept)]
     for line in (*run[1:], *absorbed):
         edit.moved(line)
     notes = [*operator_notes(site), *([note] if note else [])]
@@ -552,6 +552,10 @@ def define_block(
     if gives is not None:
         notes.append(f"what is no {gives.kind} in another call is an error there")
     notes += _of_numbers(parameters)
+    notes += [
+        f"`{table}` has to have texts without commas as names, and tensors as values"
+        for table in taken.tables
+    ]
     notes += _read_around(site, judge.doings.touches)
     if taken.owners:
         notes.append("it is compiled anew for each object whose method this is")

@@ -457,7 +457,13 @@ def _is_bound_to_numbers(value: ast.Name, name: str, tree: ast.AST) -> bool:
         and len(line.targets) == 1
         and any(line.targets[0] is part for part in stores)
     ]
-    whole = 0 < len(given) == len(stores)
+    others = {part.arg for part in ast.walk(function) if isinstance(part, ast.arg)}
+    for part in ast.walk(function):
+        if isinstance(part, ast.Global | ast.Nonlocal):
+            others |= {*part.names}
+        elif isinstance(part, ast.ExceptHandler) and part.name:
+            others.add(part.name)
+    whole = 0 < len(given) == len(stores) and name not in others
     return whole and all(_is_number(it, tree, names=False) for it in given)
 
 

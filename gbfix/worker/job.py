@@ -540,7 +540,7 @@ class Worker:
             for item in after:
                 comparison.add(shot, item)
                 fails = item.error is not None and shot.error is None
-                if fails and item.label == "base" and not self.job.operators:
+                if fails and item.label == "base" and self._is_of_a_break():
                     # The recorded call itself fails now: what others do is of no interest.
                     self._say(region, index, "eager", comparison)
                     os._exit(IN_VAIN)
@@ -834,6 +834,10 @@ class Worker:
         """Run each piece of work in a process of its own; whether all ended well."""
         self._flush()
         return self.forks.run(region.key, index, work, patience)
+
+    def _is_of_a_break(self) -> bool:
+        """Whether the job tries a patch of one break, of which a first failure says enough."""
+        return bool(self.job.avoid_lines) and not self.job.operators
 
     def _in_vain(self, found: GraphBreak) -> bool:
         """Whether the break that a candidate was to remove is still there."""

@@ -141,6 +141,13 @@ class Keeps:
 """
 
 
+def test_an_argument_that_is_bound_to_a_number_at_times_may_be_anything() -> None:
+    text = _BEST.format(first="0", line="value = loss.item()").replace("other", "value=None")
+    assert not holds_numbers([text], ".best")
+    caught = "try: value = loss.item()\n        except ValueError as value: pass"
+    assert not holds_numbers([_BEST.format(first="0", line=caught)], ".best")
+
+
 @pytest.mark.parametrize("first", ["float('inf')", "math.inf", "-1.0", "0"])
 @pytest.mark.parametrize(
     ("line", "numbers"),
@@ -151,6 +158,7 @@ class Keeps:
         ("value = loss.item(); value = loss", False),
         ("value, other = loss.item(), 1", False),  # which of them is not asked
         ("for value in [loss.item()]: pass", False),
+        ("other = loss.item(); value = other", False),
     ],
 )
 def test_what_is_bound_to_numbers_holds_numbers(first: str, line: str, numbers: bool) -> None:

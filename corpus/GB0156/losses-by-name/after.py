@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 @torch.library.custom_op("before::print_forward", mutates_args=())
 def print_forward(losses_names: str, losses: list[torch.Tensor]) -> None:
-    text = ", ".join(f"{name} {value.item():.4f}" for name, value in dict(zip(losses_names.split(","), losses, strict=True)).items())
+    text = ", ".join(f"{name} {value.item():.4f}" for name, value in dict(zip(filter(None, losses_names.split(",")), losses, strict=True)).items())
     print(text)
 
 
