@@ -366,9 +366,13 @@ def error_text(error: tuple[str, str]) -> str:
     return f"{error[0].rsplit('.', 1)[-1]}({_short(error[1])})"
 
 
+#: What torch says of an operator's place: a path of the machine, in the middle of its reason.
+_PLACE = re.compile(r" \(with implementation in <module .*?>\)")
+
+
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else line[:97] + "..."
+    line = _PLACE.sub("", " ".join(text.split()))
+    return line if len(line) <= 160 else line[:157] + "..."
 
 
 #: Variations with float32 beside float64.
