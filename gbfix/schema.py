@@ -210,7 +210,8 @@ class Told:
     the runs do not tell.  ``integers`` says, by result, what it is where whole numbers come in
     place of the parameters' floats: "fraction", "sum" (int64, whatever came), "same" (as it came),
     and "" where the runs do not tell.  ``follows`` says, by result, whether it is as wide as they
-    are.  ``alike`` has groups of sizes that the data decide and that
+    are, and ``stays`` whether it is of int64 also where the parameters' integers are of int32.
+    ``alike`` has groups of sizes that the data decide and that
     were equal in every run, each as the result and its dimension.
     """
 
@@ -220,6 +221,7 @@ class Told:
     wider: tuple[tuple[str, ...], ...] = ()
     integers: tuple[str, ...] = ()
     follows: tuple[bool, ...] = ()
+    stays: tuple[bool, ...] = ()
     alike: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 

@@ -353,6 +353,18 @@ def test_what_is_as_wide_as_what_is_given_is_told() -> None:
     assert found.follows == (True, False)
 
 
+def equal_pairs(labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    first, second = torch.where(labels[:, None] == labels)
+    return first, second, labels * 2
+
+
+def test_what_is_of_int64_whatever_integers_come_is_told() -> None:
+    operator = torch.library.custom_op("operator_sizes::equal_pairs", equal_pairs, mutates_args=())
+    found = told(operator, (torch.tensor([0, 1, 1]),), {}, sizes=False)
+    assert found is not None
+    assert found.stays == (True, True, False)
+
+
 def of_both(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return x[places.tolist()] if x.is_floating_point() else x.bool()
 

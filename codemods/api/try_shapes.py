@@ -11,14 +11,17 @@ from gbfix.analysis.activity import activity
 from gbfix.analysis.build import comments_in
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.scopes import import_map, resolve
-from gbfix.analysis.tree import code, dotted, walk
+from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Codemod, Example, NearMiss, Rewrite, Site, tensor
-from gbfix.schema import Fact, Span
+from gbfix.schema import Fact, Safety, Span
 
 from .splice import Splice
 
 _CAUGHT = frozenset({"builtins.RuntimeError", "builtins.Exception"})
 _OPERATORS = (cst.Add, cst.Multiply, cst.Divide)
+_VIEWS = words(
+    "t transpose permute unsqueeze squeeze view reshape expand swapaxes movedim flatten contiguous"
+)
 _FACTS = {"x": tensor(2, 3), "y": tensor(3, 2), "x.T": tensor(3, 2)}
 _FIT = '''def {name}(x, y):
     """Whether an operator takes both: tensors on one device, of shapes that broadcast."""
@@ -69,7 +72,8 @@ class TryShapes(Codemod):
     *Fix safety.*  Safe: two dense tensors on one device can be added if their sizes, counted from
     the last one, are equal or 1.  A note says what is not asked: an operator may fail for another
     reason (no memory), and where the handler's form fails, too, compiled code raises
-    ``TorchRuntimeError``, a kind of ``RuntimeError``.
+    ``TorchRuntimeError``, a kind of ``RuntimeError``.  Unsafe where that is likely: the handler
+    tries the same operator on the same tensors, viewed in another way (``x + y.t()``).
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.
@@ -202,7 +206,10 @@ class TryShapes(Codemod):
                 )
                 splice.replace_span(Span(head.line, head.column, head.line, end), "else")
                 yield splice.rewrite(
-                    "ask whether the shapes broadcast", rank=20, notes=(_OTHER_ERRORS,)
+                    "ask whether the shapes broadcast",
+                    safety=Safety.UNSAFE if _guesses(handler) else Safety.SAFE,
+                    rank=20,
+                    notes=(_OTHER_ERRORS,),
                 )
             case cst.Call(func=cst.Attribute(value=viewed, attr=cst.Name("view"))) as call:
                 line = _one_line(handler)
@@ -225,6 +232,20 @@ def _is_quiet(site: Site, handler: cst.ExceptHandler) -> bool:
     if any(isinstance(node, cst.Raise) for node in walk(handler.body)):
         return False
     return re.search(r"exc_info|traceback|exception|sys\.", code(handler.body)) is None
+
+
+def _guesses(handler: cst.ExceptHandler) -> bool:
+    """Whether the handler's form may fail as the first one did: what it combines is only viewed."""
+    for node in walk(handler.body):
+        if isinstance(node, cst.BinaryOperation):
+            calls = [part for part in walk(node) if isinstance(part, cst.Call)]
+            viewed = all(
+                isinstance(part.func, cst.Attribute) and part.func.attr.value in _VIEWS
+                for part in calls
+            )
+            if viewed and not isinstance(node.right, cst.BaseNumber):
+                return True
+    return False
 
 
 def _is_tensor(site: Site, *nodes: cst.BaseExpression) -> bool:

@@ -85,6 +85,20 @@ EXAMPLES = tuple(
             },
         ),
         (
+            "a row of a table",
+            ("x[labels == 1] += table[0]", "return x"),
+            (
+                "x.copy_(torch.where((labels == 1)[..., None], x + table[0], x))",
+                "return x",
+            ),
+            "x[labels == 1]",
+            {
+                "labels": tensor(4, dtype="torch.int64"),
+                "labels == 1": tensor(4, dtype="torch.bool"),
+                "table[0]": tensor(3),
+            },
+        ),
+        (
             "a number for each row",
             ("x[m] = x[m] * 0.9 + y[m] / labels[m].unsqueeze(1)", "return x"),
             (
@@ -179,6 +193,12 @@ NEAR_MISSES = tuple(
                 ("+", "another dtype, in which the sum would be", tensor(3, dtype="torch.float64")),
                 ("*", "what is not selected may be infinite: no gradient", tensor(3)),
             )
+        ),
+        (
+            ("x[m] += next_row(x)", "return x"),
+            "x[m]",
+            "what the call does to the others is not known",
+            {**_ROWS, "next_row(x)": tensor(3)},
         ),
         (
             ("a = x[m]", "flat = x.view(-1)", "flat.mul_(2)", "return a.sum() + flat.sum()"),

@@ -88,6 +88,8 @@ class MaskedSelection(Codemod):
             rewrite = way(site)
             if rewrite is not None:
                 yield rewrite
+                if way is _updated:
+                    yield from _in_its_dtype(site)
                 return
 
 
@@ -153,11 +155,14 @@ def _is_for_all(
 ) -> bool:
     """Whether a tensor is the same for each place that the mask selects, however many there are.
 
-    It has fewer dimensions than the selection, or is a parameter of one row: ``self.empty.weight``.
+    It has fewer dimensions than the selection, as ``self.empty.weight[0]`` has, or is a parameter
+    of one row: ``self.empty.weight``.
     """
     fact = tensor_fact(site, value)
-    known = isinstance(value, cst.Name | cst.Attribute) and held is not None and mask is not None
-    if not known or fact is None or held is None or mask is None or fact.dtype != held.dtype:
+    # It is computed once, as before, and what calls something may change what is selected from.
+    if any(isinstance(node, cst.Call | cst.NamedExpr | cst.Lambda) for node in walk(value)):
+        return False
+    if fact is None or held is None or mask is None or fact.dtype != held.dtype:
         return False
     if fact.shape is None or held.shape is None or mask.shape is None:
         return False
@@ -192,7 +197,8 @@ def _dense(site: Site, node: cst.BaseExpression, update: _Update) -> str:
     text = whole(site, node, update.what, update.mask)
     if not update.sign:
         return text
-    loose = not isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Float | cst.Integer)
+    tight = cst.Name | cst.Attribute | cst.Call | cst.Subscript | cst.Float | cst.Integer
+    loose = not isinstance(node, tight)
     text = f"({text})" if loose and node not in update.what.selections and not node.lpar else text
     return f"{code(update.target.value)} {update.sign} {text}"
 
@@ -251,10 +257,23 @@ def _updated(site: Site) -> Rewrite | None:
     return splice.rewrite("choose by the mask instead of selecting", rank=14)
 
 
-def _where(site: Site, update: _Update) -> str:
+def _in_its_dtype(site: Site) -> Iterator[Rewrite]:
+    """``x[m] += w`` has the dtype of ``x``, also where ``w`` has a wider one."""
+    update = _update(site, site.statement)
+    if update is None or not update.sign or update.what.selections:
+        return
+    if tensor_fact(site, update.statement.value) is not None:
+        splice = Splice(site)
+        splice.replace(update.statement, _where(site, update, cast=True))
+        yield splice.rewrite("choose by the mask, in the dtype of what is chosen from", rank=15)
+
+
+def _where(site: Site, update: _Update, *, cast: bool = False) -> str:
     owner, torch = code(update.target.value), torch_name(site)
     mask = wide_mask(site, update.mask, update.target.value)
-    value = f"{torch}.where({mask}, {_dense(site, update.statement.value, update)}, {owner})"
+    dense = _dense(site, update.statement.value, update)
+    dense += f".to({owner}.dtype)" if cast else ""
+    value = f"{torch}.where({mask}, {dense}, {owner})"
     if is_own(site, update.target.value):
         return f"{owner} = {value}"
     return f"{owner}.copy_({value})"

@@ -719,7 +719,7 @@ def _cut(site: Site, whole: Compiled, node: cst.CSTNode) -> Cut:
     Dynamo goes on into what a frame calls over which it passes: where it fails itself there, the
     call is taken out of its reach.
     """
-    stays = staying(site, node, called_in(site, node))
+    stays = staying(site, node, called_in(site, node), _helper(site, node))
     callee = _crashing(site, node) if whole.decorator is None else ""
     if not callee:
         return cut(site, whole.function, stays)
@@ -790,8 +790,18 @@ def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
     )
 
 
-def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[cst.CSTNode], bool]:
-    """What must stay in Python: what broke, and other calls of the same functions (or clocks).
+def _helper(site: Site, node: cst.CSTNode) -> str:
+    """What is called where the break lies in a helper of the project; else empty."""
+    own = node is not site.node and isinstance(node, cst.Call)
+    func = node.func if own and isinstance(node, cst.Call) else None
+    return code(func) if isinstance(func, cst.Name | cst.Attribute) else ""
+
+
+def staying(
+    site: Site, node: cst.CSTNode, names: frozenset[str], helper: str = ""
+) -> Callable[[cst.CSTNode], bool]:
+    """What must stay in Python: what broke, and other calls of the same functions (or clocks), or
+    of the ``helper`` in which it broke.
 
     Locks are taken and given back in Python, whatever else broke: an error in a part that has one
     of the two (Dynamo traces neither) would keep it, and whoever comes next would wait for ever.
@@ -810,8 +820,10 @@ def staying(site: Site, node: cst.CSTNode, names: frozenset[str]) -> Callable[[c
     def stays(part: cst.CSTNode) -> bool:
         if part is node or part in profilers or _handles_lock(part) or logs(part):
             return True
-        if not names or not isinstance(part, cst.Call):
+        if not isinstance(part, cst.Call):
             return False
+        if helper and code(part.func) == helper:
+            return True
         name = resolve(site.module, part.func)
         return name is not None and (name in names or (clocks and name.startswith(_CLOCKS)))
 

@@ -67,6 +67,7 @@ def fake_of(
         numbers=told is not None and told.real,
     )
     maker.as_wide = told.follows if told is not None else None
+    maker.stays = told.stays if told is not None else ()
     maker.default = mentioned(piece.level.site, _SETS_DEFAULT)
     maker.one_size = told.alike if told is not None else None
     wider = told.wider if told is not None else ()
@@ -261,6 +262,8 @@ class Maker:
         self.mixes = False
         #: By result, whether it is as wide as the floats that are given, if runs have told.
         self.as_wide: Sequence[bool] | None = None
+        #: By result, whether it is of int64 whatever integers are given, as runs have told.
+        self.stays: Sequence[bool] = ()
         #: Whether the program may give new tensors another dtype than float32.
         self.default = False
         #: Whether each item of a list has sizes of its own.
@@ -589,6 +592,8 @@ class Maker:
 
     def follows(self, like: Parameter, dtype: str) -> bool:
         if like.fact.dtype != dtype or gives_sizes_only(like, self.made):
+            return False
+        if dtype == "torch.int64" and self.leaf < len(self.stays) and self.stays[self.leaf]:
             return False
         if self.follow is not None:
             return self.follow

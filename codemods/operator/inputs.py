@@ -162,12 +162,12 @@ class Collector:
         facts: Mapping[str, Fact],
         cut: bool,
         broken: cst.CSTNode,
-        products: bool = False,
+        gradients: bool = False,
         sized: frozenset[str] = frozenset(),
     ) -> None:
-        """``products``: matrix products may stand in the piece, for its call minds autocast."""
+        """``gradients``: the operator hands gradients on."""
         self.site = site
-        self.products = products
+        self.gradients = gradients
         self.sized = sized
         self.nodes = nodes
         #: Names of the function whose values come from before the piece.
@@ -206,8 +206,6 @@ class Collector:
             raise Refused("it yields or awaits, or binds names of an outer function")
         if isinstance(node, cst.BaseExpression) and not root and self.passes_whole(node, bound):
             return
-        if isinstance(node, cst.MatrixMultiply) and not self.products:
-            raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(node, cst.Name):
             self.name(node, bound)
         elif isinstance(node, cst.Attribute):
@@ -244,8 +242,6 @@ class Collector:
 
     def call(self, node: cst.Call, bound: frozenset[str]) -> None:
         func = node.func
-        if isinstance(func, cst.Attribute) and func.attr.value in PRODUCTS and not self.products:
-            raise Refused("a matrix product inside an operator would escape autocast")
         if isinstance(func, cst.Name) and func.value in ("super", "locals", "vars"):
             raise Refused(f"it calls `{func.value}`")
         if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
@@ -462,7 +458,7 @@ class Collector:
         if passed is None and fact.kind in ("none", "mixed") and not changed:
             told = optional(self.site, node)
             # Of a tensor that may be there, no gradient would be asked for.
-            if told and not (self.products and "Tensor" in told):
+            if told and not (self.gradients and "Tensor" in told):
                 passed = f"{told} | None", text, name
         elif passed is not None and passed[0] == optional(self.site, node) != "torch.Tensor":
             passed = f"{passed[0]} | None", text, name  # it is declared to be None in other calls

@@ -237,7 +237,7 @@ def _expression(level: Level, node: cst.BaseExpression, carries: Carries) -> Pie
     needed = _needed(level, node)
     collector = Collector(
         site, [node], needed=needed, data=level.data, facts=facts, cut=True, broken=level.broken,
-        products=bool(carries & Carries.GRADIENTS), sized=level.sized,
+        gradients=bool(carries & Carries.GRADIENTS), sized=level.sized,
     )  # fmt: skip
     inputs = collector.collect()
     return Piece(level, (node,), inputs, (result,))
@@ -390,7 +390,7 @@ def _with_tail(
         )
         collector = Collector(
             site, nodes, needed=needed, data=level.data, facts=site.locals_before(run[0]),
-            cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
+            cut=False, broken=level.broken, gradients=bool(carries & Carries.GRADIENTS),
             sized=level.sized,
         )  # fmt: skip
         _check_own(run)
@@ -466,7 +466,7 @@ def _run(
         kept &= definitely_bound_before(function, run[0])
     collector = Collector(
         site, run, needed=frozenset(live_in), data=level.data, facts=facts,
-        cut=False, broken=level.broken, products=bool(carries & Carries.GRADIENTS),
+        cut=False, broken=level.broken, gradients=bool(carries & Carries.GRADIENTS),
             sized=level.sized,
     )  # fmt: skip
     piece = Piece(level, run, collector.collect(kept), results, ends)

@@ -487,6 +487,12 @@ class _Returns(cst.CSTTransformer):
 
 
 def _call(operator: Operator) -> str:
+    asked, plain, call = _calls(operator)
+    return f"({plain} if {asked} else {call})" if asked else call
+
+
+def _calls(operator: Operator) -> tuple[str, str, str]:
+    """What is asked before the operator is called (empty: nothing), and both calls."""
     given = [_argument(p, operator) for p in operator.piece.inputs.parameters]
     call = f"{operator.name}({', '.join(given)})"
     if operator.draws is not None:
@@ -514,9 +520,7 @@ def _call(operator: Operator) -> str:
         either = f"({' or '.join(grads)})" if len(grads) > 1 else grads[0]
         grads = [f"{operator.torch}.is_grad_enabled() and {either}"]
     asked += grads
-    if not asked:
-        return call
-    return f"({operator.plain}({', '.join(given)}) if {' or '.join(asked)} else {call})"
+    return " or ".join(asked), f"{operator.plain}({', '.join(given)})", call
 
 
 def _argument(parameter: Parameter, operator: Operator) -> str:
@@ -550,7 +554,9 @@ def _statements(operator: Operator) -> list[cst.BaseStatement]:
 
     leaves = [leaf for result in piece.results for leaf in result.leaves()]
     if not leaves:
-        return [line(call)]
+        asked, plain, alone = _calls(operator)
+        step = piece.level.site.module.default_indent
+        return [line(f"if {asked}:\n{step}{plain}\nelse:\n{step}{alone}" if asked else call)]
     if len(leaves) == 1 and not piece.results[0].parts:
         text = _read_back(leaves[0], call)
         return [line(f"return {text}" if piece.returns else f"{leaves[0].name} = {text}")]

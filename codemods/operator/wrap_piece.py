@@ -100,8 +100,9 @@ class WrapPiece(Codemod):
     *Fix safety.*  Safe where the text tells every size of the results, or runs with other sizes
     agree on it; unsafe where a size or a dtype is known from the recorded run only, and where
     compiled code elsewhere in the project handles an error that the piece says that it raises.
-    Where a tensor that is given is changed, and an input requires a gradient, the code runs as
-    before: autograd does not see what an operator writes.
+    Where it multiplies matrices, the code runs as before under autocast, which an operator would
+    escape.  Where a tensor that is given is changed, and an input requires a gradient, the code
+    runs as before: autograd does not see what an operator writes.
 
     *Refuses.*  Pieces inside a ``try`` of compiled code, which would miss what they raise; pieces
     through which a gradient goes and that draw numbers, look at autograd or read tensors that are
@@ -433,8 +434,6 @@ def _rewrite(
     gradients, its_own = _gradients(
         piece, plain=not (changed or (ordered and not draws)), draws=draws
     )
-    if not gradients and has_products(piece):
-        raise Refused("a matrix product inside an operator would escape autocast")
     # Torch's own arithmetic gives the dtype that it is given, whatever Python reads on the way.
     plainly = gradients and its_own is None and not _CASTS.search(written(piece))
     follow = True if plainly else None
@@ -490,6 +489,8 @@ def _rewrite(
     # A graph that holds what is smaller or larger in each call is worse than one that does not.
     sized = {p.given for p in parameters} & sized_names(site, piece.level.function)
     rank = 57 if gradients else 52 + 4 * bool(options) + 12 * bool(sized) + 3 * fake.dynamic
+    if has_products(piece):  # much that would not be compiled any more
+        rank = max(rank, 57)
     rewrite = edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         # Tensor code that a graph can hold by an option is better there, and so is a check.

@@ -653,6 +653,10 @@ def _apart_for_nan(
     return _values_apart(pair[0], pair[1], None, slack, sensitivity, mixed=False) is None
 
 
+def _is_half(data: torch.Tensor) -> bool:
+    return data.dtype in (torch.bfloat16, torch.float16)
+
+
 def _values_apart(
     old: TensorImage,
     new: TensorImage,
@@ -678,13 +682,15 @@ def _values_apart(
     elif slack is not None and old.data.dtype == torch.float32 and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
         rough = {"rtol": 1.3e-6, "atol": max(slack, 1e-5, 2e-5 * largest, moves * largest)}
-    elif tight and old.data.dtype in (torch.bfloat16, torch.float16) and old.data.numel():
+    elif (tight or slack is not None) and _is_half(old.data) and old.data.numel():
         largest = float(torch.nan_to_num(old.data, 0.0, 0.0, 0.0).abs().max())
         # Sums in another order round a few times more or less: that is counted in the dtype's own
         # steps, so that float16 is not forgiven what bfloat16 cannot help.
         step = torch.finfo(old.data.dtype).eps
-        # A step of the largest is one sum; a gradient has been through one for each use.
-        rough = {"rtol": 4 * step, "atol": (4 if summed else 1) * step * largest}
+        # A step of the largest is one sum; a gradient has been through one for each use.  Of what
+        # runs eagerly, small values are looked at below once more.
+        own = 4 if tight else 2
+        rough = {"rtol": own * step, "atol": (4 if summed else 1) * step * largest}
     elif tight and old.data.dtype == torch.float64:
         # A number that was rounded to float32 on its way shows in the ninth place, unless float32
         # went in: a mask computes the same elements at other places, with another last bit or two.

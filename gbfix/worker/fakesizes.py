@@ -100,11 +100,12 @@ def told(
     with _silent():
         wider = _widening(body, given)
         integers, follows = _of_kinds(body, given)
+        stays = _staying(body, given)
     found = _told(body, given) if sizes else None
     if found is None:
-        any_told = wider or integers or follows
-        return Told((), 0, False, wider, integers, follows) if any_told else None
-    return dataclasses.replace(found, wider=wider, integers=integers, follows=follows)
+        any_told = wider or integers or follows or stays
+        return Told((), 0, False, wider, integers, follows, stays) if any_told else None
+    return dataclasses.replace(found, wider=wider, integers=integers, follows=follows, stays=stays)
 
 
 def _widening(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -179,6 +180,23 @@ def _of_kinds(
         for before, found in zip(plain, come_out(*wide), strict=False)
     )
     return integers if any(integers) else (), follows if any(follows) else ()
+
+
+def _staying(body: Callable[..., Any], given: Mapping[str, Any]) -> tuple[bool, ...]:
+    """By result, whether it is of int64 whatever integers are given: places, say, or counts."""
+    whole = [
+        name
+        for name, value in given.items()
+        if isinstance(value, torch.Tensor) and value.dtype is torch.int64
+    ]
+    ways = [
+        _dtypes(body, given, dict.fromkeys(whole, kind)) if whole else None
+        for kind in (torch.int64, torch.int32)
+    ]
+    if ways[0] is None or ways[1] is None or len(ways[0]) != len(ways[1]):
+        return ()
+    found = tuple(one is other is torch.int64 for one, other in zip(*ways, strict=True))
+    return found if any(found) else ()
 
 
 def _dtypes(

@@ -46,6 +46,7 @@ from gbfix.worker import (
 )
 from gbfix.worker.afterlife import Afterlife
 from gbfix.worker.as_user import AsUser
+from gbfix.worker.branch_graphs import keep_graphs_of_branches
 from gbfix.worker.compare import Comparison, error_text, moves, sensitivity
 from gbfix.worker.effects import EffectRecorder
 from gbfix.worker.forks import Forks, cannot_fork
@@ -520,13 +521,17 @@ class Worker:
     def _compare_eager(self, region: Region, index: int, call: Call, golden: str) -> None:
         # torch.cond compiles itself even in eager: its log lines are not the program's.
         tracing.set_quiet()
+        keep_graphs_of_branches()
         camera = Camera(call, self.effects)
         before = {shot.label: shot for shot in _load(golden)}
         comparison = Comparison("eager", moves=moves(before))
         operators: dict[str, fakecheck.Called] = {}
+        failed: set[str] = set()
         for variation in self._with_edges(index, before):
             shot = before.get(variation.label)
-            if shot is None:
+            kind, *values = variation.label.split("+")
+            if shot is None or (values and kind in failed):
+                # Other values of inputs whose kind the patch does not take add nothing to that.
                 continue
             limit = 0.0 if variation.label == "base" else 20.0 + 20 * shot.seconds
             try:
@@ -540,6 +545,7 @@ class Worker:
             for item in after:
                 comparison.add(shot, item)
                 fails = item.error is not None and shot.error is None
+                failed |= {item.label} if fails else set()
                 if fails and item.label == "base" and self._is_of_a_break():
                     # The recorded call itself fails now: what others do is of no interest.
                     self._say(region, index, "eager", comparison)
@@ -590,6 +596,7 @@ class Worker:
     ) -> None:
         """The ladder's compiled rung: fullgraph if that compiles, else what compiles of it."""
         tracing.prepare_compiler(backend)
+        keep_graphs_of_branches()
         before = {shot.label: shot for shot in _load(golden)}
         rung = f"fullgraph-{backend}"
         comparison = Comparison(backend, graphs=True, moves=moves(before))

@@ -114,6 +114,7 @@ NOT_SEEN = {
 #: The fix is an option, reads the tensor in some calls only, or moves the break out of what is
 #: compiled in a way that is not followed.
 STILL_HINTED = {
+    "GB0170/codebook-made-of-the-first-batch",  # the same code, as an operator's
     "GB0036/apart-by-their-labels",  # inside of an operator
     "GB0036/spread-of-the-classes",  # the same code, as a plain function
     "GB0170/told-before-it-returns",  # the same code, where a gradient goes through it
