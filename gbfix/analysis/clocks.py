@@ -72,7 +72,8 @@ def _bindings(function: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
     for node in ast.walk(function):
         match node:
             case ast.Assign(targets=targets, value=value):
-                yield targets, value
+                for target in targets:
+                    yield from _in_pairs(target, value)
             case ast.AugAssign(target=target, value=value):
                 yield [target], value
             case ast.AnnAssign(target=target, value=ast.expr() as value):
@@ -80,6 +81,17 @@ def _bindings(function: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
             case ast.Call(func=ast.Attribute(value=receiver, attr=attr), args=[*_, value]):
                 if attr in _ADDING:
                     yield [receiver], value
+
+
+def _in_pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    """``a, b = x, y`` as what each of them gets."""
+    match target, value:
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            if not any(isinstance(part, ast.Starred) for part in (*targets, *values)):
+                for one, its in zip(targets, values, strict=True):
+                    yield from _in_pairs(one, its)
+                return
+    yield [target], value
 
 
 def _is_time(node: ast.expr, held: set[str]) -> bool:

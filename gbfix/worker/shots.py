@@ -196,6 +196,7 @@ class Camera:
             for name, value in self._state.items()
             if not value.is_meta and not is_uninitialized(value)
         }
+        self._leaves = {name for name, (value, *_) in self._saved.items() if value.is_leaf}
         self._bound = self._bindings()
         self._beginning = Beginning(self._roots)
         self._small = sum(value.numel() for value, *_ in self._saved.values()) <= _STATE_BUDGET
@@ -530,6 +531,9 @@ class Camera:
                 held[key] = tensor  # the call gave the attribute another tensor
         with torch.no_grad():
             for name, (value, copy, _) in self._saved.items():
+                if is_plain(value) and value.grad_fn is not None and name in self._leaves:
+                    # A call wrote into it what has a gradient; later ones are to start alike.
+                    _quietly(torch.Tensor.detach_, value)
                 if is_plain(value) and value.shape == copy.shape:
                     inference = value.is_inference()
                     with torch.inference_mode() if inference else contextlib.nullcontext():

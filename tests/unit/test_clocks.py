@@ -24,6 +24,8 @@ def times(body: str, first: str = "pass") -> frozenset[str]:
         ("self.start = time.time()\nself.spent += time.time() - self.start", {"start", "spent"}),
         ("self.times.append(perf_counter())", {"times"}),
         ("self.log['step'] = datetime.datetime.now()", {"log"}),
+        ("now = time.time()\nspent, self.last = now - self.last, now", {"last"}),
+        ("self.last, self.count = time.time(), 1", {"last"}),
         ("began.record()\nself.spent = began.elapsed_time(ended)", {"spent"}),
     ],
 )
@@ -38,6 +40,7 @@ def test_times(body: str, names: set[str]) -> None:
         "self.last = self.clock.time(x)",
         "self.last = time.time()\nself.last = x.sum()",
         "self.losses.append(x.mean())",
+        "self.last, self.loss = x.sum(), time.time()\nself.loss = x",
         "self.last = time(x)",
         "self.log.append((time.time(), x.item()))",
         "self.rate = x.shape[0] / (time.time() - 1.0)",
