@@ -470,8 +470,9 @@ def _run(
             sized=level.sized,
     )  # fmt: skip
     piece = Piece(level, run, collector.collect(kept), results, ends)
-    if carries & Carries.GRADIENTS:
-        changed = _changed_own(piece, does, body[:start])
+    lists = any(leaf.kind == "list" for result in results for leaf in result.leaves())
+    if lists or carries & Carries.GRADIENTS:
+        changed = _changed_own(piece, does, body[:start], every=lists)
         if changed:
             raise NeedsBefore(changed)
     for result in piece.results:
@@ -480,14 +481,17 @@ def _run(
     return piece
 
 
-def _changed_own(piece: Piece, does: Activity, before: Sequence[cst.CSTNode]) -> frozenset[str]:
-    """Tensors with a gradient that the piece changes, and that the function has made shortly
-    before: with the line that makes them in it as well, they are results, and nothing is changed.
+def _changed_own(
+    piece: Piece, does: Activity, before: Sequence[cst.CSTNode], *, every: bool
+) -> frozenset[str]:
+    """Tensors with a gradient that the piece changes (``every``: others, too), and that the
+    function has made shortly before: with the line that makes them in it as well, they are results,
+    and nothing is changed.  What changes tensors and gives lists, torch does not functionalize.
     """
     own = {
         p.name
         for p in piece.inputs.parameters
-        if p.given == p.name and p.annotation == "torch.Tensor" and p.fact.requires_grad
+        if p.given == p.name and p.annotation == "torch.Tensor" and (every or p.fact.requires_grad)
     }
     values = Values(piece.level.site)
     return frozenset(name for name in own & does.mutates if _is_made_new(name, before, values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -157,8 +158,9 @@ class WrapPiece(Codemod):
                         count += 1
                     seen.add(key)
                     if rewrite.safety is Safety.SAFE:
-                        with contextlib.suppress(Refused):
-                            yield _rewrite(piece, count, guesses=guesses, minds=True)
+                        for way in (Way.DTYPES, Way.GRADIENTS):
+                            with contextlib.suppress(Refused):
+                                yield _rewrite(piece, count, guesses=guesses, way=way)
                         break  # nothing was guessed
         if not count and asks_clock(site.text(site.node).strip()):
             yield Advice(_CLOCK)
@@ -170,6 +172,16 @@ class WrapPiece(Codemod):
 
 
 _MOST = 6
+
+
+class Way(enum.Enum):
+    """Whether the operator is called always, or the plain code runs for other inputs than those
+    that were seen: of other dtypes, or with gradients.
+    """
+
+    ALWAYS = enum.auto()
+    DTYPES = enum.auto()
+    GRADIENTS = enum.auto()
 
 
 def _by_level(site: Site) -> list[Piece | Refused]:
@@ -386,10 +398,10 @@ def _rewrite(
     number: int,
     *,
     guesses: bool = True,
-    minds: bool = False,
+    way: Way = Way.ALWAYS,
     told: Told | None = None,
 ) -> Rewrite:
-    """``minds``: the plain code runs for other dtypes than those that it was seen with.
+    """``way`` says for what the plain code runs.
 
     ``told`` are the sizes of the results, where runs of the operator have told them.
     """
@@ -413,6 +425,8 @@ def _rewrite(
     edit = site.edit()
     torch = torch_alias(site, edit)
     changed = _changed(piece)
+    if changed and any(leaf.kind == "list" for leaf in leaves):
+        raise Refused("torch functionalizes no operator that changes tensors and gives lists")
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inside = {*_locals(piece), *(p.name for p in parameters)}
     does = acts(site, nodes, inside)
@@ -451,6 +465,7 @@ def _rewrite(
         for p in parameters
         if not gradients and p.given != _ANCHOR and _is_detached(piece, p)
     )
+    cut = _cut_by_some(piece, detached, gradients) if way is Way.GRADIENTS else ()
     # What is given back as it came is a copy: nobody may change the one through the other.
     passed = {result.name for result in piece.results} & {p.name for p in parameters}
     if passed:
@@ -465,19 +480,19 @@ def _rewrite(
         fake,
         ordered,
         changed,
-        detached,
+        detached - {*cut},
         gradients,
         _draws_of(piece) if gradients and draws else None,
         has_products(piece) or (bool(gradients) and its_own is None and casts_up(piece)),
-        _minded(piece, fake, every=minds) if its_own is None else (),
+        _minded(piece, fake, every=way is Way.DTYPES) if its_own is None else (),
         its_own,
-        _without(piece, changed, detached),
+        (*_without(piece, changed, detached), *cut),
         copied=copied(piece),
     )
-    if minds and not (operator.minds_dtype and _leaves_something(piece)):
+    if way is Way.DTYPES and not (operator.minds_dtype and _leaves_something(piece)):
         raise Refused("its results have a dtype of their own")
     write(operator, edit)
-    notes = _notes(operator, told, minds=minds)
+    notes = _notes(operator, told, way)
     doubts = [*_doubts(piece, fake), *caught]
     notes += doubts
     safety = Safety.UNSAFE if doubts else Safety.SAFE
@@ -490,13 +505,13 @@ def _rewrite(
     sized = {p.given for p in parameters} & sized_names(site, piece.level.function)
     rank = 57 if gradients else 52 + 4 * bool(options) + 12 * bool(sized) + 3 * fake.dynamic
     if has_products(piece):  # much that would not be compiled any more
-        rank = max(rank, 57)
+        rank = max(rank, 57 if gradients else 81)
     rewrite = edit.rewrite(
         f"put `{operator.name}` into a custom operator",
         # Tensor code that a graph can hold by an option is better there, and so is a check.
         rank=(81 if plain or raises or (fake.dynamic and _is_plain(piece)) else rank)
         + number
-        + minds,
+        + (way is not Way.ALWAYS),
         safety=safety,
         notes=notes,
         also=also[:1],
@@ -505,14 +520,14 @@ def _rewrite(
     runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
     asked = fake.guessed or fake.likely or fake.supposes
     if told is None and runs and (asked or fake.mixes):
-        settled = _to_be_settled(rewrite, operator, number, minds=minds)
+        settled = _to_be_settled(rewrite, operator, number, way)
         if not asked:
             settled = dataclasses.replace(settled, asks="dtypes")
         return settled
     return rewrite
 
 
-def _to_be_settled(rewrite: Rewrite, operator: Operator, number: int, *, minds: bool) -> Rewrite:
+def _to_be_settled(rewrite: Rewrite, operator: Operator, number: int, way: Way) -> Rewrite:
     """The same, to be made anew once runs of the operator have told the sizes of its results."""
 
     def settle(found: Mapping[str, Told]) -> Rewrite | None:
@@ -520,7 +535,7 @@ def _to_be_settled(rewrite: Rewrite, operator: Operator, number: int, *, minds: 
         if sizes is None:
             return None
         try:
-            better = _rewrite(operator.piece, number, minds=minds, told=sizes)
+            better = _rewrite(operator.piece, number, way=way, told=sizes)
         except Refused:
             if rewrite.safety is Safety.UNSAFE:
                 return None
@@ -533,12 +548,12 @@ def _to_be_settled(rewrite: Rewrite, operator: Operator, number: int, *, minds: 
     return dataclasses.replace(rewrite, settle=settle)
 
 
-def _notes(operator: Operator, told: Told | None, *, minds: bool) -> list[str]:
+def _notes(operator: Operator, told: Told | None, way: Way) -> list[str]:
     """What a user should know of the operator, whether it is safe or not."""
     notes = [f"`{operator.name}` runs as Python; a compiled graph calls it, and is not cut by it"]
     if operator.gradients:
         notes.append("its backward runs the same code again; gradients of gradients are an error")
-    notes += [_MINDS] if minds else []
+    notes += [_MINDS] if way is Way.DTYPES else []
     notes += _held_notes(operator.piece, operator)
     notes += [_FOUND] if operator.piece.inputs.owner is not None else []
     if operator.ordered:
@@ -558,6 +573,23 @@ def _minded(piece: Piece, fake: Fake, *, every: bool) -> tuple[str, ...]:
     """The parameters whose dtypes have to be as they were; ``every``: of all that results have."""
     one = of_one_dtype(piece, fake)
     return of_given_dtypes(piece, fake) if every else (one,) if one else ()
+
+
+def _cut_by_some(
+    piece: Piece, detached: frozenset[str], gradients: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Arguments that the call would cut off from their gradients as some of the piece's code does.
+
+    They had none in the run; with one, the plain code knows what is cut.
+    """
+    found = tuple(
+        p.name
+        for p in piece.inputs.parameters
+        if p.name in detached and p.fact.requires_grad is False and is_place(p.given)
+    )
+    if not found or gradients:
+        raise Refused("no gradient is cut")
+    return found
 
 
 def _without(piece: Piece, changed: Sequence[str], detached: frozenset[str]) -> tuple[str, ...]:
@@ -781,9 +813,12 @@ def _held_notes(piece: Piece, operator: Operator) -> list[str]:
     """
     parameters = [p for p in piece.inputs.parameters if p.name in operator.changed]
     if operator.minds_gradients:
+        why = "autograd does not see what an operator changes"
+        if not parameters:
+            why = "its call would cut them, and some of its code does not"
         return [
             "for inputs that require gradients, the code runs as before, outside of"
-            f" `{operator.name}`: autograd does not see what an operator changes"
+            f" `{operator.name}`: {why}"
         ]
     held = [p.given for p in parameters if p.given.startswith("self.")]
     parts = [part for node in piece.nodes for part in walk(node)]

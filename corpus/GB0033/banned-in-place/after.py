@@ -29,7 +29,10 @@ class Decoder(nn.Module):
 
     def forward(self, ids):
         scores = self.head(self.table(ids).mean(dim=1)).clone()
-        (follows_op_plain(ids, scores) if scores.requires_grad else follows_op(ids, scores))
+        if scores.requires_grad:
+            follows_op_plain(ids, scores)
+        else:
+            follows_op(ids, scores)
         return scores.log_softmax(-1)
 
 

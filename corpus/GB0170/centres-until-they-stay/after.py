@@ -25,7 +25,10 @@ def fit_op_1_plain(
     while True:
         before = centres.clone()
         nearest = (x[:, None] - centres).square().sum(-1).argmin(1)
-        (fit_op_plain(count, x, nearest, centres) if torch.is_grad_enabled() and (x.requires_grad or centres.requires_grad) else fit_op(count, x, nearest, centres))
+        if torch.is_grad_enabled() and (x.requires_grad or centres.requires_grad):
+            fit_op_plain(count, x, nearest, centres)
+        else:
+            fit_op(count, x, nearest, centres)
         n += 1
         if (centres - before).abs().max() < enough or n >= rounds:
             break
@@ -48,7 +51,10 @@ class Centres:
     def fit(self, x):
         centres = x[: self.count].clone()
         n = 0
-        (fit_op_1_plain(centres, x, self.count, n, self.enough, self.rounds) if torch.is_grad_enabled() and (centres.requires_grad or x.requires_grad) else fit_op_1(centres, x, self.count, n, self.enough, self.rounds))
+        if torch.is_grad_enabled() and (centres.requires_grad or x.requires_grad):
+            fit_op_1_plain(centres, x, self.count, n, self.enough, self.rounds)
+        else:
+            fit_op_1(centres, x, self.count, n, self.enough, self.rounds)
         return centres
 
 
