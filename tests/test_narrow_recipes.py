@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from gbfix_codemods.api.try_shapes import TryShapes
 from gbfix_codemods.choice.loops import LoopToBound
 from gbfix_codemods.recipes.call_form import CallForm
 from gbfix_codemods.recipes.detached_input import DetachedInput
@@ -286,3 +287,29 @@ def test_a_method_gets_ones_where_it_reads_numbers_alone(made: str, safety: Safe
     }
     source = _UNTIL.format(made=made)
     assert proposed(LoopToBound(), source, "moved > 0.1", facts).safety is safety
+
+
+@pytest.mark.parametrize(
+    ("head", "instead", "safety"),
+    [
+        ("except:", "grown(y, x.shape)", Safety.SAFE),
+        ("except:", "grown(y, x.shape) + 1", Safety.SAFE),
+        ("except:", "y.t()", Safety.UNSAFE),
+        ("except:", "y[:, None]", Safety.UNSAFE),
+        ("except RuntimeError:", "grown(y, x.shape)", Safety.UNSAFE),
+    ],
+)
+def test_shapes_are_safe_where_no_error_counts(head: str, instead: str, safety: Safety) -> None:
+    source = f"""
+    import torch
+
+    def f(x, y):
+        try:
+            z = x + y
+        {head}
+            z = x + {instead}
+        return z
+    """
+    facts = {"x": tensor(2, 3), "y": tensor(3, 2)}
+    rewrite = proposed(TryShapes(), source, "x + y", facts, "torch-runtime-error")
+    assert rewrite.safety is safety

@@ -72,8 +72,9 @@ class TryShapes(Codemod):
     *Fix safety.*  Safe: two dense tensors on one device can be added if their sizes, counted from
     the last one, are equal or 1.  A note says what is not asked: an operator may fail for another
     reason (no memory), and where the handler's form fails, too, compiled code raises
-    ``TorchRuntimeError``, a kind of ``RuntimeError``.  Unsafe where that is likely: the handler
-    tries the same operator on the same tensors, viewed in another way (``x + y.t()``).
+    ``TorchRuntimeError``, a kind of ``RuntimeError``.  Unsafe where that counts: the handler names
+    a class of errors, or tries the same operator on tensors that are only viewed in another way
+    (``x + y.t()``).
 
     *Refuses.*  Anything else in the ``try``, in-place operators, handlers that look at the error or
     raise it again, several handlers, ``else`` and ``finally``.
@@ -109,6 +110,20 @@ class TryShapes(Codemod):
             at="x + y",
             facts=_FACTS,
             title="None and lists are caught, too",
+        ),
+        Example(
+            _tried("z = x + y", "z = x + grown(y, x.shape)", "except:"),
+            _source(
+                "if fit(x, y):",
+                "    z = x + y",
+                "else:",
+                "    z = x + grown(y, x.shape)",
+                "return z",
+                fit=_NUMBERS.format(torch="torch"),
+            ),
+            at="x + y",
+            facts=_FACTS,
+            title="whatever the error is",
         ),
         Example(
             _tried("z = x.T.view(6)", "z = x.T.reshape(6)", "except Exception:"),
@@ -207,7 +222,7 @@ class TryShapes(Codemod):
                 splice.replace_span(Span(head.line, head.column, head.line, end), "else")
                 yield splice.rewrite(
                     "ask whether the shapes broadcast",
-                    safety=Safety.UNSAFE if _guesses(handler) else Safety.SAFE,
+                    safety=Safety.UNSAFE if _is_choosy(handler) else Safety.SAFE,
                     rank=20,
                     notes=(_OTHER_ERRORS,),
                 )
@@ -234,8 +249,12 @@ def _is_quiet(site: Site, handler: cst.ExceptHandler) -> bool:
     return re.search(r"exc_info|traceback|exception|sys\.", code(handler.body)) is None
 
 
-def _guesses(handler: cst.ExceptHandler) -> bool:
-    """Whether the handler's form may fail as the first one did: what it combines is only viewed."""
+def _is_choosy(handler: cst.ExceptHandler) -> bool:
+    """Whether the class of an error counts: the handler names one, or its own form may fail as the
+    first one did, as what it combines is only viewed.
+    """
+    if handler.type is not None:
+        return True
     for node in walk(handler.body):
         if isinstance(node, cst.BinaryOperation):
             calls = [part for part in walk(node) if isinstance(part, cst.Call)]
