@@ -7,7 +7,9 @@ sets its scale, a cache that fills) would be seen with the recorded inputs only.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Mapping
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -20,8 +22,18 @@ _CONTAINERS = (
 _NOTHING = object()
 
 
+#: Whose objects are not looked into: they hold more than attributes.
+_OTHERS = sys.stdlib_module_names | {"torch", "numpy"}
+#: So deep, and so much, is looked into what elements and attributes hold.
+_DEPTH, _MOST, _LONG = 4, 300, 1000
+
+
 class Beginning:
-    """Attributes and containers of the objects that a call can reach, copied one level deep."""
+    """Attributes and containers of the objects that a call can reach, each copied as it is.
+
+    What they hold is followed as far as objects of plain classes and containers go, as a recorder
+    of numbers is held by a stack of recorders; very large ones are left alone.
+    """
 
     def __init__(self, roots: Mapping[str, object]) -> None:
         self._held = {id(held): (held, held.copy()) for held in _holders(roots)}
@@ -31,7 +43,7 @@ class Beginning:
         return any(not _is_same(held, before) for held, before in self._held.values())
 
     def restore(self) -> None:
-        """Put all of it back; what elements hold inside is not looked at."""
+        """Put all of it back."""
         for held, before in self._held.values():
             if _is_same(held, before):
                 continue
@@ -47,14 +59,48 @@ class Beginning:
 
 
 def _holders(roots: Mapping[str, object]) -> Iterator[Any]:
+    seen: set[int] = set()
+    level: list[Any] = []
     for root in roots.values():
-        if type(root) in _CONTAINERS:
-            yield root
         for part in root.modules() if isinstance(root, torch.nn.Module) else (root,):
-            own = getattr(part, "__dict__", None)
-            if type(own) is dict:
-                yield own
-                yield from (value for value in own.values() if type(value) in _CONTAINERS)
+            level += _new(_direct(part), seen)
+    yield from level
+    left = _MOST
+    for _ in range(_DEPTH):
+        values = [value for held in level if len(held) <= _LONG for value in _values(held)]
+        inner = [value for value in values if type(value) in _CONTAINERS or _is_plain(value)]
+        found = [held for value in inner for held in _direct(value) if len(held) <= _LONG]
+        level = _new(found, seen)[:left]
+        left -= len(level)
+        yield from level
+
+
+def _direct(thing: object) -> Iterator[Any]:
+    """A container, or the attributes of an object and the containers that these are."""
+    if type(thing) in _CONTAINERS:
+        yield thing
+    own = getattr(thing, "__dict__", None)
+    if type(own) is dict:
+        yield own
+        yield from (value for value in own.values() if type(value) in _CONTAINERS)
+
+
+def _new(found: Iterable[Any], seen: set[int]) -> list[Any]:
+    """Those that were not met before."""
+    return [held for held in found if not (id(held) in seen or seen.add(id(held)))]  # type: ignore[func-returns-value]
+
+
+def _values(held: Any) -> list[Any]:
+    return list(held.values() if isinstance(held, dict) else held)
+
+
+def _is_plain(thing: object) -> bool:
+    """Whether it is an object of a class that is neither of Python's own nor of torch's; modules
+    are found by themselves."""
+    return (
+        not isinstance(thing, type | types.ModuleType | types.FunctionType | torch.nn.Module)
+        and type(thing).__module__.partition(".")[0] not in _OTHERS
+    )
 
 
 def _is_same(now: Any, before: Any) -> bool:

@@ -67,3 +67,32 @@ def test_the_compiled_form_of_a_module_stays() -> None:
     model.count = 3
     beginning.restore()
     assert model._compiled_call_impl is not None
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.history: dict[str, list[float]] = collections.defaultdict(list)
+        self.latest: dict[str, float] = {}
+        self.held: object = collections.OrderedDict(inner=[{"deep": [1]}])
+
+
+def test_what_is_held_by_what_is_held_is_put_back() -> None:
+    stack = [Recorder()]
+    stack[0].history["loss"].append(1.0)
+    beginning = Beginning({"global.stack": stack})
+    stack[0].history["loss"].append(2.0)
+    stack[0].history["more"].append(2.0)
+    stack[0].latest["loss"] = 2.0
+    stack[0].held["inner"][0]["deep"].append(2)  # type: ignore[index]
+    assert beginning.has_changed()
+    beginning.restore()
+    assert not beginning.has_changed()
+    assert stack[0].history == {"loss": [1.0]} and stack[0].latest == {}
+    assert stack[0].held == {"inner": [{"deep": [1]}]}
+
+
+def test_what_is_too_large_is_left_alone() -> None:
+    stack = [{"rows": [0] * 5000}]
+    beginning = Beginning({"global.stack": stack})
+    stack[0]["rows"].append(1)
+    assert not beginning.has_changed()
