@@ -28,7 +28,8 @@ class Norm(nn.Module):
 
 
 torch.manual_seed(0)
-for each in (True, False):
-    model = torch.compile(Norm(each), backend="aot_eager")
+norms = [Norm(each=True), Norm(each=False)]
+for norm in norms:
+    model = torch.compile(norm, backend="aot_eager")
     for lengths in ([1.0, 0.5, 0.8], [0.3, 1.0, 0.6]):
         print(f"{model(torch.randn(3, 10, 4), torch.tensor(lengths)).square().sum().item():.4f}")
