@@ -87,7 +87,9 @@ def _direct(thing: object) -> Iterator[Any]:
 
 def _new(found: Iterable[Any], seen: set[int]) -> list[Any]:
     """Those that were not met before."""
-    return [held for held in found if not (id(held) in seen or seen.add(id(held)))]  # type: ignore[func-returns-value]
+    first = {id(held): held for held in found if id(held) not in seen}
+    seen.update(first)
+    return list(first.values())
 
 
 def _values(held: Any) -> list[Any]:

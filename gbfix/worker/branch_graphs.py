@@ -5,8 +5,8 @@ whether they change their operands, and every backward call traces the gradients
 of a second and more, for each of the dozens of inputs with which a patch is compared.  Both traces
 are made with dummy values, of the graphs that Dynamo made of the branches, so that operands of the
 same shapes, strides and dtypes give the same again (`torch._higher_order_ops.cond`,
-`HigherOrderOperator.py_autograd_impl`, torch 2.13).  Traces that draw random numbers are made each
-time, as the stream moves on with them.
+`HigherOrderOperator.py_autograd_impl`, torch 2.13).  A trace that moved torch's random stream would
+not be kept.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _key(what: object, graphs: tuple[Any, ...], operands: Any) -> tuple[object, 
 
 def _kind(operand: Any) -> object:
     if isinstance(operand, bool | int):
-        return operand
+        return type(operand), operand
     if type(operand) not in (torch.Tensor, torch.nn.Parameter):
         return None
     if operand.layout is not torch.strided or torch._is_functional_tensor(operand):
