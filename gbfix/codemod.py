@@ -167,6 +167,9 @@ class Rewrite:
 
     ``prepares`` says that the rewrite may leave the break where it is and makes it one that others
     can remove.  It is part of the result only where one of them then does.
+
+    ``waits`` says that the rewrite helps some inputs alone: it is tried once nothing is known for
+    the other breaks of the region either.
     """
 
     title: str
@@ -179,6 +182,7 @@ class Rewrite:
     assumes: tuple[str, ...] = ()
     shows: tuple[str, ...] = ()
     prepares: bool = False
+    waits: bool = False
     settle: Settle | None = dataclasses.field(default=None, compare=False)
     asks: Literal["sizes", "dtypes"] = "sizes"
 

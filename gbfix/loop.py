@@ -165,6 +165,9 @@ class Loop:
         self._left_out: set[frozenset[tuple[str, str]]] = set()
         #: Breaks that every patch only moves.
         self._left_alone: set[tuple[str, str, str, str, int]] = set()
+        # Breaks with rewrites that wait for other breaks, and those whose turn has come.
+        self._waiting: set[tuple[str, str, str, str, int]] = set()
+        self._in_turn: set[tuple[str, str, str, str, int]] = set()
         self._started = time.monotonic()
         #: Regions whose patches are not wanted, as they did not make them faster.
         self._unpaid: frozenset[str] = frozenset()
@@ -526,6 +529,7 @@ class Loop:
     def _rounds(
         self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str, int]]
     ) -> None:
+        self._waiting.clear()
         for _ in range(MAX_ROUNDS):
             found = next(
                 (
@@ -537,6 +541,10 @@ class Loop:
                 ),
                 None,
             )
+            if found is None and self._waiting - self._in_turn:
+                self._in_turn |= self._waiting
+                given_up -= self._waiting
+                continue
             if found is None or self._is_late():
                 return
             self._begin(found, given_up)
@@ -545,6 +553,8 @@ class Loop:
             if fixed:
                 # What failed before may work on the new text.
                 given_up.clear()
+                self._waiting.clear()
+                self._in_turn.clear()
             else:
                 given_up.add(sameness.place(found))
 
@@ -631,7 +641,7 @@ class Loop:
         site = self._site_of(found, site_frame, observed, shown)
         if site is None:
             return False
-        rewrites = self._propose(site, answering, shown)
+        rewrites = self._without_waiting(found, self._propose(site, answering, shown))
         withheld = whole = False
         moved: tuple[Accepted, ladder.Judgement] | None = None
         for number, proposed in enumerate(rewrites):
@@ -702,6 +712,16 @@ class Loop:
             return True
         preparing = [rewrite for rewrite in rewrites if rewrite.prepares]
         return self._in_two_steps(found, site, observed, preparing, codemods)
+
+    def _without_waiting(self, found: GraphBreak, rewrites: list[Rewrite]) -> list[Rewrite]:
+        """The rewrites whose turn it is: some wait until the region's other breaks were tried."""
+        place = sameness.place(found)
+        others = {sameness.place(item) for item in self._open.get(found.region, ())} - {place}
+        if not others or place in self._in_turn:
+            return rewrites
+        if any(item.waits for item in rewrites):
+            self._waiting.add(place)
+        return [item for item in rewrites if not item.waits]
 
     def _again(
         self, texts: frozenset[tuple[str, str]], rewrite: Rewrite, shown: BreakReport

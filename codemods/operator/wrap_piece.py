@@ -517,6 +517,7 @@ def _rewrite(
         also=also[:1],
         assumes=_assumes(site, piece, kinds),
     )
+    rewrite = dataclasses.replace(rewrite, waits=way is Way.GRADIENTS)
     runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
     asked = fake.guessed or fake.likely or fake.supposes
     if told is None and runs and (asked or fake.mixes):
