@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -325,6 +326,44 @@ def test_a_deprecated_use_of_torch_may_go(
         one.effects = Effects(warnings=said, order=[("warning", 0)] * len(said))
         shots.append(one)
     comparison = Comparison("eager")
+    comparison.add(*shots)
+    assert bool(comparison.differences) is not alike, comparison.differences
+
+
+_NUMPY = ("RuntimeWarning", "divide by zero encountered in log")
+_NUMPY_LIKE = ("RuntimeWarning", "divide by zero encountered in log of the losses")
+
+
+@pytest.mark.parametrize("graphs", [True, False])
+@pytest.mark.parametrize("said", [_NUMPY, _NUMPY_LIKE])
+def test_what_numpy_says_of_numbers_no_graph_says(graphs: bool, said: tuple[str, str]) -> None:
+    """Torch computes in its place there, with the patch and without it."""
+    before, after = Shot("base", "values"), Shot("base", "values")
+    before.effects = Effects(warnings=[said], order=[("warning", 0)])
+    after.effects = Effects(warnings=[], order=[])
+    comparison = Comparison("eager", graphs=graphs)
+    comparison.add(before, after)
+    assert bool(comparison.differences) is not (graphs and said == _NUMPY)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "new", "alike"),
+    [
+        (True, np.array(0.5), True),
+        (True, np.array(0.25), False),
+        (True, np.array([0.5]), False),
+        (True, np.array(0.5, dtype=np.float32), False),
+        (True, 0.5, False),
+        (False, np.array(0.5), False),
+    ],
+)
+def test_a_graph_gives_arrays_for_numbers_of_numpy(graphs: bool, new: Any, alike: bool) -> None:
+    shots = []
+    for value in (np.float64(0.5), new):
+        one = Shot("base", "values")
+        one.result = Imager().image([value])
+        shots.append(one)
+    comparison = Comparison("eager", graphs=graphs)
     comparison.add(*shots)
     assert bool(comparison.differences) is not alike, comparison.differences
 

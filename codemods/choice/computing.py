@@ -65,7 +65,8 @@ _INPLACE_AT = {
 
 #: Look at several rows, unless they are told the last dimension.
 _OVER_ROWS = words(
-    """cummax cummin diff einsum tensordot cdist outer nansum nanmean kthvalue quantile nanquantile
+    """nanquantile trapezoid trapz cumulative_trapezoid msort gradient scatter_reduce
+    cummax cummin diff einsum tensordot cdist outer nansum nanmean kthvalue quantile nanquantile
     aminmax count_nonzero index_select inner dot vdot kron renorm searchsorted bucketize histc
     bincount gather scatter scatter_add take take_along_dim index_add index_fill unique mode
     sum mean std var norm vector_norm max min amax amin argmax argmin prod median logsumexp
@@ -73,7 +74,17 @@ _OVER_ROWS = words(
     batch_norm instance_norm group_norm any all unsqueeze squeeze"""
 )
 #: Make other rows of them, whatever dimension they are told: ``h.view(-1)`` has one dimension.
-_MIXES = words("view view_as reshape flatten ravel t transpose permute movedim swapaxes swapdims")
+_MIXES = words(
+    """view view_as reshape flatten ravel t transpose permute movedim moveaxis swapaxes swapdims
+    adjoint hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d column_stack row_stack block_diag
+    inverse pinverse cholesky cholesky_inverse cholesky_solve slogdet logdet det vdot cov corrcoef
+    matrix_exp matrix_power svd qr lu_solve lu_unpack triangular_solve argwhere vander ger put
+    index_put index_reduce select_scatter slice_scatter diagonal_scatter diagflat chain_matmul
+    channel_shuffle pixel_unshuffle pairwise_distance stft istft histogram sum_to_size
+    conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d avg_pool1d
+    adaptive_avg_pool1d triplet_margin_loss cosine_embedding_loss hinge_embedding_loss
+    margin_ranking_loss kl_div poisson_nll_loss"""
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +186,8 @@ def _classes(value: ast.expr | None) -> set[str] | None:
             home, _, name = ast.unparse(func).rpartition(".")
             if not name[:1].isupper():
                 return None
+            if name == "ModuleDict":
+                return _classes_by_name(args, keywords)
             if name not in ("ModuleList", "Sequential"):
                 inplace = any(k.arg in ("inplace", "max_norm") for k in keywords)
                 inplace |= _is_told_inplace(name, args, 0)
@@ -198,6 +211,33 @@ def _classes(value: ast.expr | None) -> set[str] | None:
         case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
             return _classes(items)
     return None
+
+
+def _classes_by_name(args: list[ast.expr], keywords: list[ast.keyword]) -> set[str] | None:
+    """The classes of a dict of modules, or of pairs of a name and a module."""
+    match args:
+        case []:
+            return set() if not keywords else None
+        case [ast.Dict(values=values)]:
+            parts = [_classes(value) for value in values]
+        case [ast.DictComp(value=value)]:
+            parts = [_classes(value)]
+        case [
+            ast.ListComp(elt=ast.Tuple(elts=[_, value]))
+            | ast.GeneratorExp(elt=ast.Tuple(elts=[_, value]))
+        ]:
+            parts = [_classes(value)]
+        case [ast.List(elts=pairs) | ast.Tuple(elts=pairs)]:
+            each = [
+                pair.elts[1]
+                for pair in pairs
+                if isinstance(pair, ast.Tuple) and len(pair.elts) == 2
+            ]
+            parts = [_classes(value) for value in each] if len(each) == len(pairs) else [None]
+        case _:
+            return None
+    known = [part for part in parts if part is not None]
+    return set().union(*known) if len(known) == len(parts) and not keywords else None
 
 
 def _may_be_inplace(name: str) -> bool:
@@ -234,6 +274,12 @@ def _appended(texts: set[str], attribute: str) -> Iterator[ast.expr | None]:
                     func=ast.Attribute(value=ast.Attribute(attr=attr), attr=method), args=args
                 ) if attr == attribute and method in ("append", "extend", "insert", "add_module"):
                     yield args[-1] if args else None
+                case ast.Call(
+                    func=ast.Attribute(
+                        value=ast.Attribute(attr=attr), attr="update" | "setdefault" | "__setitem__"
+                    )
+                ) if attr == attribute:
+                    yield None
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(), attr="append" | "insert" | "add_module"),
                     args=[*_, value],

@@ -549,7 +549,16 @@ class Chosen:
                     bound.append("")
                     continue
             match of:
-                case cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)):
+                case (
+                    cst.Attribute(value=cst.Name("self"), attr=cst.Name(held))
+                    | cst.Call(
+                        func=cst.Attribute(
+                            value=cst.Attribute(value=cst.Name("self"), attr=cst.Name(held)),
+                            attr=cst.Name("values"),
+                        ),
+                        args=[],
+                    )
+                ):
                     bound.append(held)
                 case _:
                     bound.append("")

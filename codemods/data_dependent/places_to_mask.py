@@ -63,6 +63,8 @@ class PlacesToMask(Codemod):
     *When it applies.*  A name is given what ``nonzero`` or ``torch.where`` finds in a tensor of one
     dimension, is bound once, and is only such an index in its function; or two names are given the
     rows and the columns in a tensor of two dimensions, and only ``x[rows, columns]`` uses them.
+    All places together, in a tensor of any dimensions, may be one name, or stand in the index:
+    ``x[torch.where(mask)] = 0`` becomes ``x[mask] = 0``.
 
     *Fix safety.*  Safe: the same elements, in the same order.
 
@@ -118,8 +120,35 @@ class PlacesToMask(Codemod):
             ("hits = y > 0", "y[hits] = y[hits] * 2", "return y"),
             "torch.where(y > 0)",
         ),
+        _example(
+            "all places in an index",
+            ("x[torch.where(m)] = 0", "y[(y > 0).nonzero(as_tuple=True)] += 1", "return x, y",),
+            ("x[m] = 0", "y[y > 0] += 1", "return x, y"),
+            "torch.where(m)",
+        ),
+        _example(
+            "a name for all places",
+            ("places = torch.nonzero(t, as_tuple=True)", "return y[places].sum() + x[places]"),
+            ("places = t != 0", "return y[places].sum() + x[places]"),
+            "torch.nonzero(t, as_tuple=True)",
+        ),
     )  # fmt: skip
     near_misses = (
+        _near_miss(
+            "a longer one, by all places", "return long[torch.where(m)]", at="torch.where(m)"
+        ),
+        _near_miss(
+            "all places and another index", "return y[torch.where(m), 0]", at="torch.where(m)"
+        ),
+        _near_miss(
+            "as many as there are dimensions", "places = torch.where(m)",
+            "return x[places] / len(places)", at="torch.where(m)",
+        ),
+        _near_miss(
+            "one of them", "places = torch.where(y > 0)", "return y[places].sum() + x[places[0]]",
+            at="torch.where(y > 0)",
+        ),
+        _near_miss("in a column", "return y[m.nonzero()]", at="m.nonzero()"),
         _near_miss("calculated with", "places = m.nonzero().squeeze(1)", "return x[places + 1]"),
         _near_miss("given back", "places = m.nonzero().squeeze(1)", "return x[places], places"),
         _near_miss("a count", "places = m.nonzero().squeeze(1)", "return x / len(places)"),
@@ -174,6 +203,12 @@ class PlacesToMask(Codemod):
                 pair = _pair(site, site.function, node)
                 if pair is not None and pair.rewrite(splice):
                     names.append(pair.names[0])
+        for node in walk(site.function.body):
+            if isinstance(node, cst.Subscript) and site.function_of(node) is site.function:
+                places = _indexed(site, site.function, node)
+                if places is not None:
+                    places.in_index(splice)
+                    names.append(code(places.mask))
         if names:
             yield splice.rewrite(
                 f"index by the mask of `{names[0]}`", rank=14, prepares=True,
@@ -184,20 +219,23 @@ class PlacesToMask(Codemod):
 
 @dataclasses.dataclass
 class _Places:
-    """A name for the places, what finds them, and whether they stand in a column."""
+    """A name for the places, what finds them, and whether they stand in a column, or whether it is
+    a tuple for all dimensions of the mask.
+    """
 
     site: Site
     function: cst.FunctionDef
     name: str
-    assign: cst.Assign
+    found: cst.BaseExpression
     mask: cst.BaseExpression
     column: bool
+    whole: bool = False
 
     def rewrite(self, splice: Splice) -> bool:
         """Make the changes, if all uses allow it."""
         edits: list[tuple[cst.CSTNode, str]] = []
         for node in self.site.places_of(self.name, self.function):
-            if node is self.assign.targets[0].target:
+            if self.site.statement_of(node) is self.site.statement_of(self.found):
                 continue
             edit = self._use(splice, node)
             if edit is None:
@@ -205,16 +243,21 @@ class _Places:
             edits += edit
         if not edits and not any(True for _ in self.site.places_of(self.name, self.function.body)):
             return False
-        splice.replace(self.assign.value, self._mask_text(splice))
+        self.in_index(splice)
         for old, text in edits:
             splice.replace(old, text)
         return True
+
+    def in_index(self, splice: Splice) -> None:
+        """Put the mask where its places were found."""
+        splice.replace(self.found, self._mask_text(splice))
 
     def _mask_text(self, splice: Splice) -> str:
         fact = self.site.fact(self.mask)
         text = splice.source_of(self.mask)
         if fact is not None and fact.dtype == "torch.bool":
-            return text
+            alone = len(self.mask.lpar) == 1 and "\n" not in text
+            return text[1:-1].strip() if alone else text
         plain = isinstance(self.mask, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
         return f"{text} != 0" if plain else f"({text}) != 0"
 
@@ -226,6 +269,8 @@ class _Places:
             whole = site.parent(element) if element is not None else None
             if isinstance(whole, cst.Subscript) and len(whole.slice) == 1:
                 return [] if self._takes_elements(whole) else None
+            return None
+        if self.whole:
             return None
         call = site.parent(holder) if isinstance(holder, cst.Arg) else None
         if isinstance(holder, cst.Attribute):
@@ -248,7 +293,7 @@ class _Places:
 
     def _takes_elements(self, whole: cst.Subscript) -> bool:
         """Whether a column takes elements of one dimension, for arithmetic with others."""
-        if not self._fits(whole.value):
+        if not self.fits(whole.value):
             return False
         if not self.column:
             return True
@@ -264,24 +309,25 @@ class _Places:
         index = f"[{self.name}]"
         return flat and isinstance(stored, cst.Subscript) and code(stored).endswith(index)
 
-    def _fits(self, base: cst.BaseExpression) -> bool:
+    def fits(self, base: cst.BaseExpression) -> bool:
         """Whether a tensor has as many rows as the mask: places are within a longer one, too."""
         fact, mask = self.site.fact(base), self.site.fact(self.mask)
-        rows = fact.shape[:1] if fact is not None and fact.shape else None
-        return rows is not None and mask is not None and rows == (mask.shape or ())[:1]
+        if fact is None or mask is None or not fact.shape or not mask.shape:
+            return False
+        return fact.is_tensor and fact.shape[: len(mask.shape)] == mask.shape
 
     def _called(self, splice: Splice, call: cst.Call) -> list[tuple[cst.CSTNode, str]] | None:
         """``x.index_select(0, places)`` and ``x.index_copy_(0, places, new)`` as a statement."""
         match call:
             case cst.Call(
                 func=cst.Attribute(value=base, attr=cst.Name("index_select")), args=[dim, _]
-            ) if code(dim.value) == "0" and self._fits(base):
+            ) if code(dim.value) == "0" and self.fits(base):
                 return [(call, f"{splice.source_of(base)}[{self.name}]")]
             case cst.Call(
                 func=cst.Attribute(value=base, attr=cst.Name("index_copy_")), args=[dim, _, new]
             ) if (
                 code(dim.value) == "0"
-                and self._fits(base)
+                and self.fits(base)
                 and isinstance(self.site.parent(call), cst.Expr)
             ):
                 text = f"{splice.source_of(base)}[{self.name}] = {splice.source_of(new.value)}"
@@ -349,7 +395,7 @@ class _Pair:
 
     def _text(self, splice: Splice) -> str:
         return _Places(
-            self.site, self.function, "", self.assign, self.mask, column=False
+            self.site, self.function, "", self.assign.value, self.mask, column=False
         )._mask_text(splice)
 
     def _picks(self, whole: cst.Subscript) -> bool:
@@ -406,15 +452,30 @@ def _found(site: Site, function: cst.FunctionDef, assign: cst.Assign) -> _Places
     if not is_bound_once(site, function, name) or name in activity(function.body).captures:
         return None
     found = _places_of(site, assign.value)
+    whole = found is None
+    found = found or _places_of(site, _first_of(assign.value))
     if found is None:
         return None
     mask, column = found
     fact = site.fact(mask)
-    if fact is None or not fact.is_tensor or len(fact.shape or ()) != 1:
+    if fact is None or not fact.is_tensor or (len(fact.shape or ()) != 1 and not whole):
         return None
     if not _stays(site, function, mask):
         return None
-    return _Places(site, function, name, assign, mask, column)
+    return _Places(site, function, name, assign.value, mask, column, whole)
+
+
+def _indexed(site: Site, function: cst.FunctionDef, node: cst.Subscript) -> _Places | None:
+    """``x[torch.where(mask)]``, of an ``x`` whose first dimensions are those of the mask."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.Call() as call))]:
+            found = _places_of(site, _first_of(call))
+        case _:
+            return None
+    if found is None or found[1]:
+        return None
+    places = _Places(site, function, "", call, found[0], column=False, whole=True)
+    return places if places.fits(node.value) else None
 
 
 def _stays(site: Site, function: cst.FunctionDef, mask: cst.BaseExpression) -> bool:

@@ -113,18 +113,24 @@ def is_gather(
 
 
 def is_squeezed(chosen: Chosen, node: cst.Call, uses: list[cst.CSTNode]) -> bool:
-    """``x.gather(1, index[:, None]).squeeze(1)``: a column of one number for each row, as a row."""
+    """``x.gather(1, index[:, None]).squeeze(1)``: a column of one number for each row, as a row.
+
+    So is ``layer(x[mask]).flatten()`` of a layer that gives one number.
+    """
     match node:
-        case cst.Call(func=cst.Attribute(value=cst.Call() as inner, attr=cst.Name(name))):
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))):
             told = [code(arg.value) for arg in node.args if arg.keyword is None]
         case _:
             return False
     forms = {"squeeze": (["1"], ["-1"]), "view": (["-1"],), "reshape": (["-1"],), "flatten": ([],)}
     if len(told) != len(node.args) or told not in forms.get(name, ()):
         return False
-    index = _gathered_by(chosen.site, inner)
-    column = index is not None and _reshaped(chosen, index)
-    return bool(column) and chosen.follows(inner, uses)
+    index = _gathered_by(chosen.site, inner) if isinstance(inner, cst.Call) else None
+    column = bool(index is not None and _reshaped(chosen, index))
+    made = tensor_fact(chosen.site, inner)
+    # As long as each row has one number: with more of them, the mask no longer fits, and says so.
+    column |= made is not None and (made.shape or ())[1:] == (1,) and chosen.dims == 1
+    return column and chosen.follows(inner, uses)
 
 
 def _gathered_by(site: Site, node: cst.Call) -> cst.BaseExpression | None:

@@ -66,6 +66,7 @@ def fake_of(
         read=read_by_python(piece),
         numbers=told is not None and told.real,
     )
+    maker.own = own_text(piece)
     maker.as_wide = told.follows if told is not None else None
     maker.stays = told.stays if told is not None else ()
     maker.default = mentioned(piece.level.site, _SETS_DEFAULT)
@@ -238,6 +239,8 @@ class Maker:
         """``numbers``: what runs told of sizes, they told with numbers that were made up."""
         self.parameters = parameters
         self.made = made
+        #: The text in which the results have their names, without functions that it calls.
+        self.own = made
         self.torch = torch
         self.follow = follow
         self.guesses = guesses
@@ -478,7 +481,7 @@ class Maker:
         They had one dtype, and as many dimensions: the widest dtype is the result's.
         """
         made = rf"^ *{re.escape(result.name)} = (.*)$"
-        values = re.findall(made, self.made, re.MULTILINE)
+        values = re.findall(made, self.own, re.MULTILINE)
         if not values or any(re.search(r"\w\(", value) for value in values):
             return []  # a call may give anything
         words_in = {word for value in values for word in re.findall(r"\w+", value)}
@@ -526,7 +529,7 @@ class Maker:
     def of_integers(self, like: Parameter, name: str) -> str:
         """The dtype of what is divided or summed: of integers it is another one than theirs."""
         made = rf"^ *{re.escape(name)}(?: = |\.append\()(.*)$"
-        values = re.findall(made, self.made, re.MULTILINE)
+        values = re.findall(made, self.own if name else self.made, re.MULTILINE)
         last = values[-1] if values else ""
         kind = self.integers
         if not kind:

@@ -472,7 +472,7 @@ def _run(
     piece = Piece(level, run, collector.collect(kept), results, ends)
     lists = any(leaf.kind == "list" for result in results for leaf in result.leaves())
     if lists or carries & Carries.GRADIENTS:
-        changed = _changed_own(piece, does, body[:start], every=lists)
+        changed = _changed_own(piece, does, body[:start])
         if changed:
             raise NeedsBefore(changed)
     for result in piece.results:
@@ -481,27 +481,29 @@ def _run(
     return piece
 
 
-def _changed_own(
-    piece: Piece, does: Activity, before: Sequence[cst.CSTNode], *, every: bool
-) -> frozenset[str]:
-    """Tensors with a gradient that the piece changes (``every``: others, too), and that the
-    function has made shortly before: with the line that makes them in it as well, they are results,
-    and nothing is changed.  What changes tensors and gives lists, torch does not functionalize.
+def _changed_own(piece: Piece, does: Activity, before: Sequence[cst.CSTNode]) -> frozenset[str]:
+    """Tensors that the piece changes and that the function has made shortly before: with the line
+    that makes them in it as well, they are results, and nothing is changed.
+
+    Torch functionalizes nothing that changes tensors and gives lists, and no gradient goes through
+    what an operator writes into a tensor that it was given.
     """
     own = {
         p.name
         for p in piece.inputs.parameters
-        if p.given == p.name and p.annotation == "torch.Tensor" and (every or p.fact.requires_grad)
+        if p.given == p.name and p.annotation == "torch.Tensor"
     }
     values = Values(piece.level.site)
     return frozenset(name for name in own & does.mutates if _is_made_new(name, before, values))
 
 
 def _is_made_new(name: str, before: Sequence[cst.CSTNode], values: Values) -> bool:
-    """Whether the last line of the block that binds the name makes a tensor: ``x = y.clone()``."""
+    """Whether the last line of the block that binds the name makes a tensor: ``x = y.clone()``.
+
+    Lines between may change it; they come along.
+    """
     for line in reversed(before):
-        does = activity(line)
-        if name not in does.bound | does.mutates:
+        if name not in activity(line).bound:
             continue
         match line:
             case cst.SimpleStatementLine(

@@ -23,7 +23,7 @@ from gbfix.schema import Fact, Safety, Told
 
 from ..control_flow.refusal import Refusal
 from ..control_flow.surroundings import check_later_changes
-from ..control_flow.values import Values
+from ..control_flow.values import Share, Values
 from ..side_effects.effect_operator import operator_notes
 from ..wrap.operator_text import runs_beside_operator
 from .applied import Applied, applied
@@ -855,7 +855,7 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     tensors = {p.name for p in piece.inputs.parameters if p.is_tensor}
     augmented = {it for it in does.augments & tensors if not is_bound_first(piece, it)}
     augmented -= set(copied(piece))
-    names = (does.mutates - does.augments | augmented) - _own_from_the_start(piece.nodes)
+    names = (does.mutates - does.augments | augmented) - _own_from_the_start(piece)
     names |= _written_by_functions(site, piece.nodes) & tensors
     places = places_written(piece.nodes) or frozenset()
     found = tuple(
@@ -933,21 +933,19 @@ def _memory_of(node: cst.BaseExpression) -> str:
     return node.value
 
 
-def _own_from_the_start(nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
-    """Names that are bound to a copy before anything changes what they named before."""
+def _own_from_the_start(piece: Piece) -> frozenset[str]:
+    """Names that are bound to a new tensor before anything changes what they named before."""
+    values = Values(piece.level.site)
     changed: set[str] = set()
     found: set[str] = set()
-    for node in nodes:
+    for node in piece.nodes:
         match node:
             case cst.SimpleStatementLine(
-                body=[
-                    cst.Assign(
-                        targets=[cst.AssignTarget(target=cst.Name(name))],
-                        value=cst.Call(func=cst.Attribute(attr=cst.Name("clone"))),
-                    )
-                ]
-            ) if name not in changed:
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value)]
+            ) if name not in changed and values.share(value, frozenset()) is Share.FRESH:
                 found.add(name)
+            case _ if not isinstance(node, cst.SimpleStatementLine):
+                changed |= activity(node).bound  # perhaps, and then it names another one
         changed |= activity(node).mutates
     return frozenset(found)
 

@@ -7,7 +7,7 @@ lists of what is known to answer the same; everything else is refused.
 
 from __future__ import annotations
 
-from gbfix.analysis.torch_names import PURE_METHODS, PURE_TORCH
+from gbfix.analysis.torch_names import PURE_METHODS, PURE_TORCH, SELDOM
 from gbfix.analysis.tree import words
 
 _BUILTINS = words(
@@ -31,7 +31,7 @@ AUTOCAST_METHODS = words(
 )
 #: What torch computes alike with the same arguments, and an operator may not: autocast makes
 #: products of half precision, new tensors take defaults (a device, a dtype), `empty` is anything.
-_UNLIKE = words(
+_UNLIKE = SELDOM | words(
     """matmul mm bmm mv dot outer inner baddbmm addmm addbmm addmv addr einsum tensordot kron cross
     bilinear conv1d conv2d conv3d layer_norm group_norm cdist cosine_similarity renorm det
     zeros ones empty full arange linspace logspace eye tensor as_tensor empty_like new_zeros

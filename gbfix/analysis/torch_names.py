@@ -114,8 +114,26 @@ PURE_FUNCTIONAL = words(
 #: ``torch.linalg``, ``torch.fft`` and ``torch.special`` are pure as a whole.
 PURE_NAMESPACES = ("torch.linalg.", "torch.fft.", "torch.special.", "math.", "operator.", "cmath.")
 
+#: Compute and nothing else, and are seldom met; nothing more is said of them (see `SHARING` for
+#: those that may give a view).
+SELDOM_METHODS = words(
+    """quantile nanquantile diff stft istft scatter_reduce inverse pinverse cholesky cholesky_solve
+    cholesky_inverse slogdet logdet vdot cov corrcoef frexp heaviside prelu igamma igammac mvlgamma
+    msort histogram matrix_exp matrix_power svd qr lu_solve triangular_solve argwhere ger i0
+    index_put index_reduce put select_scatter slice_scatter diagonal_scatter hardshrink diagflat
+    arctan2 ravel moveaxis hsplit vsplit dsplit adjoint resolve_conj resolve_neg sum_to_size"""
+)
+SELDOM = (SELDOM_METHODS - words("sum_to_size")) | words(
+    """block_diag trapezoid trapz cumulative_trapezoid lu_unpack vander gradient pairwise_distance
+    rms_norm channel_shuffle pixel_unshuffle conv_transpose1d conv_transpose2d conv_transpose3d
+    max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d hann_window hamming_window
+    blackman_window bartlett_window kaiser_window chain_matmul triplet_margin_loss
+    cosine_embedding_loss hinge_embedding_loss margin_ranking_loss kl_div poisson_nll_loss
+    column_stack row_stack atleast_1d atleast_2d atleast_3d"""
+)
 PURE_TORCH = (
-    ELEMENTWISE
+    SELDOM
+    | ELEMENTWISE
     | PREDICATES
     | FULL_REDUCTIONS
     | PAIR_REDUCTIONS
@@ -131,7 +149,8 @@ PURE_TORCH = (
     )
 )
 PURE_METHODS = (
-    ELEMENTWISE
+    SELDOM_METHODS
+    | ELEMENTWISE
     | IDENTITY_METHODS
     | PREDICATES
     | FULL_REDUCTIONS

@@ -116,7 +116,7 @@ class Comparison:
             self.refused.add(before.label)
         values = before.label.rpartition("+")[2].removeprefix("grad-")
         moves = {part: by for (label, part), by in self.moves.items() if label == values}
-        found = Findings(before.label, self.sensitivity, moves=moves)
+        found = Findings(before.label, self.sensitivity, moves=moves, graphs=self.graphs)
         tight = self._tight
         self._errors(before, after, found)
         if before.error is None and after.error is None:
@@ -133,7 +133,7 @@ class Comparison:
             # How far each one came before it raised is no contract either.
             pass
         elif (before.error is None) == (after.error is None):
-            held = Findings(before.label, self.sensitivity, moves=moves)
+            held = Findings(before.label, self.sensitivity, moves=moves, graphs=self.graphs)
             held.diff(before.inputs, after.inputs, Part.INPUT, "input after the call", tight=tight)
             self._state(before, after, held)
             if both and self.graphs and before.error_parts is None:
@@ -273,7 +273,10 @@ class Comparison:
             found.diff(image, other, Part.GRADIENT, name, tight=self._tight, slack=slack)
 
     def _effects(self, before: Shot, after: Shot, found: Findings) -> None:
-        first, second = without_deprecations(before.effects, after.effects), after.effects
+        first, second = (
+            without_deprecations(before.effects, after.effects, graphs=self.graphs),
+            after.effects,
+        )
         pairs = [
             (what, getattr(first, what), getattr(second, what))
             for what in ("stdout", "logs", "warnings", "events", "files")
@@ -312,8 +315,9 @@ def _is_the_same_error(before: Shot, after: Shot) -> bool:
     return before.error[0] in after.error_types and before.kind == "shape"
 
 
-def without_deprecations(before: Effects, after: Effects) -> Effects:
+def without_deprecations(before: Effects, after: Effects, *, graphs: bool = False) -> Effects:
     """The effects without what torch itself said of a deprecated use that the patch has mended.
+    Of ``graphs``, what NumPy says of numbers is left out as well: torch computes them there.
 
     Nobody's program says that: it comes from torch's C++ code, which tells where, or from a
     function of torch that is marked as deprecated and names itself first.
@@ -322,7 +326,8 @@ def without_deprecations(before: Effects, after: Effects) -> Effects:
     gone = {
         number
         for number, (category, text) in enumerate(before.warnings)
-        if text not in still and _is_of_torch(category, text)
+        if text not in still
+        and (_is_of_torch(category, text) or (graphs and _is_of_numpy(category, text)))
     }
     if not gone:
         return before
@@ -346,6 +351,17 @@ def _is_of_torch(category: str, text: str) -> bool:
         return "deprecated" in text or _OF_ITSELF.search(text) is not None
     named = re.match(r"`torch\.[\w.]+(?:\(.*?\))?` is deprecated", text)
     return category in ("FutureWarning", "DeprecationWarning") and named is not None
+
+
+_OF_NUMPY = re.compile(
+    r"(?:divide by zero|invalid value|overflow|underflow) encountered in \w+"
+    r"|Mean of empty slice\.?|Degrees of freedom <= 0 for slice\.?"
+)
+
+
+def _is_of_numpy(category: str, text: str) -> bool:
+    """Whether NumPy warns of what its arithmetic met."""
+    return category == "RuntimeWarning" and _OF_NUMPY.fullmatch(text) is not None
 
 
 def _looked_for(name: str, shot: Shot) -> bool:
@@ -385,7 +401,9 @@ class Findings:
     ``mixed`` says that float32 went in beside float64: what comes out as float64 may have the
     precision of the former.  ``label`` is that of the inputs, ``sensitivity`` as in `Comparison`;
     ``moves`` is as there, by part (outputs, with them state; gradients): where last digits move
-    float32 that far, finite numbers say no more, or nothing at all.
+    float32 that far, finite numbers say no more, or nothing at all.  ``graphs`` have arrays of no
+    dimensions where NumPy has numbers: Dynamo's translation of NumPy gives these, with the patch
+    and without it.
     """
 
     def __init__(
@@ -394,8 +412,10 @@ class Findings:
         sensitivity: float = 0.0,
         *,
         moves: Mapping[Part, float] = types.MappingProxyType({}),
+        graphs: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
+        self._graphs = graphs
         self._moves = moves
         self._sensitivity = sensitivity
         self._mixed = label.partition("+")[0] in _MIXED
@@ -430,6 +450,7 @@ class Findings:
         """
         if len(self.findings) >= _MANY:
             return
+        old, new = self._numpy_alike(old, new)
         if isinstance(old, Whose) or isinstance(new, Whose):
             if strict and old != new:
                 was, now = getattr(old, "name", ""), getattr(new, "name", "")
@@ -458,6 +479,17 @@ class Findings:
                 self.add(Kind.VALUE, part, place, detail="array values")
         elif old != new:
             self.add(Kind.TYPE, part, place, _short(repr(old)), _short(repr(new)))
+
+    def _numpy_alike(self, old: Any, new: Any) -> tuple[Any, Any]:
+        """Of graphs, a NumPy number as the array of no dimensions that came in its place."""
+        import numpy as np
+
+        match old, new:
+            case ("npscalar", kind, value), ("ndarray", other, np.ndarray() as array) if (
+                self._graphs and kind == other and array.shape == ()
+            ):
+                return ("ndarray", kind, np.asarray(value, dtype=array.dtype)), new
+        return old, new
 
     def _same_function(
         self, old: FunctionImage, new: FunctionImage, part: Part, place: str

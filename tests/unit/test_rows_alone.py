@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gbfix_codemods.choice.computing import class_computes
+from gbfix_codemods.choice.computing import class_computes, made_by
 from gbfix_codemods.data_dependent.selections import is_own
 from libcst import Name
 
@@ -54,6 +54,10 @@ class Expert(nn.Module):
         ("h = h.view(-1).cumsum(-1).view(-1, 8)", False),
         ("h = self.up(x.unsqueeze(0)).squeeze(0)", False),
         ("h = h * h.sum(-1).unsqueeze(-1)", True),
+        ("y = torch.cov(h)", False),
+        ("y = torch.linalg.norm(torch.matrix_power(h, -1))", False),
+        ("h = h.index_put((torch.tensor([0]),), h[-1])", False),
+        ("h = torch.heaviside(h, h)", True),
     ],
 )
 def test_rows_that_look_at_each_other(line: str, alone: bool) -> None:
@@ -135,3 +139,38 @@ def test_a_tensor_that_has_another_name_keeps_its_own(
     place = next(site.places_of("out", site.function))
     assert isinstance(place, Name)
     assert is_own(site, place) is own
+
+
+@pytest.mark.parametrize(
+    "made, classes",
+    [
+        (
+            "nn.ModuleDict({'a': nn.Linear(4, 4), 'b': nn.ReLU()})",
+            {"torch.nn.Linear", "torch.nn.ReLU"},
+        ),
+        ("nn.ModuleDict({str(n): nn.Linear(4, 4) for n in range(2)})", {"torch.nn.Linear"}),
+        ("nn.ModuleDict([('a', nn.Linear(4, 4)), ('b', Expert())])", {"torch.nn.Linear", "Expert"}),
+        ("nn.ModuleDict((str(n), nn.Linear(4, 4)) for n in range(2))", {"torch.nn.Linear"}),
+        ("nn.ModuleDict(experts)", None),
+        ("nn.ModuleDict({**experts})", None),
+        ("nn.ModuleDict([('a', nn.Linear(4, 4)), pair])", None),
+        ("nn.ModuleDict({'a': nn.ReLU(inplace=True)})", None),
+        ("nn.ModuleDict({'a': nn.Linear(4, 4)}); self.experts.update(more)", None),
+    ],
+)
+def test_the_classes_of_a_dict_of_modules(made: str, classes: set[str] | None) -> None:
+    text = f"""
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, experts, pair, more):
+        super().__init__()
+        self.experts = {made}
+
+    def forward(self, x):
+        return x
+"""
+    site = example_site(Example(text, text, at="return x"), text)
+    assert made_by(site, "Net", "experts") == classes
