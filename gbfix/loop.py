@@ -677,8 +677,8 @@ class Loop:
             _add_attempt(shown, attempt)
             if accepted:
                 # What stays traceable comes first: an operator or an option may take what is left.
-                last = self._wraps(rewrite) or rewrite.rank >= _OPTIONS
-                if moved is not None and last:
+                last = self._comes_last(rewrite)
+                if moved is not None and last and not self._comes_last(moved[0].rewrite):
                     break
                 # A break that is only put off may be done away with in two steps, too.
                 last = last or bool(judgement.next_breaks.get(found.region))
@@ -716,12 +716,36 @@ class Loop:
     def _without_waiting(self, found: GraphBreak, rewrites: list[Rewrite]) -> list[Rewrite]:
         """The rewrites whose turn it is: some wait until the region's other breaks were tried."""
         place = sameness.place(found)
-        others = {sameness.place(item) for item in self._open.get(found.region, ())} - {place}
-        if not others or place in self._in_turn:
+        others = [
+            item for item in self._open.get(found.region, ()) if sameness.place(item) != place
+        ]
+        waiting = [it for it in rewrites if it.waits or self._holds_breaks(it, found, others)]
+        if not others or not waiting:
             return rewrites
-        if any(item.waits for item in rewrites):
-            self._waiting.add(place)
-        return [item for item in rewrites if not item.waits]
+        if place in self._in_turn:
+            return waiting  # the others were tried on these texts
+        self._waiting.add(place)
+        return [item for item in rewrites if item not in waiting]
+
+    def _holds_breaks(
+        self, rewrite: Rewrite, found: GraphBreak, others: Sequence[GraphBreak]
+    ) -> bool:
+        """Whether the branches that a rewrite makes hold other breaks: no branch can have any."""
+        if found.site is None or not self._brings(rewrite, _BRANCHES):
+            return False
+        lines = {
+            line
+            for path, spans in rewrite.touched.items()
+            if path == found.site.path
+            for span in spans
+            for line in range(span.line, span.end_line + 1)
+        }
+        return any(
+            frame.path == found.site.path and frame.line in lines - {found.site.line}
+            for other in others
+            if other.code not in _BRANCHED
+            for frame in other.frames
+        )
 
     def _again(
         self, texts: frozenset[tuple[str, str]], rewrite: Rewrite, shown: BreakReport
@@ -880,11 +904,16 @@ class Loop:
             )
             self._report.unsafe_patches.append(both)
 
+    def _comes_last(self, rewrite: Rewrite) -> bool:
+        return self._wraps(rewrite) or rewrite.rank >= _OPTIONS
+
     def _wraps(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite puts code into an operator."""
+        return self._brings(rewrite, _OPERATOR)
+
+    def _brings(self, rewrite: Rewrite, text: str) -> bool:
         return any(
-            new.count(_OPERATOR) > self._text(path).count(_OPERATOR)
-            for path, new in rewrite.edits.items()
+            new.count(text) > self._text(path).count(text) for path, new in rewrite.edits.items()
         )
 
     def _only_moves(self, found: GraphBreak, judgement: ladder.Judgement) -> bool:
@@ -895,7 +924,9 @@ class Loop:
         left = recording.merged(
             judgement.next_breaks.get(key, ()), judgement.user_breaks.get(key, ())
         )
-        return bool(left) and len(self._wanted(left)) >= len(self._open.get(key, ()))
+        # (A generator in Python between the graphs is met as a frame of its own, of no place.)
+        placed = [item for item in self._wanted(left) if item.site is not None]
+        return bool(left) and len(placed) >= len(self._open.get(key, ()))
 
     def _propose(
         self, site: Site, codemods: Sequence[Codemod], shown: BreakReport
@@ -1221,6 +1252,9 @@ _TESTS = {"GB0170", "data-dependent-guard"}
 _NUMBERS = {"bool", "int", "float", "none", "str"}
 #: From this rank on, rewrites set an option, or leave the break to Python between two graphs.
 _OPTIONS = 80
+_BRANCHES = ".cond("
+#: What a rewrite of a branch may do away with on the way: branches in it.
+_BRANCHED = frozenset({"GB0170", "data-dependent-guard"})
 #: How many rewrites may prepare one that then removes a break: a draw, and the flag that it sets.
 _STEPS = 2
 

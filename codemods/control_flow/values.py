@@ -31,7 +31,8 @@ SHARING = words(
     contiguous to type type_as float double half bfloat16 int long short char byte bool cpu cuda
     real imag view_as_real view_as_complex conj resolve_conj resolve_neg positive atleast_1d
     atleast_1d atleast_2d atleast_3d rename align_to as_tensor asarray from_numpy
-    data tile broadcast_tensors
+    data tile broadcast_tensors sum_to_size chain_matmul column_stack row_stack channel_shuffle
+    pixel_shuffle pixel_unshuffle
     requires_grad_ values indices to_dense coalesce clip_grad_norm_ meshgrid dropout dropout1d
     dropout2d dropout3d alpha_dropout feature_alpha_dropout cat concat concatenate einsum"""
 )

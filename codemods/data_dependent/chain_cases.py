@@ -49,6 +49,12 @@ _FACTS: dict[str, Fact] = {
     "one": tensor(),
     "eps": scalar(0.1, constant=False),
     "head": Fact("module", "torch.nn.modules.linear.Linear"),
+    "score": Fact("module", "torch.nn.modules.linear.Linear"),
+    "score(r)": tensor(2, 1),
+    "score(r).flatten()": tensor(2),
+    "pair": Fact("module", "torch.nn.modules.linear.Linear"),
+    "pair(r)": tensor(2, 2),
+    "pair(r).flatten()": tensor(4),
     "a": tensor(7),
     "b": tensor(7),
     "(a - b) ** 2": tensor(7),
@@ -249,6 +255,14 @@ EXAMPLES = (
             "return torch.where(rows[..., None], head(r), 0).sum()",
         ),
     ),
+    _example(
+        "a layer that gives one number for each row",
+        ("r = x[rows]", "return score(r).flatten().sum()"),
+        (
+            "r = torch.where(rows[..., None], x, 0)",
+            "return torch.where(rows, score(r).flatten(), 0).sum()",
+        ),
+    ),
     Example(
         _source(
             "total = 0",
@@ -358,6 +372,8 @@ NEAR_MISSES = (
     _near_miss("a loop", _A, "for i in range(2):", "    b = y[m]", "return (a * b).sum()"),
     _near_miss("a layer by name, and its square root", "r = x[rows]", "z = head(r)",
                "return z.sqrt().sum()"),
+    _near_miss("two numbers for each row, in one line", "r = x[rows]",
+               "return pair(r).flatten().sum()"),
     _near_miss("a logarithm by name, and what learns", _A, "c = a.log()", "return (c * one).sum()"),
     _near_miss("the mask is handed on", _A, "cap(m)", "return a.mean()"),
     _near_miss("the mask by another name", _A, "w[0] = False", "return a.mean()", first="w = m"),

@@ -685,42 +685,53 @@ class SplitFunction(Codemod):
         if found is None:
             return
         whole, node = found
-        function = whole.function
-        try:
-            parts = _cut(site, whole, node)
-        except CannotSplit:
-            return
-        if _only_hands_on(parts):
-            return
-        edit = split(site, function, parts, whole.decorator)
-        whole.release(site, edit)
-        safety, notes = whole.ceiling(site)
-        count = len(parts.parts)
-        graphs = "two graphs" if count == 2 else f"{count} graphs"
-        note = f"splits the region: {graphs} with Python around instead of one"
-        if count == 1:
-            note = "one graph, with Python around it"
-        yield with_decorators(
-            site,
-            function,
-            edit.rewrite(
-                f"split `{function.name.value}` around what cannot be compiled",
-                safety=safety,
-                notes=(note, *notes),
-                # A setting that keeps one graph is better than parts that something else compiles.
-                rank=60 if whole.decorator is not None else 85,
-            ),
-        )
+        helper = _helper(site, node) if whole.decorator is None else None
+        callees = [_crashing(site, node) if whole.decorator is None else ""]
+        if helper is not None and not callees[0] and _is_function(site, helper):
+            # In a frame of its own, the helper may be split as well; else it stays in Python.
+            callees.append(code(helper))
+        for number, callee in enumerate(callees):
+            try:
+                parts = _cut(site, whole, node, callee)
+            except CannotSplit:
+                return
+            if _only_hands_on(parts):
+                return
+            yield _split(site, whole, parts, number)
 
 
-def _cut(site: Site, whole: Compiled, node: cst.CSTNode) -> Cut:
+def _split(site: Site, whole: Compiled, parts: Cut, number: int) -> Rewrite:
+    """The rewrite that splits the function so."""
+    function = whole.function
+    edit = split(site, function, parts, whole.decorator)
+    whole.release(site, edit)
+    safety, notes = whole.ceiling(site)
+    count = len(parts.parts)
+    graphs = "two graphs" if count == 2 else f"{count} graphs"
+    note = f"splits the region: {graphs} with Python around instead of one"
+    if count == 1:
+        note = "one graph, with Python around it"
+    return with_decorators(
+        site,
+        function,
+        edit.rewrite(
+            f"split `{function.name.value}` around what cannot be compiled",
+            safety=safety,
+            notes=(note, *notes),
+            # A setting that keeps one graph is better than parts that something else compiles.
+            rank=(60 if whole.decorator is not None else 85) + number,
+        ),
+    )
+
+
+def _cut(site: Site, whole: Compiled, node: cst.CSTNode, callee: str) -> Cut:
     """The function cut around what broke.
 
-    Dynamo goes on into what a frame calls over which it passes: where it fails itself there, the
-    call is taken out of its reach.
+    Dynamo goes on into what a frame calls over which it passes: where it fails itself there, or
+    breaks again, the call of the ``callee`` is taken out of its reach.
     """
-    stays = staying(site, node, called_in(site, node), _helper(site, node))
-    callee = _crashing(site, node) if whole.decorator is None else ""
+    helper = _helper(site, node)
+    stays = staying(site, node, called_in(site, node), code(helper) if helper is not None else "")
     if not callee:
         return cut(site, whole.function, stays)
     parts = cut(site, whole.function, lambda part: stays(part) or _calls(part, callee))
@@ -752,12 +763,16 @@ def _crashing(site: Site, node: cst.CSTNode) -> str:
     calls = [part for part in walk(node) if isinstance(part, cst.Call)]
     if len(calls) != 1 or not isinstance(calls[0].func, cst.Name | cst.Attribute):
         return ""
-    func = calls[0].func
+    return code(calls[0].func) if _is_function(site, calls[0].func) else ""
+
+
+def _is_function(site: Site, func: cst.Name | cst.Attribute) -> bool:
+    """Whether a function is called: `torch.compiler.disable` changes a class in place, and wraps a
+    module anew for each call.
+    """
     name = func.attr.value if isinstance(func, cst.Attribute) else func.value
     fact = site.fact(func)
-    # `torch.compiler.disable` changes a class in place, and wraps a module anew for each call.
-    is_function = fact.kind == "function" if fact is not None else not name[:1].isupper()
-    return code(func) if is_function else ""
+    return fact.kind == "function" if fact is not None else not name[:1].isupper()
 
 
 def _calls(part: cst.CSTNode, callee: str) -> bool:
@@ -790,11 +805,11 @@ def called_in(site: Site, node: cst.CSTNode) -> frozenset[str]:
     )
 
 
-def _helper(site: Site, node: cst.CSTNode) -> str:
-    """What is called where the break lies in a helper of the project; else empty."""
+def _helper(site: Site, node: cst.CSTNode) -> cst.Name | cst.Attribute | None:
+    """What is called where the break lies in a helper of the project; else None."""
     own = node is not site.node and isinstance(node, cst.Call)
     func = node.func if own and isinstance(node, cst.Call) else None
-    return code(func) if isinstance(func, cst.Name | cst.Attribute) else ""
+    return func if isinstance(func, cst.Name | cst.Attribute) else None
 
 
 def staying(

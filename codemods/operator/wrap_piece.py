@@ -934,19 +934,19 @@ def _memory_of(node: cst.BaseExpression) -> str:
 
 
 def _own_from_the_start(piece: Piece) -> frozenset[str]:
-    """Names that are bound to a new tensor before anything changes what they named before."""
+    """Names that are bound to new tensors alone, and before anything changes what they named."""
     values = Values(piece.level.site)
     changed: set[str] = set()
     found: set[str] = set()
     for node in piece.nodes:
+        does = activity(node)
+        found -= does.bound
         match node:
             case cst.SimpleStatementLine(
                 body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(name))], value=value)]
             ) if name not in changed and values.share(value, frozenset()) is Share.FRESH:
                 found.add(name)
-            case _ if not isinstance(node, cst.SimpleStatementLine):
-                changed |= activity(node).bound  # perhaps, and then it names another one
-        changed |= activity(node).mutates
+        changed |= does.mutates
     return frozenset(found)
 
 

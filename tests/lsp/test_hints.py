@@ -116,6 +116,7 @@ NOT_SEEN = {
 #: compiled in a way that is not followed.
 STILL_HINTED = {
     "GB0170/codebook-made-of-the-first-batch",  # the same code, as an operator's
+    "GB0170/bent-inside-a-domain",  # the same code, as a plain function
     "GB0036/apart-by-their-labels",  # inside of an operator
     "GB0036/spread-of-the-classes",  # the same code, as a plain function
     "GB0170/told-before-it-returns",  # the same code, where a gradient goes through it

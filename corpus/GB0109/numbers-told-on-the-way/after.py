@@ -1,0 +1,39 @@
+import torch
+from torch import nn
+
+
+def largest(scores, counts):
+    """For each row as many of the largest scores as it asks for."""
+    values, _ = scores.topk(max(counts), dim=1)
+    values = values.tolist()
+    return [values[row][:count] for row, count in enumerate(counts)]
+
+
+class Sampler(nn.Module):
+    @torch.compiler.disable(recursive=False)
+    def forward(self, logits, told, counts=None):
+        scores, best = self.forward_part_1(logits)
+        if counts is not None:
+            told["largest"] = torch.compiler.disable(largest)(scores, counts)
+            self.forward_part_2(told, scores, best)
+        return self.forward_part_3(best)
+
+    def forward_part_1(self, logits):
+        scores = torch.log_softmax(logits, dim=-1)
+        best = scores.argmax(-1)
+        return scores, best
+
+    def forward_part_2(self, told, scores, best):
+        told["best"] = scores[torch.arange(len(best)), best]
+
+    def forward_part_3(self, best):
+        return best.to(torch.int32)
+
+
+torch.manual_seed(0)
+sample = torch.compile(Sampler())
+for counts in (None, [2, 0, 1], [1, 3, 1]):
+    told = {}
+    best = sample(torch.randn(3, 5), told, counts)
+    rounded = [[round(value, 4) for value in row] for row in told.get("largest", [])]
+    print(best.tolist(), rounded)
