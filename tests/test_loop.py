@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from gbfix import engine, loop
 from gbfix.analysis.tree import code
 from gbfix.codemod import Advice, Codemod, Rewrite, Site
 from gbfix.runner import Runner
-from gbfix.schema import Options, Report, Safety, Target
+from gbfix.schema import Options, Report, Safety, Span, Target
 
 Gbfix = Callable[..., Report]
 
@@ -601,3 +603,66 @@ def test_what_lies_behind_a_removed_break_is_no_move_of_it(gbfix_run: Gbfix) -> 
     assert attempt.title.endswith("; let whole numbers of modules vary")
     (patch,) = report.patches
     assert patch.after.count("allow_unspec_int_on_nn_module") == 1
+
+
+class Patient(Codemod):
+    """Removes both breaks at once, or (of the second, where it has an answer) one alone."""
+
+    name = "patient"
+    codes = ("GB0025",)
+
+    def __init__(self, *, answers: bool) -> None:
+        self._answers = answers
+
+    def propose(self, site: Site) -> Iterator[Rewrite | Advice]:
+        assert site.function is not None
+        lines = [it for it in site.function.body.body if "graph_break" in code(it)]
+        if lines[0] is site.statement:
+            both = site.edit()
+            for line in lines:
+                both.remove(line)
+            yield dataclasses.replace(both.rewrite("all at once"), waits=True)
+        elif self._answers:
+            own = site.edit()
+            own.remove(site.statement)
+            yield own.rewrite("one alone")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_rewrite_that_waits_comes_behind_those_of_other_breaks(
+    answers: bool, gbfix_run: Gbfix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "discover", lambda: [Patient(answers=answers)])
+    report = gbfix_run(TWO)
+    assert [region.status for region in report.regions] == ["fixed"]
+    titles = ["one alone", "all at once"] if answers else ["all at once"]
+    assert [step.title for step in report.steps] == titles
+    assert len(report.breaks[0].attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("new", "inner", "line", "holds"),
+    [
+        ("torch.cond(p, a, b)", "GB0036", 5, True),
+        ("torch.cond(p, a, b)", "GB0170", 5, False),  # the rewrite may lower it as well
+        ("torch.cond(p, a, b)", "GB0036", 9, False),  # behind the branch
+        ("torch.where(p, a, b)", "GB0036", 5, False),
+    ],
+)
+def test_branches_hold_the_breaks_between_their_lines(
+    new: str, inner: str, line: int, holds: bool
+) -> None:
+    rewrite = Rewrite("t", {"a.py": new}, {"a.py": (Span(4, 0, 7, 0),)})
+    found, other = (
+        types.SimpleNamespace(code=kind, site=frame, frames=(frame,))
+        for kind, frame in (
+            ("GB0170", types.SimpleNamespace(path="a.py", line=4)),
+            (inner, types.SimpleNamespace(path="a.py", line=line)),
+        )
+    )
+    one = object.__new__(loop.Loop)
+    one._overlay = {}
+    one._bench = types.SimpleNamespace(  # type: ignore[assignment]
+        source=lambda path: types.SimpleNamespace(text="old")
+    )
+    assert one._holds_breaks(rewrite, found, [other]) is holds  # type: ignore[arg-type]
