@@ -54,6 +54,7 @@ from .mixed_numbers import may_be_fraction, mixes_numbers
 from .owner import changed_attributes
 from .pieces import Piece, levels, pieces, switches_gradients_off
 from .results import Carries, Result
+from .shared import sharing_results
 from .sizes import methods_named
 from .text import Operator, name_for, torch_alias, write
 from .wrap_cases import EXAMPLES, NEAR_MISSES
@@ -109,7 +110,8 @@ class WrapPiece(Codemod):
     through which a gradient goes and that draw numbers, look at autograd or read tensors that are
     not passed; pieces that set attributes or global names, that leave a loop or define functions,
     and results that are texts, objects or lists of others than tensors, or of as many as the data
-    decide.
+    decide.  Results that share memory with each other, or with an argument, where one of them is
+    changed afterwards.
     """
 
     name = "wrap-piece"
@@ -468,6 +470,7 @@ def _rewrite(
     cut = _cut_by_some(piece, detached, gradients) if way is Way.GRADIENTS else ()
     # What is given back as it came is a copy: nobody may change the one through the other.
     passed = {result.name for result in piece.results} & {p.name for p in parameters}
+    passed |= sharing_results(piece)
     if passed:
         try:
             check_later_changes(site, piece.nodes[-1], Values(site), passed)
