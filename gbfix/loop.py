@@ -530,6 +530,7 @@ class Loop:
         self, codemods: Sequence[Codemod], given_up: set[tuple[str, str, str, str, int]]
     ) -> None:
         self._waiting.clear()
+        self._in_turn.clear()
         for _ in range(MAX_ROUNDS):
             found = next(
                 (

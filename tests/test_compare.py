@@ -414,28 +414,3 @@ def test_what_was_none_until_a_call_that_raised(graphs: bool, kind: Kind) -> Non
     comparison = Comparison("eager", graphs=graphs)
     comparison.add(before, after)
     assert kind in [finding.kind for finding in comparison.findings]
-
-
-@pytest.mark.parametrize(
-    ("label", "new", "alike"),
-    [
-        ("lower", [1.005, -2.0], True),
-        ("lower+scaled", [1.005, -2.0], True),
-        ("lower", [1.05, -2.0], False),
-        ("lower", [float("nan"), -2.0], False),
-        ("half", [1.005, -2.0], False),
-        ("base", [1.005, -2.0], False),
-    ],
-)
-def test_float32_that_came_from_bfloat16_beside_it(
-    label: str, new: list[float], alike: bool
-) -> None:
-    """One program has the value in bfloat16 on the way, and the other has it in float32."""
-    shots = []
-    for values in ([1.0, -2.0], new):
-        one = Shot(label, "dtype")
-        one.result = Imager().image(torch.tensor(values))
-        shots.append(one)
-    comparison = Comparison("eager")
-    comparison.add(*shots)
-    assert bool(comparison.differences) is not alike, comparison.differences

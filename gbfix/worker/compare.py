@@ -391,9 +391,8 @@ def _short(text: str) -> str:
     return line if len(line) <= 160 else line[:157] + "..."
 
 
-#: Variations with float32 beside float64, and with bfloat16 beside float32.
+#: Variations with float32 beside float64.
 _MIXED = frozenset({"mixed", "mixed-rest"})
-_LOWER = "lower"
 
 
 class Findings:
@@ -420,7 +419,6 @@ class Findings:
         self._moves = moves
         self._sensitivity = sensitivity
         self._mixed = label.partition("+")[0] in _MIXED
-        self._lower = label.partition("+")[0] == _LOWER
         self._varied = label not in ("", "base", "again")
 
     def add(
@@ -523,8 +521,6 @@ class Findings:
         apart = _values_apart(
             old, new, tight, slack, self._sensitivity, mixed=self._mixed, summed=summed
         )
-        if apart is not None and self._lower and _are_as_close_as_bfloat16(old.data, new.data):
-            apart = None
         of = Part.GRADIENT if part is Part.GRADIENT else Part.OUTPUT
         if apart is not None and _is_moved(old.data, new.data, self._moves.get(of, 0.0)):
             return
@@ -691,20 +687,6 @@ def _apart_for_nan(
 
 def _is_half(data: torch.Tensor) -> bool:
     return data.dtype in (torch.bfloat16, torch.float16)
-
-
-def _are_as_close_as_bfloat16(old: torch.Tensor, new: torch.Tensor) -> bool:
-    """Whether floats agree to the last digit of bfloat16, which went in beside float32.
-
-    A value that one program has in bfloat16 on the way, the other may have in float32, as
-    ``torch.where`` of both dtypes does.  (Inputs and state that are all of bfloat16 are compared
-    sharply: there, a cast that is lost shows.)
-    """
-    if old.dtype not in (torch.float32, torch.float64) or not old.numel():
-        return False
-    step = torch.finfo(torch.bfloat16).eps
-    largest = float(torch.nan_to_num(old, 0.0, 0.0, 0.0).abs().max())
-    return torch.allclose(new, old, rtol=step, atol=step * largest, equal_nan=True)
 
 
 def _values_apart(
