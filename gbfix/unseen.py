@@ -93,7 +93,7 @@ def caveats(
 ) -> tuple[str, ...]:
     """Why arms that a patch evaluates in every call may do more than they were seen to do."""
     # A loop that runs to its bound, and of which the first rounds are taken.
-    runs_on = new.count(_CUTS) > old.count(_CUTS)
+    runs_on = _without_added(old, new).count(_CUTS) > old.count(_CUTS)
     rounds = runs_on or _jumps_in(new) < _jumps_in(old)
     same_tests = _tests_in(new) >= _tests_in(old) and not runs_on
     if not branches.new_conditionals(old, new) and same_tests:
@@ -229,6 +229,16 @@ def limits(old: str, new: str, spans: Sequence[Span]) -> tuple[str, ...]:
             " `torch.cond`."
         )
     return tuple(said)
+
+
+def _without_added(old: str, new: str) -> str:
+    """The new text but for functions of the file that the patch brings: no loop ran there before."""
+    known = {it.name for it in tree_of(old).body if isinstance(it, ast.FunctionDef)}
+    lines = new.splitlines(keepends=True)
+    for node in reversed(tree_of(new).body):
+        if isinstance(node, ast.FunctionDef) and node.name not in known:
+            del lines[node.lineno - 1 : node.end_lineno]
+    return "".join(lines)
 
 
 def _jumps_in(text: str) -> int:

@@ -92,7 +92,10 @@ class Compiling:
         for node in walk(self.view.module):
             match node:
                 case cst.Name(value=other) if (
-                    other == name and node is not target and node not in attributes
+                    other == name
+                    and node is not target
+                    and node not in attributes
+                    and not self._is_before(node)
                 ):
                     holder = self.view.parent(node)
                     called = isinstance(holder, cst.Call) and holder.func is node
@@ -103,6 +106,24 @@ class Compiling:
                 ):
                     return None
         return value
+
+    def _is_before(self, node: cst.CSTNode) -> bool:
+        """Whether the file's own lines reach a place before the statement, and never again.
+
+        ``model = torch.compile(model)``: what the name stood for until then is another object.
+        """
+        line = self.statement
+        if line is None or self.view.parent(line) is not self.view.module:
+            return False
+        lines = list(self.view.module.body)
+        above = lines[: lines.index(line) + 1]
+        outer = (node, *self.view.ancestors(node))
+        inside = any(
+            isinstance(it, cst.FunctionDef | cst.Lambda | cst.ClassDef)
+            and getattr(it, "name", None) is not node
+            for it in outer
+        )
+        return not inside and any(it in above for it in outer)
 
     def _last_import(self) -> int | None:
         """The line of the last import above everything else, if the statement is in a function."""

@@ -123,13 +123,41 @@ def is_only_region(site: Site) -> bool:
     """Whether the break's region is all that the project compiles, in the script that is run."""
     if site.region is None or site.region.compile_path not in ("", site.entry):
         return False
-    named = [
-        node
+    views = [
+        view
         for path in site.sources
         if (view := site if path == site.path else site.other(path)) is not None
-        for node in walk(view.module)
-        if isinstance(node, cst.Name) and node.value == "compile"
     ]
-    return len(named) == 1 and not any(
-        text in source for source in site.sources.values() for text in ("getattr(", "import *")
-    )
+    if any("import *" in text for text in site.sources.values()):
+        return False
+    names = [(it, node) for it in views for node in walk(it.module) if isinstance(node, cst.Name)]
+    named = sum(_may_compile(view, node) for view, node in names)
+    return named == 1 and not any(_may_get_compile(view, node) for view, node in names)
+
+
+def _may_compile(view: Site, node: cst.Name) -> bool:
+    """Whether a name may be that of ``torch.compile`` or of a module's method."""
+    if node.value != "compile":
+        return False
+    holder = view.parent(node)
+    is_attribute = isinstance(holder, cst.Attribute) and holder.attr is node
+    known = resolve(view.module, holder if is_attribute and holder is not None else node)
+    # ``re.compile``, Python's own.
+    return known is None or known.partition(".")[0] == "torch"
+
+
+def _may_get_compile(view: Site, node: cst.Name) -> bool:
+    """Whether ``getattr`` may give what compiles, by what it is asked for and of what."""
+    if node.value != "getattr":
+        return False
+    call = view.parent(node)
+    if not isinstance(call, cst.Call) or call.func is not node or len(call.args) < 2:
+        return True
+    match call.args[1].value:
+        case cst.SimpleString() as text:
+            return text.evaluated_value == "compile"
+        case cst.FormattedString(parts=[cst.FormattedStringText(value=begun), *_]):
+            return "compile".startswith(begun)
+    # A name that the program makes up, of an object of its own: only torch's may be meant.
+    owner = resolve(view.module, call.args[0].value)
+    return owner is not None and owner.partition(".")[0] == "torch"

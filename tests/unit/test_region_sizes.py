@@ -79,10 +79,28 @@ def test_a_script_that_compiles_one_function() -> None:
         ("", "g = torch.compile(f)\n", "import torch\n\nh = torch.compile(abs)\n"),
         ("", "g = torch.compile(f)\nf.compile()\n", ""),
         ("", 'g = getattr(torch, "compile")(f)\n', ""),
+        ("", 'g = torch.compile(f)\nh = getattr(torch, "com" + "pile")(f)\n', ""),
+        ("", 'g = torch.compile(f)\nh = getattr(f, f"c{0}")()\n', ""),
+        ("", "g = torch.compile(f)\nh = map(getattr, [torch], ['compile'])\n", ""),
+        ("", "g = torch.compile(f)\n", "import re\n\nh = re.compile('a')\nk = h.compile\n"),
     ],
 )
 def test_others_are_compiled_too(head: str, tail: str, other: str) -> None:
     assert not only(head, tail, other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "import re\n\nh = re.compile('a')\n",
+        "code = compile('1', '', 'eval')\n",
+        "h = getattr(len, '__name__', '')\n",
+        "def layer(owner, n):\n    return getattr(owner, f'conv{n}')\n",
+        "def field(owner, name):\n    return getattr(owner, name)\n",
+    ],
+)
+def test_what_compiles_no_region(other: str) -> None:
+    assert only(tail="g = torch.compile(f)\n", other=other)
 
 
 def test_a_module_that_a_script_imports_is_not_alone() -> None:

@@ -167,6 +167,16 @@ def test_what_a_loop_calls_before_its_end_may_be_another_model() -> None:
     assert not unseen.caveats(other["net.py"], new, [Span(5, 0, 10, 16)], other)
 
 
+def test_a_function_that_a_patch_brings_has_no_rounds_of_before() -> None:
+    old = _LOOP.format(made="act")
+    brought = (
+        "def packed(x):\n    for n in (1, 2):\n        x = x.narrow(0, 0, n)\n    return x\n\n\n"
+    )
+    new = brought + old.replace("self.act(x)", "packed(x)")
+    hooked = {"net.py": old, "main.py": "net.register_forward_hook(count)\n"}
+    assert not unseen.caveats(old, new, [Span(7, 0, 7, 27)], hooked)
+
+
 _SHARED = (
     "def scaled(v, floor):\n    if v.max() > floor:\n        v = v / v.max()\n    return v\n\n\n"
 )
