@@ -232,7 +232,7 @@ def limits(old: str, new: str, spans: Sequence[Span]) -> tuple[str, ...]:
 
 
 def _without_added(old: str, new: str) -> str:
-    """The new text but for functions of the file that the patch brings: no loop ran there before."""
+    """The new text but for functions that the patch brings: no loop ran there before."""
     known = {it.name for it in tree_of(old).body if isinstance(it, ast.FunctionDef)}
     lines = new.splitlines(keepends=True)
     for node in reversed(tree_of(new).body):

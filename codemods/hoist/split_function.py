@@ -720,6 +720,7 @@ def _split(site: Site, whole: Compiled, parts: Cut, number: int) -> Rewrite:
             notes=(note, *notes),
             # A setting that keeps one graph is better than parts that something else compiles.
             rank=(60 if whole.decorator is not None else 85) + number,
+            assumes=("same-questions",),
         ),
     )
 

@@ -387,6 +387,7 @@ class SplitStatement(Codemod):
             safety=safety,
             notes=("splits the region: several graphs with Python around instead of one", *notes),
             rank=(59 if whole.decorator is not None else 84) + late,
+            assumes=("same-questions",),
         )
         touched = {site.path: (site.span(function), *whole.spans(site))}
         yield with_decorators(site, function, dataclasses.replace(rewrite, touched=touched))

@@ -9,6 +9,7 @@ to depend on the data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -865,10 +866,14 @@ def _inner(parts: Sequence[Value]) -> tuple[Size, ...]:
 
 def methods_named(site: Site, name: str) -> list[cst.FunctionDef]:
     """The methods of that name of all classes of the file."""
-    return [
-        line
-        for statement in site.module.body
-        if isinstance(statement, cst.ClassDef)
-        for line in statement.body.body
-        if isinstance(line, cst.FunctionDef) and line.name.value == name
-    ]
+    return list(_methods(site.module).get(name, ()))
+
+
+@functools.lru_cache(maxsize=8)
+def _methods(module: cst.Module) -> dict[str, list[cst.FunctionDef]]:
+    found: dict[str, list[cst.FunctionDef]] = {}
+    for statement in module.body:
+        for line in statement.body.body if isinstance(statement, cst.ClassDef) else ():
+            if isinstance(line, cst.FunctionDef):
+                found.setdefault(line.name.value, []).append(line)
+    return found

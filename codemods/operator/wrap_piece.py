@@ -792,17 +792,20 @@ def _draws_elsewhere(piece: Piece) -> bool:
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     parts = [*nodes, *(function.body for function in called(site, nodes))]
     inside = {id(it) for node in parts for it in walk(node)}
-    draws = [
-        node
-        for node in walk(site.module)
-        if isinstance(node, cst.Call)
+    if not any(_draws(site, it) for node in parts for it in walk(node)):
+        return False
+    others = [it for it in walk(site.module) if id(it) not in inside and _draws(site, it)]
+    around = {site.function_of(node) for node in others}
+    return any(function is not None and _was_recorded(site, function) for function in around)
+
+
+def _draws(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a call draws from `random`."""
+    return (
+        isinstance(node, cst.Call)
         and (resolve(site.module, node.func) or "").startswith("random.")
         and not code(node.func).endswith(("seed", "getstate", "setstate", "Random"))
-    ]
-    if not any(id(node) in inside for node in draws):
-        return False
-    around = {site.function_of(node) for node in draws if id(node) not in inside}
-    return any(function is not None and _was_recorded(site, function) for function in around)
+    )
 
 
 def _was_recorded(site: Site, function: cst.FunctionDef) -> bool:

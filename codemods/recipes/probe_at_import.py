@@ -18,6 +18,8 @@ _METHODS = words(
 )
 _KINDS = ("bool", "int", "float", "str", "none")
 _NOTE = "it is asked when the file is imported: what fails there fails then"
+#: The machine's answer is the same in every call, and leads where it led.
+_ASSUMES = ("reads-once", "same-questions")
 _FACTS = {
     "platform.system() == 'Darwin'": scalar(False),
     "shutil.which('nvcc') is not None": scalar(False),
@@ -161,7 +163,7 @@ class ProbeAtImport(Codemod):
         lines[0] = first.with_changes(leading_lines=[blank, blank])
         edit.insert_before(top, *lines)
         title = f"ask `{code(found[0])}` once, at import"
-        yield edit.rewrite(title, rank=12, notes=(_NOTE,), assumes=("reads-once",))
+        yield edit.rewrite(title, rank=12, notes=(_NOTE,), assumes=_ASSUMES)
 
 
 def _probes(site: Site) -> list[cst.BaseExpression]:

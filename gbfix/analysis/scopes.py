@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, parameters_of
+from gbfix.analysis.activity import Activity, activity, parameters_of
 from gbfix.analysis.tree import children, dotted, statements_of, walk, words
 
 __all__ = [
@@ -231,24 +231,35 @@ def _is_label(node: cst.CSTNode, path: Sequence[cst.CSTNode]) -> bool:
     )
 
 
+# A function's body is asked about for each of its names; trees never change.
+@functools.lru_cache(maxsize=512)
+def _block_activity(block: cst.CSTNode) -> Activity:
+    return activity(block)
+
+
+@functools.lru_cache(maxsize=512)
+def _block_bindings(block: cst.CSTNode) -> Mapping[str, tuple[cst.CSTNode, ...]]:
+    return _bindings(block)
+
+
 def _resolve_name(module: cst.Module, name: str, path: Sequence[cst.CSTNode]) -> str | None:
     in_function = False  # class scopes are not seen from the functions inside them
     for inner, outer in itertools.pairwise(path):
         if isinstance(outer, cst.FunctionDef) and inner is outer.body:
-            what = activity(outer.body)
+            what = _block_activity(outer.body)
             in_function = True
             if name in what.globals:
                 break
             if name in parameters_of(outer.params):
                 return None
             if name in what.binds | what.declares and name not in what.nonlocals:
-                return _one_import(name, _bindings(outer.body).get(name, ()))
+                return _one_import(name, _block_bindings(outer.body).get(name, ()))
         elif isinstance(outer, cst.ClassDef) and inner is outer.body and not in_function:
-            if name in activity(outer.body).binds:
+            if name in _block_activity(outer.body).binds:
                 return None
         elif isinstance(outer, cst.Lambda) and inner is outer.body:
             in_function = True
-            if name in parameters_of(outer.params) or name in activity(outer.body).binds:
+            if name in parameters_of(outer.params) or name in _block_activity(outer.body).binds:
                 return None
         elif isinstance(outer, cst.BaseComp) and name in _comprehension_targets(outer):
             return None

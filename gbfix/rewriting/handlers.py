@@ -91,16 +91,55 @@ def handlers_of(
     `ancestry`); ``frames`` are places on the way to the check, compiled with it; ``owner`` is the
     class whose methods the functions are: a ``forward`` is called through objects of that class.
     """
-    trees = _parsed(sources)
+    project = _project(tuple(sources.items()))
     roots = {frame.function.rpartition(".")[2] for frame in frames}
-    functions = [found for path, tree in trees.items() for found in _functions(path, tree)]
-    tainted = _leading_to(trees, functions, names, owner)
-    compiled = _compiled(trees, functions, roots)
+    if not project.guards:
+        return []
+    tainted = project.leading_to(frozenset(names), owner)
+    compiled = project.compiled(frozenset(roots))
     found: list[Handler] = []
-    for function in functions:
+    for function, guards in project.guards:
         if compiled is None or function.node.name in compiled:
-            found += _handlers_in(function, tainted, exceptions, frames)
+            found += _handlers_in(function, guards, tainted, exceptions, frames)
     return found
+
+
+class _Project:
+    """The texts of a project as far as questions about handlers ask for them, each once."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._trees = _parsed(sources)
+        self._functions = [
+            it for path, tree in self._trees.items() for it in _functions(path, tree)
+        ]
+        #: Functions with what may catch or clean up in them.
+        self.guards = [(it, own) for it in self._functions if (own := _guards(it.node))]
+        self.classes = {
+            node.name: node
+            for tree in self._trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+        }
+        self._leading: dict[tuple[frozenset[str], str], set[str]] = {}
+        self._compiled: dict[frozenset[str], set[str] | None] = {}
+
+    def leading_to(self, names: frozenset[str], owner: str) -> set[str]:
+        """All names under which something may be called that leads to one of the functions."""
+        key = names, owner
+        if key not in self._leading:
+            self._leading[key] = _leading_to(self._trees, self._functions, names, owner)
+        return self._leading[key]
+
+    def compiled(self, roots: frozenset[str]) -> set[str] | None:
+        """The names of all functions that may run in a compiled region; None for all of them."""
+        if roots not in self._compiled:
+            self._compiled[roots] = _compiled(self._trees, self._functions, roots)
+        return self._compiled[roots]
+
+
+@functools.lru_cache(maxsize=4)
+def _project(sources: tuple[tuple[str, str], ...]) -> _Project:
+    return _Project(dict(sources))
 
 
 def project_texts(sources: Mapping[str, str], entry: str) -> Mapping[str, str]:
@@ -151,9 +190,7 @@ def ancestry(sources: Mapping[str, str], exception: str) -> frozenset[str]:
     """The last names of an exception's class and its bases; with ``""`` where some are unknown."""
     found: set[str] = set()
     queue = [exception.rpartition(".")[2]]
-    classes: dict[str, ast.ClassDef] = {}
-    for tree in _parsed(sources).values():
-        classes |= {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    classes = _project(tuple(sources.items())).classes
     while queue:
         name = queue.pop()
         if name in found:
@@ -648,13 +685,20 @@ def _is_compile(node: ast.AST) -> bool:
 # -- handlers --------------------------------------------------------------------------------
 
 
+def _guards(function: ast.AST) -> list[ast.Try | ast.TryStar | ast.With | ast.AsyncWith]:
+    """The statements of a function that may catch an error, or clean up after it."""
+    kinds = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
+    return [node for node in _own(function) if isinstance(node, kinds)]
+
+
 def _handlers_in(
     function: _Function,
+    guards: Sequence[ast.Try | ast.TryStar | ast.With | ast.AsyncWith],
     tainted: Collection[str],
     exceptions: Collection[str],
     frames: Sequence[Frame],
 ) -> Iterator[Handler]:
-    for node in _own(function.node):
+    for node in guards:
         body: list[ast.stmt] = []
         cleans_up = False
         if isinstance(node, ast.Try | ast.TryStar):
@@ -663,7 +707,7 @@ def _handlers_in(
                 continue
             body = [*node.body, *(node.orelse if not caught else ())]
             cleans_up = not caught
-        elif isinstance(node, ast.With | ast.AsyncWith):
+        else:
             managers = [_last(item.context_expr) for item in node.items]
             if all(name in _PLAIN_MANAGERS for name in managers):
                 continue
