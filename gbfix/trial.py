@@ -1033,7 +1033,8 @@ def _compiles(source: str, name: str) -> bool:
     method = name.rpartition(".")[2] if "." in name else ""
     return any(
         isinstance(node, ast.Call)
-        and ast.unparse(node.func).rpartition(".")[2] == "compile"
+        and isinstance(node.func, ast.Name | ast.Attribute)
+        and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) == "compile"
         and bool(node.args)
         and (
             ast.unparse(node.args[0]) == name

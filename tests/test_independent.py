@@ -139,6 +139,10 @@ def _aot_eager(case: Path, tmp_path: Path) -> None:
     assert _GRAD_FN.sub(" grad_fn", text) == _GRAD_FN.sub(" grad_fn", original)
 
 
+#: One of so many cases is compiled in every run of the tests, the rest with ``-m slow``.
+_SAMPLE = 40
+
+
 def _one_of(many: int, *, rest: bool = False) -> list[Path]:
     """One of so many cases, by their names: a new case does not change which others are run."""
 
@@ -148,7 +152,9 @@ def _one_of(many: int, *, rest: bool = False) -> list[Path]:
     return [case for case in CASES if is_chosen(case) is not rest]
 
 
-@pytest.mark.parametrize("case", _one_of(12), ids=lambda case: f"{case.parent.name}/{case.name}")
+@pytest.mark.parametrize(
+    "case", _one_of(_SAMPLE), ids=lambda case: f"{case.parent.name}/{case.name}"
+)
 def test_some_expected_files_print_what_the_original_does(case: Path, tmp_path: Path) -> None:
     _aot_eager(case, tmp_path)
 
@@ -156,7 +162,7 @@ def test_some_expected_files_print_what_the_original_does(case: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    _one_of(12, rest=True),
+    _one_of(_SAMPLE, rest=True),
     ids=lambda case: f"{case.parent.name}/{case.name}",
 )
 def test_the_other_expected_files_do_so_too(case: Path, tmp_path: Path) -> None:

@@ -239,6 +239,8 @@ def _joined(one: Env, other: Env) -> Env:
     return joined
 
 
+#: What gives views of the parts of a tensor.
+_PARTS = frozenset({"chunk", "split", "tensor_split", "split_with_sizes", "hsplit", "unsafe_chunk"})
 _WORST_FIRST = (Share.SHARED, Share.UNKNOWN, Share.PYTHON, Share.LOCAL, Share.FRESH)
 
 
@@ -303,6 +305,7 @@ class _Results:
         self._clone_unknown = clone_unknown
         #: Names that are returned already; with "" once any result is, which one more could share.
         self._seen: set[str] = set()
+        self._parts = _parts_of_one(branch.statements)
 
     def cloned(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The expression with clones where they are needed; the node itself if nowhere."""
@@ -398,7 +401,10 @@ class _Results:
             self._branch.kept |= {code(node)}
         text = code(node)
         plain = node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
-        return cst.parse_expression(f"{text}.clone()" if plain else f"({text}).clone()")
+        # A copy of a part without elements would keep the strides of the whole.
+        whole = code(node) in self._parts and self._values.torch
+        how = f"memory_format={self._values.torch}.contiguous_format" if whole else ""
+        return cst.parse_expression(f"{text}.clone({how})" if plain else f"({text}).clone({how})")
 
     def _share(self, node: cst.BaseExpression) -> Share:
         if not isinstance(node, cst.Name) or node.value not in self._env:
@@ -406,6 +412,20 @@ class _Results:
         share = self._env[node.value]
         # Another name for a tensor of the branch's own: one result alone shares it with none.
         return Share.FRESH if share is Share.LOCAL and not self._seen else share
+
+
+def _parts_of_one(statements: Sequence[cst.CSTNode]) -> frozenset[str]:
+    """Names for the parts of one tensor: ``k, v = kv.chunk(2, dim=-1)``."""
+    found: set[str] = set()
+    for statement in statements:
+        for node in walk(statement):
+            match node:
+                case cst.Assign(
+                    targets=[cst.AssignTarget(cst.Tuple(elements=elements))],
+                    value=cst.Call(func=cst.Attribute(attr=cst.Name(called))),
+                ) if called in _PARTS:
+                    found |= {code(element.value) for element in elements}
+    return frozenset(found)
 
 
 def _clones_of(node: cst.BaseExpression, fact: Fact, branch: Branch) -> cst.BaseExpression:

@@ -132,6 +132,7 @@ def _blocks_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield child.body
 
 
+@functools.lru_cache(maxsize=16)
 def import_map(module: cst.Module) -> Mapping[str, str]:
     """What each name imported at module level stands for: ``{"F": "torch.nn.functional"}``.
 

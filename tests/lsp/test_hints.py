@@ -26,6 +26,7 @@ NOT_SEEN = {
     "GB0007/progress-bar-of-a-loop",  # a bar of a library, whose loop may do without
     "GB0291/logger-passed-in",  # the text does not tell that a parameter is a logger
     "GB0291/adapter-of-a-logger",
+    "GB0007/kind-of-machine-in-an-enum",  # a question to the machine, of many
     "GB0007/rate-by-milestones",  # an object of the module, whose method looks a number up
     "GB0059/head-of-a-task",  # a number that varies between calls, no text tells
     "GB0124/leaves-when-not-finite",  # what the model that the step calls gives, no text tells
