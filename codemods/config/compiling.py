@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import libcst as cst
 
@@ -108,22 +109,33 @@ class Compiling:
         return value
 
     def _is_before(self, node: cst.CSTNode) -> bool:
-        """Whether the file's own lines reach a place before the statement, and never again.
+        """Whether a place runs before the statement, and not after it.
 
         ``model = torch.compile(model)``: what the name stood for until then is another object.
         """
         line = self.statement
-        if line is None or self.view.parent(line) is not self.view.module:
+        around = [] if line is None else [line, *self.view.ancestors(line)]
+        declared = isinstance(self.view.parent(node), cst.NameItem)  # global, nonlocal
+        if declared or any(isinstance(it, cst.For | cst.While) for it in around):
             return False
-        lines = list(self.view.module.body)
-        above = lines[: lines.index(line) + 1]
-        outer = (node, *self.view.ancestors(node))
-        inside = any(
-            isinstance(it, cst.FunctionDef | cst.Lambda | cst.ClassDef)
-            and getattr(it, "name", None) is not node
-            for it in outer
-        )
-        return not inside and any(it in above for it in outer)
+        own = [node, *self.view.ancestors(node)]
+        for it in own:
+            if it in around:
+                break
+            named = getattr(it, "name", None) is node
+            if isinstance(it, cst.FunctionDef | cst.Lambda | cst.ClassDef) and not named:
+                return False  # it runs when it is called
+        for inner, outer in itertools.pairwise(around):
+            if outer not in own:
+                continue
+            mine = own[own.index(outer) - 1]
+            block: list[cst.CSTNode] = []
+            if isinstance(outer, cst.IndentedBlock | cst.Module):
+                block = list(outer.body)
+            if inner in block and mine in block:
+                return block.index(mine) <= block.index(inner)
+            return isinstance(outer, cst.FunctionDef) and mine is outer.params
+        return False
 
     def _last_import(self) -> int | None:
         """The line of the last import above everything else, if the statement is in a function."""

@@ -37,6 +37,9 @@ def is_only_called(script: str) -> bool:
     [
         "g = torch.compile(f)\ng(1)\n",
         "f.eval()\nf = torch.compile(f)\nprint(f(1))\n",
+        "def main(g):\n    g.eval()\n    g = torch.compile(g)\n    g(1)\n\n\nmain(f)\n",
+        "def main(g):\n    h = g\n    if g:\n        h = torch.compile(h)\n    h(1)\n",
+        "h = f\nif __name__ == '__main__':\n    h.eval()\n    h = torch.compile(h)\n    h(1)\n",
         "for f in (f, f):\n    f.eval()\nf = torch.compile(f)\nf(1)\n",
     ],
 )
@@ -52,7 +55,10 @@ def test_only_called(script: str) -> None:
         "def late():\n    f.eval()\n\n\nf = torch.compile(f)\nf(1)\nlate()\n",
         "late = lambda: f.eval()\nf = torch.compile(f)\nf(1)\nlate()\n",
         "for n in range(2):\n    f.eval()\n    f = torch.compile(f)\n    f(1)\n",
-        "def main(f):\n    f.eval()\n    f = torch.compile(f)\n    f(1)\n\n\nmain(f)\n",
+        "def main():\n    global f\n    f.eval()\n    f = torch.compile(f)\n    f(1)\n\n\nmain()\n",
+        "if f:\n    f = torch.compile(f)\nelse:\n    f.eval()\nf(1)\n",
+        "if f:\n    f = torch.compile(f)\nf.eval()\nf(1)\n",
+        "def main(g):\n    h = lambda: g.eval()\n    g = torch.compile(g)\n    g(h())\n",
     ],
 )
 def test_others_see_it(script: str) -> None:
