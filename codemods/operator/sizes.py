@@ -56,11 +56,13 @@ _REDUCE = words(
     "sum mean max min prod any all argmax argmin std var amax amin median norm logsumexp"
 )
 _BY_SHAPE = words("zeros ones empty full rand randn randint_ new_zeros new_ones new_empty new_full")
-#: Numbers that NumPy draws, as many as ``size`` says.
-_DRAWN = words(
-    """normal uniform binomial standard_normal choice randint integers poisson exponential beta
-    gamma laplace random random_sample lognormal gumbel logistic"""
-)
+#: Numbers that NumPy draws, as many as ``size`` says, which has this place among the arguments.
+_DRAWN = {
+    **dict.fromkeys(("standard_normal", "random", "random_sample"), 0),
+    **dict.fromkeys(("choice", "poisson", "exponential"), 1),
+    **dict.fromkeys(("normal", "uniform", "binomial", "randint", "integers", "beta", "gamma"), 2),
+    **dict.fromkeys(("laplace", "lognormal", "gumbel", "logistic"), 2),
+}
 #: Have the default dtype, where none is named.
 _PLAIN = words("zeros ones empty rand randn")
 _MAX_DEPTH = 5
@@ -601,8 +603,11 @@ class Reader:
             shape = [call.keywords["size"]] if "size" in call.keywords else shape
             plain = call.name in _PLAIN and not call.of_method and "dtype" not in call.keywords
             return dataclasses.replace(self.shaped(shape, UNKNOWN), plain=plain)
-        if call.name in _DRAWN and not call.of_method and "size" in call.keywords:
-            return self.shaped([call.keywords["size"]], UNKNOWN)
+        if call.name in _DRAWN and not call.of_method:
+            place = _DRAWN[call.name]
+            given = call.keywords.get("size") or next(iter(call.arguments[place : place + 1]), None)
+            if given is not None and code(given) != "None":
+                return self.shaped([given], UNKNOWN)
         return array_call(call.name, Given(call.first, call.rest, call.keywords, self.value))
 
     def elementwise(self, call: _Call) -> Value | None:

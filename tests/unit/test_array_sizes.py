@@ -35,6 +35,12 @@ _READ = [
     "np.stack([x, x])",
     "np.zeros(min(x.shape))",
     "np.zeros((max(x.shape[0], n), min(n, x.shape[1], 3)))",
+    "np.random.choice([True, False], n, p=[0.5, 0.5])",
+    "np.random.choice(4, (n, 2))",
+    "np.random.uniform(0.0, 1.0, x.shape)",
+    "np.random.randint(0, 9, size=n)",
+    "np.random.random(n)",
+    "np.random.standard_normal((n, len(x)))",
 ]
 #: What is left open: the data decide, or both arrays are made flat.
 _LEFT = [
@@ -48,6 +54,9 @@ _LEFT = [
     "np.zeros(min(x))",
     "np.zeros(min(int(x.sum()), n))",
     "np.zeros(max(x.shape, key=abs))",
+    "np.random.uniform(0.0, 1.0)",
+    "np.random.choice(n)",
+    "np.random.normal(0.0, 1.0, None)",
 ]
 
 
