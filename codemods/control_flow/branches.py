@@ -415,15 +415,18 @@ class _Results:
 
 
 def _parts_of_one(statements: Sequence[cst.CSTNode]) -> frozenset[str]:
-    """Names for the parts of one tensor: ``k, v = kv.chunk(2, dim=-1)``."""
+    """Names for the parts of one tensor along its last dimension: ``k, v = kv.chunk(2, dim=-1)``.
+
+    Parts along others may be of images in ``channels_last``, whose order of strides a copy keeps.
+    """
     found: set[str] = set()
     for statement in statements:
         for node in walk(statement):
             match node:
                 case cst.Assign(
                     targets=[cst.AssignTarget(cst.Tuple(elements=elements))],
-                    value=cst.Call(func=cst.Attribute(attr=cst.Name(called))),
-                ) if called in _PARTS:
+                    value=cst.Call(func=cst.Attribute(attr=cst.Name(called)), args=[_, last]),
+                ) if called in _PARTS and code(last.value) == "-1":
                     found |= {code(element.value) for element in elements}
     return frozenset(found)
 

@@ -17,7 +17,9 @@ def parts(text: str) -> set[str]:
     [
         ("q, k, v = x.chunk(3, dim=-1)\n", {"q", "k", "v"}),
         ("if a:\n    k, v = linear(x, w).split(4, -1)\n", {"k", "v"}),
-        ("q = x.chunk(3)\n", set()),
+        ("q = x.chunk(3, -1)\n", set()),
+        ("scale, shift = image.chunk(2, dim=1)\n", set()),
+        ("a, b = x.chunk(2)\n", set()),
         ("a, b = x.topk(2)\n", set()),
         ("a, b = chunk(x, 2)\n", set()),
     ],

@@ -79,6 +79,7 @@ def test_a_script_that_compiles_one_function() -> None:
         ("", "g = torch.compile(f)\n", "import torch\n\nh = torch.compile(abs)\n"),
         ("", "g = torch.compile(f)\nf.compile()\n", ""),
         ("", 'g = getattr(torch, "compile")(f)\n', ""),
+        ("", "from torch import compile as fast\ng = fast(f)\nh = fast(abs)\n", ""),
         ("", 'g = torch.compile(f)\nh = getattr(torch, "com" + "pile")(f)\n', ""),
         ("", 'g = torch.compile(f)\nh = getattr(f, f"c{0}")()\n', ""),
         ("", "g = torch.compile(f)\nh = map(getattr, [torch], ['compile'])\n", ""),
