@@ -41,9 +41,9 @@ class Loss(torch.nn.Module):
 
 
 torch.manual_seed(0)
-with tempfile.TemporaryFile("w+") as file:
-    model = torch.compile(Loss(file))
-    for _ in range(3):
-        model(torch.randn(8, 4), torch.randn(8, 1)).backward()
-    file.seek(0)
-    print(file.read())
+file = tempfile.TemporaryFile("w+")
+model = torch.compile(Loss(file))
+for _ in range(3):
+    model(torch.randn(8, 4), torch.randn(8, 1)).backward()
+file.seek(0)
+print(file.read())
