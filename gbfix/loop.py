@@ -30,6 +30,7 @@ from gbfix import (
     world,
 )
 from gbfix.analysis.clocks import time_attributes
+from gbfix.analysis.own_methods import called_on_self
 from gbfix.bench import Bench
 from gbfix.clock import Clock
 from gbfix.codemod import (
@@ -734,6 +735,8 @@ class Loop:
         """Whether the branches that a rewrite makes hold other breaks: no branch can have any."""
         if found.site is None or not self._brings(rewrite, _BRANCHES):
             return False
+        if self._wraps(rewrite):
+            return False  # the operator that comes beside the branches takes what breaks in them
         lines = {
             line
             for path, spans in rewrite.touched.items()
@@ -965,6 +968,10 @@ class Loop:
         look = Instrument(path, "facts", found.site.line)
         callers = [frame for frame in found.frames if frame.in_project and frame != found.site]
         around = {Instrument(frame.path, "facts", frame.line) for frame in callers[-_CALLERS:]}
+        own = called_on_self(
+            self._text(path), {look.line, *(i.line for i in around if i.path == path)}
+        )
+        around |= {Instrument(path, "facts", line) for line in own}
         looks = [look, *sorted(around - {look}, key=lambda item: (item.path, item.line))]
         with self._clock.phase("facts"):
             outcome = self._bench.once(self._bench.job("facts", self._overlay, looks))

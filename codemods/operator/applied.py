@@ -22,9 +22,9 @@ from gbfix.codemod import Site
 
 from ..side_effects.moving import Replace
 from .effects_in import acts
-from .fakes import called
 from .inputs import PRODUCTS, Refused, local_names
 from .pieces import Piece
+from .reached import called
 
 _WIDTH = 100
 #: Of a context, what the one of the second operator has not.

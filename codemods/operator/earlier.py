@@ -15,7 +15,7 @@ from gbfix.analysis.scopes import function_scope
 from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 
-from .fakes import called
+from .reached import called
 
 
 def is_caught(site: Site, at: cst.CSTNode | None = None) -> bool:

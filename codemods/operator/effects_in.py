@@ -14,8 +14,8 @@ from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
-from .fakes import called
 from .inputs import local_names
+from .reached import called
 
 _OTHER_DRAWS = ("random.", "numpy.random.", "secrets.", "uuid.", "time.", "datetime.", "logging.")
 #: Draws that keep their order among operators with ordered effects, whatever else runs between.

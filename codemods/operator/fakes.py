@@ -8,17 +8,16 @@ from collections.abc import Collection, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk
-from gbfix.codemod import Site
 from gbfix.rewriting.project import mentions as mentioned
 from gbfix.schema import Told
 
 from .inputs import Parameter, Refused
 from .pieces import Piece
+from .reached import called
 from .results import Result
 from .size_values import OPEN, UNKNOWN, Size, Value
-from .sizes import Reader, fact_value, methods_named
+from .sizes import Reader, fact_value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -729,29 +728,3 @@ def own_text(piece: Piece) -> str:
     """The piece's text alone: what functions call by the name of an argument is something else."""
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     return "\n".join(map(piece.level.site.text, nodes))
-
-
-def called(site: Site, nodes: Sequence[cst.CSTNode], depth: int = 3) -> list[cst.FunctionDef]:
-    """The functions and methods of the file that nodes call (or hand on), also through others."""
-    found: list[cst.FunctionDef] = []
-    for node in nodes:
-        for inner in walk(node):
-            if not isinstance(inner, cst.Call):
-                continue
-            targets: list[cst.CSTNode] = []
-            # A function that is handed on (``filter(isnan, values)``) is called, too.
-            for named in (inner.func, *(arg.value for arg in inner.args)):
-                if isinstance(named, cst.Name):
-                    bound = module_bindings(site.module).get(named.value, ())
-                    targets += bound if len(bound) == 1 else ()
-            if isinstance(inner.func, cst.Attribute):
-                methods = methods_named(site, inner.func.attr.value)
-                targets += methods if len(methods) == 1 else ()
-            for target in targets:
-                if isinstance(target, cst.FunctionDef) and target not in found:
-                    found.append(target)
-    if depth and found:
-        for more in called(site, [f.body for f in found], depth - 1):
-            if more not in found:
-                found.append(more)
-    return found

@@ -21,9 +21,10 @@ from gbfix.codemod import Site
 from gbfix.rewriting import project
 
 from ..wrap.pure import AUTOCAST_METHODS
-from .fakes import Fake, called, holders_of, mentions, written
+from .fakes import Fake, holders_of, mentions, written
 from .inputs import PRODUCTS, Refused, local_names
 from .pieces import Piece
+from .reached import called
 
 _FLOATS = words("torch.float32 torch.float64 torch.float16 torch.bfloat16")
 #: What looks at autograd itself, or leaves it: another thing below autograd, or in `vjp`.

@@ -15,16 +15,17 @@ from collections.abc import Iterable, Mapping, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import MUTATING_METHODS, activity
-from gbfix.analysis.aliasing import changed_in_place
 from gbfix.analysis.build import ungrouped
 from gbfix.analysis.names import fresh, identifier
 from gbfix.analysis.scopes import enclosing_functions, function_scope, resolve
-from gbfix.analysis.tree import children, code, dotted, walk, words
+from gbfix.analysis.tree import children, code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
+from .memory import attribute_fact, augmented_tensors, places_written
 from .owner import Owner, holder_of, owner_of
 from .sizes import methods_named
+from .twin import twin_of
 
 
 class Refused(Exception):
@@ -68,6 +69,36 @@ class Parameter:
         return self.annotation.startswith("torch.Tensor")
 
 
+@dataclasses.dataclass(frozen=True)
+class MadeAgain:
+    """An object that holds arguments of the operator, each by its path: ``conv.weight``."""
+
+    name: str
+    kind: str
+    held: dict[str, str]
+
+    @property
+    def is_nested(self) -> bool:
+        return any("." in path for path in self.held)
+
+    def lines(self) -> list[str]:
+        """The statements that make it."""
+        given = {path: text for path, text in self.held.items() if "." not in path}
+        for holder in dict.fromkeys(path.rpartition(".")[0] for path in self.held if "." in path):
+            inner = ", ".join(
+                f"{path.rpartition('.')[2]}={text}"
+                for path, text in self.held.items()
+                if path.rpartition(".")[0] == holder
+            )
+            given[holder] = f"types.SimpleNamespace({inner})"
+        values = ", ".join(f"{name}={text}" for name, text in given.items())
+        return [
+            f"# It holds what the operator is given, and nothing else of the module.\n"
+            f"{self.name} = object.__new__({self.kind})",
+            f"{self.name}.__dict__.update({values})",
+        ]
+
+
 @dataclasses.dataclass
 class Inputs:
     """Parameters in the order of first use, and what replaces which node of the piece."""
@@ -78,6 +109,10 @@ class Inputs:
     static: list[cst.FunctionDef]
     #: The object whose methods the piece calls, if it cannot do without.
     owner: Owner | None = None
+    #: Tensors of objects that are changed in place, here or in methods: ``self.mask``.
+    written: set[str] = dataclasses.field(default_factory=set)
+    #: The objects that the operator makes of its arguments, by what stood for them outside.
+    twins: dict[str, MadeAgain] = dataclasses.field(default_factory=dict)
 
 
 #: Stands for the table in which a class notes its objects, until that has a name.
@@ -106,47 +141,6 @@ def local_names(site: Site, node: cst.CSTNode) -> frozenset[str]:
     for function in enclosing_functions(site.module, node):
         found |= function_scope(function).locals
     return found
-
-
-def places_written(nodes: Sequence[cst.CSTNode]) -> frozenset[str] | None:
-    """Attributes whose tensors the code changes in place; None where it changes other things, too.
-
-    Other things are attributes that get a new value, containers, and views that have a name.
-    """
-    found: set[str] = set()
-    named = changed_in_place(nodes, {"self"}, lambda it: isinstance(it, cst.BinaryOperation))
-    if named - {"self"}:
-        return None
-    for node in (part for top in nodes for part in walk(top)):
-        place: cst.CSTNode | None = None
-        match node:
-            case cst.AssignTarget(target=cst.Subscript(value=place)):
-                pass
-            case cst.AugAssign(target=cst.Subscript(value=place)):
-                pass
-            case cst.AssignTarget(target=cst.Attribute()) | cst.AugAssign(target=cst.Attribute()):
-                return None
-            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(name))):
-                if name.endswith("_") and not name.endswith("__"):
-                    place = receiver
-                elif name in MUTATING_METHODS and name not in ("sort", "copy", "fill"):
-                    return None
-            case cst.Arg(keyword=cst.Name("out")):
-                return None
-        # What is changed by a chain, ``x.mul_(2).add_(1)``, is what the chain begins with.
-        while isinstance(place, cst.Subscript | cst.Call):
-            if isinstance(place, cst.Subscript):
-                place = place.value
-            else:
-                place = place.func.value if isinstance(place.func, cst.Attribute) else None
-        # ``self.embed.data`` and ``.detach()`` share their memory with what they are of.
-        if isinstance(place, cst.Attribute) and place.attr.value == "data":
-            place = place.value
-        if isinstance(place, cst.Attribute):
-            if dotted(place) is None:
-                return None
-            found.add(code(place))
-    return frozenset(found)
 
 
 class Collector:
@@ -182,8 +176,8 @@ class Collector:
         for node in nodes:
             self.taken |= variables_in(node)
         #: Tensors of objects that the piece writes to: ``self.codebook``.
-        self.written = places_written(nodes)
-        self.found = Inputs([], {}, [])
+        self.written = places_written(nodes, augmented_tensors(site, nodes))
+        self.found = Inputs([], {}, [], written={*(self.written or ())})
         self.by_text: dict[str, Parameter] = {}
 
     def collect(self, kept: Iterable[str] = ()) -> Inputs:
@@ -246,7 +240,9 @@ class Collector:
             raise Refused(f"it calls `{func.value}`")
         if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
             root = func.value.value
-            if root in self.needed and (self.static_method(func) or self.found_again(func)):
+            if root in self.needed and (
+                self.static_method(func) or self.found_again(func) or self.made_again(func)
+            ):
                 for argument in node.args:
                     self.visit(argument, bound)
                 return
@@ -293,12 +289,41 @@ class Collector:
         self.finds(func.value, owner)
         return True
 
+    def is_broken_property(self, node: cst.Attribute) -> bool:
+        """``self.is_full``, whose getter is what the graph cannot hold."""
+        if node not in self.broken:
+            return False
+        found = methods_named(self.site, node.attr.value)
+        return any(code(it.decorator) == "property" for each in found for it in each.decorators)
+
+    def made_again(self, func: cst.Attribute) -> bool:
+        """``self.expire(t)`` where ``expire`` reads and changes tensors of ``self``: it runs on an
+        object that the operator makes of these.
+        """
+        assert isinstance(func.value, cst.Name)
+        fact, prefix = self.fact(func.value), func.value.value
+        if fact is None or not fact.in_project or f"id({prefix})" in self.by_text:
+            return False
+        before = self.found.twins.get(prefix)
+        twin = twin_of(self.site, func.attr.value, fact)
+        if twin is None or not all(_passes(path, it) for path, it in twin.reads.items()):
+            return False
+        inside = before.name if before is not None else fresh(_snake(twin.kind), self.taken)
+        self.taken.add(inside)
+        held = dict(before.held) if before is not None else {}
+        for path, read in twin.reads.items():
+            held[path] = self.pass_path(f"{prefix}.{path}", read)
+        self.found.twins[prefix] = MadeAgain(inside, twin.kind, held)
+        self.found.written |= {f"{prefix}.{path}" for path in twin.written}
+        self.found.replacements[func.value] = cst.Name(inside)
+        return True
+
     def held_by_owner(self, node: cst.Attribute) -> bool:
         """``w in self.stops`` where no operator takes ``stops``: it is read of the object.
 
         The piece only asks it, and what its class gives it is data.
         """
-        fact, holder = self.attribute_fact(node), node.value
+        fact, holder = attribute_fact(self.site, node), node.value
         if (
             fact is None
             or fact.kind not in ("dict", "list", "tuple", "set")
@@ -357,12 +382,16 @@ class Collector:
         while isinstance(root, cst.Attribute):
             root = root.value
         outside = isinstance(root, cst.Name) and root.value in self.needed - bound
+        if outside and node.value is root and self.is_broken_property(node):
+            if self.made_again(node):
+                return
+            raise NeedsBefore(frozenset({code(root)}))
         if outside and not self.is_passed(root):
             assert isinstance(root, cst.Name)
             if isinstance(node.value, cst.Attribute) and code(node.value) in (self.written or ()):
                 self.attribute(node.value, bound)  # it passes as a tensor: so does what it is asked
                 return
-            if not self.pass_on(node, self.attribute_fact(node), root.value):
+            if not self.pass_on(node, attribute_fact(self.site, node), root.value):
                 if self.held_by_owner(node):
                     return
                 if isinstance(node.value, cst.Attribute):
@@ -421,21 +450,6 @@ class Collector:
                 return seen
         return self.site.fact(node)
 
-    def attribute_fact(self, node: cst.Attribute) -> Fact | None:
-        """What an attribute was, here or where else the function reads it, or its class does."""
-        fact = self.site.fact(node)
-        if fact is not None or self.site.function is None:
-            return fact
-        text = code(node)
-        owner = self.site.class_of(self.site.function) if text.startswith("self.") else None
-        for block in (self.site.function.body, *([owner.body] if owner is not None else [])):
-            for other in walk(block):
-                if isinstance(other, cst.Attribute) and code(other) == text:
-                    fact = self.site.fact(other)
-                    if fact is not None:
-                        return fact
-        return None
-
     def pass_on(self, node: cst.BaseExpression, fact: Fact | None, root: str) -> bool:
         """Make the node's value a parameter; False where it cannot be passed."""
         text = code(ungrouped(node)) if isinstance(node, cst.Name) else code(node)
@@ -484,6 +498,18 @@ class Collector:
         self.found.parameters.append(parameter)
         self.found.replacements[node] = cst.parse_expression(inside)
         return True
+
+    def pass_path(self, text: str, fact: Fact) -> str:
+        """Make what a method reads of an object a parameter; what stands for it inside."""
+        if text not in self.by_text:
+            name = fresh(text.rpartition(".")[2], self.taken)
+            passed = crossing(name, text, fact)
+            assert passed is not None
+            self.taken.add(name)
+            annotation, given, inside = passed
+            self.by_text[text] = Parameter(name, annotation, given, inside, fact)
+            self.found.parameters.append(self.by_text[text])
+        return self.by_text[text].inside
 
     def is_only_read(self, text: str, kind: str) -> bool:
         """Whether the piece only asks a container, of which the operator gets a copy.
@@ -550,6 +576,19 @@ class Collector:
                     node = value
                 case _:
                     return "value"
+
+
+def _passes(path: str, fact: Fact) -> bool:
+    """Whether an attribute of an object passes as it is: no copy that a method might change."""
+    return (
+        path.count(".") < 2
+        and fact.kind not in ("dict", "list", "ndarray")
+        and crossing(path, path, fact) is not None
+    )
+
+
+def _snake(kind: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).lower().strip("_")
 
 
 _OPTIONAL = re.compile(

@@ -14,8 +14,8 @@ from gbfix.analysis.scopes import module_bindings
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 
-from .fakes import called
 from .pieces import Piece
+from .reached import called
 
 Kinds = frozenset[str]
 _NONE: Kinds = frozenset()

@@ -40,7 +40,7 @@ class Owner:
 
 def owner_of(site: Site, func: cst.Attribute, fact: Fact) -> Owner | None:
     """The class of the object whose method is called, if the method only reads the object."""
-    line = _line_of(site, fact)
+    line = class_line(site, fact)
     further = set[str]()
     reads = _read_by(site, line, func.attr.value, further) if line else None
     if reads is None or not _holds_data(site, line, fact, reads):
@@ -50,13 +50,13 @@ def owner_of(site: Site, func: cst.Attribute, fact: Fact) -> Owner | None:
 
 def holder_of(site: Site, attribute: str, fact: Fact) -> Owner | None:
     """The class of the object that holds an attribute, if that holds nothing but data."""
-    line = _line_of(site, fact)
+    line = class_line(site, fact)
     if not line or not _holds_data(site, line, fact, {attribute}):
         return None
     return Owner(line[0].name.value, frozenset({attribute}))
 
 
-def _line_of(site: Site, fact: Fact) -> list[cst.ClassDef]:
+def class_line(site: Site, fact: Fact) -> list[cst.ClassDef]:
     """The class of an object and what it inherits from, as far as the file shows it."""
     name = fact.type.rpartition(".")[2]
     holders = [

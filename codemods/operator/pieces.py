@@ -26,6 +26,7 @@ from gbfix.schema import Fact, Frame
 from ..control_flow.values import Share, Values
 from .data import data_names, is_data, sized_names
 from .inputs import Collector, Inputs, NeedsAfter, NeedsBefore, Refused
+from .memory import augmented_tensors
 from .results import (
     Carries,
     Result,
@@ -207,6 +208,8 @@ def _expressions(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             continue
         if _in_comprehension(site, candidate, statement):
             continue
+        if isinstance(site.parent(candidate), cst.Expr) and _works_in_place(candidate):
+            return  # the statement moves: nobody takes what it gives
         try:
             yield _expression(level, candidate, carries)
             return
@@ -214,6 +217,14 @@ def _expressions(level: Level, carries: Carries) -> Iterator[Piece | Refused]:
             reason = why
     if reason is not None:
         yield reason
+
+
+def _works_in_place(node: cst.BaseExpression) -> bool:
+    """``scale.fill_(1)``: a method that changes its tensor."""
+    match node:
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            return name.endswith("_") and not name.endswith("__")
+    return False
 
 
 def _in_comprehension(site: Site, node: cst.CSTNode, statement: cst.CSTNode) -> bool:
@@ -393,7 +404,7 @@ def _with_tail(
             cut=False, broken=level.broken, gradients=bool(carries & Carries.GRADIENTS),
             sized=level.sized,
         )  # fmt: skip
-        _check_own(run)
+        _check_own(site, run)
         return Piece(level, run, collector.collect(), (result,), tail=candidate)
     raise Refused("nothing makes a tensor of it")
 
@@ -439,7 +450,7 @@ def _run(
     site, function = level.site, level.function
     run = tuple(body[start : end + 1])
     _check_jumps(run)
-    does = _check_own(run)
+    does = _check_own(site, run)
     returns = [node for node in walk(cst.IndentedBlock(list(run))) if isinstance(node, cst.Return)]  # type: ignore[arg-type]
     ends = bool(returns)
     last = run[-1]
@@ -565,11 +576,11 @@ def _live_in(level: Level, run: Sequence[cst.CSTNode], facts: Mapping[str, Fact]
     return frozenset(name for name in found if name in certain or name in facts)
 
 
-def _check_own(run: Sequence[cst.CSTNode]) -> Activity:
+def _check_own(site: Site, run: Sequence[cst.CSTNode]) -> Activity:
     does = activity(*run)
     if does.dynamic or does.global_writes or does.globals or does.nonlocals or does.closure_writes:
         raise Refused("it binds names of an outer function, or looks at its own frame")
-    for text in sorted(does.attribute_writes):
+    for text in sorted(does.attribute_writes - augmented_tensors(site, run)):
         raise Refused(f"it sets `{text}`")
     return does
 

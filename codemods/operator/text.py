@@ -22,7 +22,7 @@ from .applied import Applied, backward_of
 from .fakes import Fake
 from .gradients import Draws, backward_text, is_place
 from .grown import plainly, remove_unused
-from .inputs import TABLE, Parameter, Refused, places_written
+from .inputs import TABLE, Parameter, Refused
 from .pieces import Piece, is_filled
 from .results import Result
 
@@ -87,7 +87,7 @@ def name_for(piece: Piece) -> str:
                     return operator_name(site, f"{last.lstrip('_')}_op")
     bound = piece.results[0].name if piece.results else ""
     if own in ("forward", "__call__", "main", "step"):
-        written = sorted(places_written(piece.nodes) or ())
+        written = sorted(piece.inputs.written)
         if bound:
             return operator_name(site, f"compute_{bound}")
         if written:
@@ -104,6 +104,8 @@ def write(operator: Operator, edit: Edit) -> None:
         if not table:
             raise Refused("`self` cannot be passed to an operator")
         operator = dataclasses.replace(operator, table=table)
+    if any(twin.is_nested for twin in piece.inputs.twins.values()):
+        edit.add_import("types")
     place(site, edit, _definition(operator))
     remove_unused(site, edit, piece.nodes)
     for method in piece.inputs.static:
@@ -288,6 +290,7 @@ def _body(operator: Operator) -> list[cst.BaseStatement]:
         p.first.replace(TABLE, operator.table) for p in operator.piece.inputs.parameters if p.first
     ]
     made += [f"{name} = {name}.clone()" for name in operator.copied]
+    made += [line for twin in operator.piece.inputs.twins.values() for line in twin.lines()]
     return [*map(cst.parse_statement, made), *plainly(operator.piece.level.site, _moved(operator))]
 
 

@@ -18,9 +18,9 @@ from gbfix.schema import Fact
 from ..wrap.operator_text import torch_alias
 from .data import is_data
 from .effects_in import acts
-from .fakes import called
 from .inputs import Refused, is_plain_tensor
 from .pieces import Level, levels
+from .reached import called
 
 _READS = re.compile(
     r"\.(item|tolist|numpy|nonzero|unique|data_ptr|backward|masked_select|is_nonzero)\("

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity, params_of
+from gbfix.analysis.activity import activity
 from gbfix.analysis.clocks import asks_clock
 from gbfix.analysis.names import fresh, names_in
 from gbfix.analysis.purity import harmless_calls
@@ -33,7 +33,6 @@ from .earlier import changed_before, is_caught
 from .effects_in import Activity, acts
 from .fakes import (
     Fake,
-    called,
     fake_of,
     gives_sizes_only,
     own_text,
@@ -49,10 +48,12 @@ from .gradients import (
     of_given_dtypes,
     of_one_dtype,
 )
-from .inputs import Parameter, Refused, local_names, places_written
+from .inputs import Parameter, Refused, local_names
+from .memory import written_by_functions
 from .mixed_numbers import may_be_fraction, mixes_numbers
 from .owner import changed_attributes
 from .pieces import Piece, levels, pieces, switches_gradients_off
+from .reached import called
 from .results import Carries, Result
 from .shared import sharing_results
 from .sizes import methods_named
@@ -91,7 +92,9 @@ class WrapPiece(Codemod):
     takes tensors, numbers, strings and attributes, and gives tensors or lists of them.  Arrays and
     numbers are carried as tensors and read back.  What the fake says of sizes is told from the
     piece's text, or else found by running the operator with inputs of other sizes.  An object whose
-    methods the piece calls, and which these only read, is found by its identity.
+    methods the piece calls, and which these only read, is found by its identity.  Methods that read
+    and change tensors of a module run on an object of its class that holds the operator's arguments
+    and nothing else.
 
     *When it applies.*  The break lies in Python that reads tensors' values or calls what the
     compiler cannot follow.  Where a gradient goes through it, the code must compute and nothing
@@ -320,6 +323,8 @@ def _check_changes(piece: Piece) -> None:
     nodes = [*piece.nodes, *([piece.tail] if piece.tail is not None else [])]
     inner = called(site, nodes)
     changed = {name for function in inner for name in changed_attributes(function.body)}
+    # Tensors that are handed to it are changed in the graph as well.
+    changed -= {part for text in piece.inputs.written for part in text.split(".")}
     if not changed:
         return
     around = [level.function for level in levels(site) if level.site.path == site.path]
@@ -518,7 +523,7 @@ def _rewrite(
         safety=safety,
         notes=notes,
         also=also[:1],
-        assumes=_assumes(site, piece, kinds),
+        assumes=_assumes(site, piece, kinds, changes=bool(changed)),
     )
     rewrite = dataclasses.replace(rewrite, waits=way is Way.GRADIENTS)
     runs = not changed and does in (Activity.NOTHING, Activity.DRAWS)
@@ -711,12 +716,16 @@ def _check_numbers(piece: Piece, leaves: Sequence[Result]) -> None:
                 raise Refused(f"`{target.target.value}` is no number in other calls")
 
 
-def _assumes(site: Site, piece: Piece, kinds: Sequence[str]) -> list[str]:
-    """What holds of it by its text; ``kinds`` are the exceptions that it raises."""
+def _assumes(site: Site, piece: Piece, kinds: Sequence[str], *, changes: bool) -> list[str]:
+    """What holds of it by its text; ``kinds`` are the exceptions that it says that it raises.
+
+    ``changes``: it changes tensors, and Python may raise what no text names (``round(nan)``).
+    """
     found = []
     if _gives_fractions(piece):
         # The code is moved as it is: whichever side is taken, a fraction holds what it gives.
         found.append("same-questions")
+    kinds = kinds or ([""] if changes else [])
     if kinds and not goes_on_after(site, kinds):
         # Nobody is there to see what an error leaves behind: that is told, and no more.
         found.append("unset-at-errors")
@@ -862,8 +871,8 @@ def _changed(piece: Piece) -> tuple[str, ...]:
     augmented = {it for it in does.augments & tensors if not is_bound_first(piece, it)}
     augmented -= set(copied(piece))
     names = (does.mutates - does.augments | augmented) - _own_from_the_start(piece)
-    names |= _written_by_functions(site, piece.nodes) & tensors
-    places = places_written(piece.nodes) or frozenset()
+    names |= written_by_functions(site, piece.nodes) & tensors
+    places = piece.inputs.written
     found = tuple(
         p.name for p in piece.inputs.parameters if p.given in places or p.given == p.name in names
     )
@@ -871,72 +880,6 @@ def _changed(piece: Piece) -> tuple[str, ...]:
         if parameter.name in found and parameter.fact.requires_grad:
             raise Refused(f"it changes `{parameter.name}`, which requires a gradient")
     return found
-
-
-#: What gives an array or a tensor in the same memory.
-_SHARES = words("numpy detach cpu view reshape T data contiguous")
-
-
-def _written_by_functions(site: Site, nodes: Sequence[cst.CSTNode], depth: int = 3) -> set[str]:
-    """Names whose memory is handed to functions of the file that write to it, or hand it on:
-    ``best_path(score.numpy())``, where ``best_path`` adds to its parameter's elements.
-    """
-    found: set[str] = set()
-    for call in (part for top in nodes for part in walk(top) if isinstance(part, cst.Call)):
-        name = code(call.func).rpartition(".")[2]
-        for function in called(site, [call.with_changes(args=())], 0):
-            if function.name.value != name:
-                continue
-            written = _written_parameters(site, function, depth)
-            params = [param.name.value for param in params_of(function.params)]
-            if isinstance(call.func, cst.Attribute) and params[:1] == ["self"]:
-                params = params[1:]
-            plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
-            given = [
-                *zip(params, plain, strict=False),
-                *((arg.keyword.value, arg) for arg in call.args if arg.keyword is not None),
-            ]
-            found |= {_memory_of(arg.value) for param, arg in given if param in written}
-    return found - {""}
-
-
-def _written_parameters(site: Site, function: cst.FunctionDef, depth: int) -> set[str]:
-    """Parameters to whose memory a function writes, through views and other functions as well."""
-    does = activity(function.body)
-    written = set(does.mutates)
-    written |= _written_by_functions(site, [function.body], depth - 1) if depth else set()
-    pairs = [pair for node in walk(function.body) for pair in _names_for_memory(node)]
-    for _ in pairs:
-        written |= {of for name, of in pairs if name in written}
-    # What has its name anew is another array.
-    return {param.name.value for param in params_of(function.params)} & written - does.writes
-
-
-def _names_for_memory(node: cst.CSTNode) -> list[tuple[str, str]]:
-    """Names that a statement gives to the memory of other names: ``row = rows[0]``."""
-    match node:
-        case cst.Assign(targets=targets, value=value):
-            names = [it.target.value for it in targets if isinstance(it.target, cst.Name)]
-        case cst.For(target=cst.Name(name), iter=value):
-            names = [name]
-        case _:
-            return []
-    return [(name, of) for name in names if (of := _memory_of(value))]
-
-
-def _memory_of(node: cst.BaseExpression) -> str:
-    """The name whose memory an expression shows, as ``score.numpy()`` does, or ""."""
-    while not isinstance(node, cst.Name):
-        match node:
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(name))) if name in _SHARES:
-                node = inner
-            case cst.Attribute(value=inner, attr=cst.Name(name)) if name in _SHARES:
-                node = inner
-            case cst.Subscript(value=inner):
-                node = inner
-            case _:
-                return ""
-    return node.value
 
 
 def _own_from_the_start(piece: Piece) -> frozenset[str]:

@@ -105,8 +105,7 @@ class Finding:
     ``place`` names the thing (``output[0]``, ``self.weight``, ``stdout``), ``before`` and
     ``after`` what it was in the two (``detail`` where a summary says more: how far values are
     apart).  ``label`` and ``variation`` are those of the inputs (see `gbfix.worker.perturb`).
-    ``unset``: both raise what the program's own code does, and state that it had set by then is
-    not set in the graph.
+    ``unset``: both raise, and state that the original had set by then is not set in the graph.
     """
 
     kind: Kind

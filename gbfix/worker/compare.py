@@ -142,7 +142,8 @@ class Comparison:
                 for finding in held.findings:
                     unset = finding.kind in (Kind.MISSING, Kind.STAYS)
                     kind = Kind.UNDONE if unset else finding.kind
-                    found.findings.append(dataclasses.replace(finding, kind=kind))
+                    held_back = finding.part is Part.STATE
+                    found.findings.append(dataclasses.replace(finding, kind=kind, unset=held_back))
             elif both and self.graphs:
                 for finding in held.findings:
                     unset = finding.part is Part.STATE

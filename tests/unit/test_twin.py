@@ -1,0 +1,176 @@
+"""Methods of a module that run in an operator, on an object made of the operator's arguments."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from gbfix_codemods.operator.wrap_piece import WrapPiece
+
+from gbfix.analysis.own_methods import called_on_self
+from gbfix.codemod import Example, Rewrite, example_site, scalar, tensor
+from gbfix.schema import Fact
+
+_MODULE = Fact("module", "example.Net", qualname="example.Net", in_project=True)
+_FACTS = {
+    "self": _MODULE,
+    "self.lin": Fact("module", "torch.nn.Linear"),
+    "self.mask": tensor(4),
+    "self.count": tensor(1),
+    "self.weight": tensor(4, requires_grad=True),
+    "self.lin.weight": tensor(4, 4, requires_grad=True),
+    "self.every": scalar(2),
+    "self.history": Fact("list", "list", items=(scalar(1.0),)),
+    "self._at_stage()": scalar(True),
+    "x": tensor(4),
+}
+_CALL = "self._at_stage()"
+
+
+def _source(prune: str, *, rest: str = "", after: str = "") -> str:
+    body = textwrap.indent(textwrap.dedent(prune).strip(), " " * 8)
+    return f"""
+import torch
+
+
+def fill(values, at):
+    values[at] = 0
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(4))
+        self.register_buffer("count", torch.zeros(1))
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.lin = torch.nn.Linear(4, 4)
+        self.every = 2
+        self.history = []
+
+    def _at_stage(self):
+        return bool((self.count % self.every == 0).all())
+
+    def _prune(self):
+{body}
+
+    def forward(self, x):
+        with torch.no_grad():
+            if {_CALL}:
+                self._prune()
+        return x * self.mask
+{textwrap.indent(rest, "    ")}
+{after}"""
+
+
+def _operators(source: str) -> list[str]:
+    case = Example(source, "", at=_CALL, facts=_FACTS, title="")
+    found = WrapPiece().propose(example_site(case, "GB0170"))
+    texts = [
+        text
+        for it in found
+        if isinstance(it, Rewrite)
+        for text in it.edits.values()
+        if "_prune()" in text.partition("class Net")[0]
+    ]
+    return [text.partition("class Net")[0] for text in texts]
+
+
+def test_a_method_runs_on_the_operators_arguments() -> None:
+    first, *_ = _operators(_source("self.mask[self.weight.abs().argmin()] = 0.0"))
+    assert 'mutates_args=("mask",)' in first
+    assert "net = object.__new__(Net)" in first
+    assert "net.__dict__.update(count=count, every=every, mask=mask, weight=weight)" in first
+    assert "if net._at_stage(): net._prune()" in " ".join(first.split())
+
+
+def test_a_count_grows_in_place() -> None:
+    first, *_ = _operators(_source("self.count += 1"))
+    assert 'mutates_args=("count",)' in first
+
+
+def test_what_a_layer_holds_is_held_by_a_stand_in() -> None:
+    first, *_ = _operators(_source("self.mask.copy_(self.lin.weight.sum(0))"))
+    assert "lin=types.SimpleNamespace(weight=weight)" in first
+
+
+@pytest.mark.parametrize(
+    "prune",
+    [
+        "self.mask = torch.zeros(4)",  # another object, which an operator cannot give
+        "self.every = 3",
+        "self.every += 1",
+        "self.mask, self.count = self.count, self.mask",
+        "self.history.append(1.0)",
+        "self.weight.mul_(2)",  # autograd would not see it
+        "self.weight.data.mul_(2)",
+        "row = self.mask[:2]\nrow[0] = 1",  # what is changed has another name
+        "fill(self.mask, 0)",
+        "torch.nn.init.zeros_(self.mask)",
+        "self.mask.copy_(self.lin(self.mask))",
+        "report(self)",
+        "self.mask.copy_(getattr(self, 'count'))",
+        "super()._prune()",
+        "self.mask.copy_(self.unknown)",
+        "for self.every in range(3):\n    pass",
+    ],
+)
+def test_what_else_a_method_does_is_refused(prune: str) -> None:
+    assert not _operators(_source(prune))
+
+
+def test_a_method_that_may_be_overridden_is_refused() -> None:
+    after = "\n\nclass Other(Net):\n    def _prune(self):\n        self.mask.zero_()\n"
+    assert _operators(_source("self.mask[0] = 0.0"))
+    assert not _operators(_source("self.mask[0] = 0.0", after=after))
+
+
+@pytest.mark.parametrize("name", ["__getattr__", "__setattr__", "__del__"])
+def test_a_class_that_acts_when_it_is_asked_is_refused(name: str) -> None:
+    rest = f"\ndef {name}(self, *args):\n    return None\n"
+    assert not _operators(_source("self.mask[0] = 0.0", rest=rest))
+
+
+def test_a_property_is_asked_inside() -> None:
+    text = _source("self.mask[0] = 0.0").replace(_CALL, "self._at_stage")
+    text = text.replace("    def _at_stage", "    @property\n    def _at_stage")
+    facts = _FACTS | {"self._at_stage": scalar(True)}
+    case = Example(text, "", at="self._at_stage", facts=facts, title="")
+    found = WrapPiece().propose(example_site(case, "GB0124"))
+    first = next(iter(it for it in found if isinstance(it, Rewrite)))
+    (after,) = first.edits.values()
+    assert "if net._at_stage: net._prune()" in " ".join(after.split())
+
+
+_TEXT = """
+class Net:
+    def forward(self, x):
+        self.update(x)
+        return self.scale * x
+
+    @property
+    def scale(self):
+        return 2
+
+    def update(self, x):
+        self.further(x)
+
+    def further(self, x):
+        self.update(x)
+
+    def other(self):
+        pass
+
+
+def plain(self):
+    self.other()
+"""
+
+
+def test_the_methods_that_a_method_reaches() -> None:
+    lines = _TEXT.splitlines()
+    found = [lines[line - 1].split("(")[0].split()[-1] for line in called_on_self(_TEXT, {4})]
+    assert sorted(found) == ["further", "scale", "update"]
+    assert called_on_self(_TEXT, {22}) == []
+    assert called_on_self("def f(:", {1}) == []
+    twice = _TEXT + "\n\nclass Other:\n    def update(self):\n        pass\n"
+    assert len(called_on_self(twice, {4})) == 1
