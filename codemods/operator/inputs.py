@@ -25,7 +25,7 @@ from gbfix.schema import Fact
 from .memory import attribute_fact, augmented_tensors, places_written
 from .owner import Owner, holder_of, owner_of
 from .sizes import methods_named
-from .twin import twin_of
+from .twin import is_accessor, twin_of
 
 
 class Refused(Exception):
@@ -91,12 +91,13 @@ class MadeAgain:
                 if path.rpartition(".")[0] == holder
             )
             given[holder] = f"types.SimpleNamespace({inner})"
-        values = ", ".join(f"{name}={text}" for name, text in given.items())
-        return [
-            f"# It holds what the operator is given, and nothing else of the module.\n"
-            f"{self.name} = object.__new__({self.kind})",
-            f"{self.name}.__dict__.update({values})",
-        ]
+        values = [f"{name}={text}" for name, text in given.items()]
+        made = f"{self.name}.__dict__.update({', '.join(values)})"
+        if len(made) > _WIDE:
+            made = "\n".join(
+                (f"{self.name}.__dict__.update(", *(f"    {it}," for it in values), ")")
+            )
+        return [f"{_HOLDS}\n{self.name} = object.__new__({self.kind})", made]
 
 
 @dataclasses.dataclass
@@ -115,6 +116,8 @@ class Inputs:
     twins: dict[str, MadeAgain] = dataclasses.field(default_factory=dict)
 
 
+_HOLDS = "# It holds what the operator is given, and nothing else of the module."
+_WIDE = 92
 #: Stands for the table in which a class notes its objects, until that has a name.
 TABLE = "OBJECTS_BY_IDENTITY"
 _PLAIN = frozenset({"Tensor", "Parameter", "Buffer"})
@@ -293,8 +296,7 @@ class Collector:
         """``self.is_full``, whose getter is what the graph cannot hold."""
         if node not in self.broken:
             return False
-        found = methods_named(self.site, node.attr.value)
-        return any(code(it.decorator) == "property" for each in found for it in each.decorators)
+        return any(is_accessor(it) for it in methods_named(self.site, node.attr.value))
 
     def made_again(self, func: cst.Attribute) -> bool:
         """``self.expire(t)`` where ``expire`` reads and changes tensors of ``self``: it runs on an

@@ -19,41 +19,73 @@ _SHARES = words("numpy detach cpu view reshape T data contiguous")
 
 
 def places_written(
-    nodes: Sequence[cst.CSTNode], augmented: Collection[str] = ()
+    nodes: Sequence[cst.CSTNode], augmented: Collection[str] = (), through: Collection[str] = ()
 ) -> frozenset[str] | None:
     """Attributes whose tensors the code changes in place; None where it changes other things, too.
 
     Other things are attributes that get a new value, containers, and views that have a name.
     ``augmented`` are attributes that hold tensors: ``self.count += 1`` changes these in place.
+    ``through`` are properties, whose setters are looked at by themselves.
     """
     found: set[str] = set()
-    named = changed_in_place(nodes, {"self"}, lambda it: isinstance(it, cst.BinaryOperation))
+    alone = {it.value for top in nodes for it in walk(top) if isinstance(it, cst.Expr)}
+    named = changed_in_place(
+        nodes,
+        {"self"},
+        lambda it: isinstance(it, cst.BinaryOperation),
+        harmless=lambda call: call not in alone and _is_sort(call),
+    )
     if named - {"self"}:
         return None
     for node in (part for top in nodes for part in walk(top)):
-        place: cst.CSTNode | None = None
-        match node:
-            case cst.AssignTarget(target=cst.Subscript(value=place)):
-                pass
-            case cst.AugAssign(target=cst.Subscript(value=place)):
-                pass
-            case cst.AugAssign(target=cst.Attribute() as place) if code(place) in augmented:
-                pass
-            case cst.AssignTarget(target=cst.Attribute()) | cst.AugAssign(target=cst.Attribute()):
-                return None
-            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(name))):
-                if name.endswith("_") and not name.endswith("__"):
-                    place = receiver
-                elif name in MUTATING_METHODS and name not in ("sort", "copy", "fill"):
-                    return None
-            case cst.Arg(keyword=cst.Name("out")):
-                return None
+        if isinstance(node, cst.AssignTarget | cst.AugAssign) and code(node.target) in through:
+            continue
+        if _changes_more(node, augmented):
+            return None
+        place = _place_in(node)
+        if _is_given_on(place):
+            return None
         root = _root(place)
         if isinstance(root, cst.Attribute):
             if dotted(root) is None:
                 return None
             found.add(code(root))
     return frozenset(found)
+
+
+def _is_sort(call: cst.Call) -> bool:
+    """``x.sort()`` changes a list and gives None, or gives new tensors and changes nothing."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("sort", "copy", "fill")
+
+
+def _changes_more(node: cst.CSTNode, augmented: Collection[str]) -> bool:
+    """Whether a node sets an attribute, or changes what is no tensor."""
+    match node:
+        case cst.AugAssign(target=cst.Attribute() as place):
+            return code(place) not in augmented
+        case cst.AssignTarget(target=cst.Attribute()) | cst.Arg(keyword=cst.Name("out")):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            in_place = name.endswith("_") and not name.endswith("__")
+            changes = name in MUTATING_METHODS and name not in ("sort", "copy", "fill")
+            return changes and not in_place
+    return False
+
+
+def _place_in(node: cst.CSTNode) -> cst.CSTNode | None:
+    """What a node changes in place: ``x`` of ``x[0] = 1``, ``x.add_(1)`` and ``self.x += 1``."""
+    match node:
+        case cst.AssignTarget(target=cst.Subscript(value=place)):
+            return place
+        case cst.AugAssign(target=cst.Subscript(value=place)):
+            return place
+        case cst.AugAssign(target=cst.Attribute() as place):
+            return place
+        case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(name))) if name.endswith(
+            "_"
+        ) and not name.endswith("__"):
+            return receiver
+    return None
 
 
 def augmented_tensors(site: Site, nodes: Sequence[cst.CSTNode]) -> frozenset[str]:
@@ -85,6 +117,18 @@ def attribute_fact(site: Site, node: cst.Attribute) -> Fact | None:
                 if fact is not None:
                     return fact
     return None
+
+
+def _is_given_on(place: cst.CSTNode | None) -> bool:
+    """``torch.squeeze(self.mask)[0]``: what a function gives of an attribute may be its memory."""
+    while isinstance(place, cst.Subscript | cst.Call | cst.Attribute):
+        if isinstance(place, cst.Call):
+            if place.args and isinstance(place.args[0].value, cst.Attribute):
+                return True
+            place = place.func
+        else:
+            place = place.value
+    return False
 
 
 def _root(place: cst.CSTNode | None) -> cst.CSTNode | None:

@@ -9,6 +9,7 @@ compiler knows that they are changed.
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import libcst as cst
 
@@ -67,6 +68,12 @@ def _acts_when_asked(holder: cst.ClassDef) -> bool:
     return bool(defined & _REFUSED) or bool(holder.keywords)
 
 
+def is_accessor(method: cst.FunctionDef) -> bool:
+    """Whether it is the getter or the setter of a property, and nothing else."""
+    name = method.name.value
+    return [code(it.decorator) for it in method.decorators] in (["property"], [f"{name}.setter"])
+
+
 class _Reading:
     """Collects what the methods of a class read of ``self``, and what they change."""
 
@@ -83,30 +90,44 @@ class _Reading:
         self.written: set[str] = set()
         self.seen: set[str] = set()
 
-    def method(self, name: str) -> None:
-        if name in self.seen:
+    def method(self, name: str, *, sets: bool = False) -> None:
+        """Collect what a method does; ``sets``: the setter of that name, not the getter."""
+        key = f"{name}.setter" if sets else name
+        if key in self.seen:
             return
-        self.seen.add(name)
+        self.seen.add(key)
         found = methods_named(self.site, name)
-        if len(found) != 1 or self.site.class_of(found[0]) not in self.line:
+        if not found or any(self.site.class_of(it) not in self.line for it in found):
             raise _Unfit
         texts = {self.site.path: self.site.source, **self.site.sources}
-        if sum(text.count(f"def {name}(") for text in texts.values()) != 1:
+        if sum(text.count(f"def {name}(") for text in texts.values()) != len(found):
             raise _Unfit  # it may be overridden
-        method = found[0]
+        if any(re.search(rf"\.{name} *=[^=]", text) for text in texts.values()) and not any(
+            is_accessor(it) for it in found
+        ):
+            raise _Unfit  # an object may have another
+        if len(found) > 1 or sets:
+            wanted = f"{name}.setter" if sets else "property"
+            found = [it for it in found if [code(d.decorator) for d in it.decorators] == [wanted]]
+        if len(found) != 1:
+            raise _Unfit
+        self.check(found[0])
+        self.body(found[0])
+
+    def check(self, method: cst.FunctionDef) -> None:
+        """Refuse methods that are called in another way than they are written."""
         if method.asynchronous is not None:
             raise _Unfit
         for decorator in method.decorators:
             text = code(decorator.decorator)
             plain = resolve(self.site.module, decorator.decorator) or text.partition("(")[0]
-            if text not in ("property", "staticmethod") and not plain.startswith(_SWITCHES):
+            known = text == "staticmethod" or is_accessor(method)
+            if not known and not plain.startswith(_SWITCHES):
                 raise _Unfit
         static = any(code(it.decorator) == "staticmethod" for it in method.decorators)
-        if not static:
-            first = next(iter((*method.params.posonly_params, *method.params.params)), None)
-            if first is None or first.name.value != "self":
-                raise _Unfit
-        self.body(method)
+        first = next(iter((*method.params.posonly_params, *method.params.params)), None)
+        if not static and (first is None or first.name.value != "self"):
+            raise _Unfit
 
     def body(self, method: cst.FunctionDef) -> None:
         for node in walk(method.body):
@@ -117,11 +138,14 @@ class _Reading:
             if isinstance(node, cst.Call):
                 self.call(node)
         tensors = set[str]()
+        through = set[str]()
         for place in self.site.places_of("self", method.body):
             text, fact = self.place(place)
-            if fact is not None and fact.is_tensor:
+            if fact is None:
+                through.add(text)
+            elif fact.is_tensor:
                 tensors.add(text)
-        written = places_written([method.body], augmented=tensors)
+        written = places_written([method.body], augmented=tensors, through=through)
         if written is None:
             raise _Unfit
         for text in written:
@@ -132,7 +156,7 @@ class _Reading:
             self.written.add(path)
 
     def place(self, place: cst.Name) -> tuple[str, Fact | None]:
-        """The attribute that is read here, as deep as an operator can take it."""
+        """The attribute here, as deep as an operator can take it; methods have no fact."""
         node: cst.CSTNode = place
         while True:
             holder = self.site.parent(node)
@@ -141,14 +165,14 @@ class _Reading:
             name, outer = holder.attr.value, self.site.parent(holder)
             if node is place and name in self.own:
                 called = isinstance(outer, cst.Call) and outer.func is holder
-                (method,) = methods_named(self.site, name)[:1] or (None,)
-                asked = method is not None and any(
-                    code(it.decorator) == "property" for it in method.decorators
-                )
-                if called == asked:
+                if called == any(is_accessor(it) for it in methods_named(self.site, name)):
                     raise _Unfit
-                self.method(name)
-                return "", None
+                sets = self._is_bound(holder)
+                if not sets:
+                    self.method(name)
+                if sets or (isinstance(outer, cst.AugAssign) and outer.target is holder):
+                    self.method(name, sets=True)
+                return code(holder), None
             if self._is_bound(holder):
                 raise _Unfit  # an operator has no other object to give
             fact = self.fact(holder)

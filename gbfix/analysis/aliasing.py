@@ -24,11 +24,13 @@ def changed_in_place(
     held: Iterable[str],
     makes_new: Callable[[cst.BaseExpression], bool],
     function: cst.FunctionDef | None = None,
+    harmless: Callable[[cst.Call], bool] | None = None,
 ) -> frozenset[str]:
     """Names through which ``nodes`` may change a tensor in place that one of ``held`` leads to.
 
     ``makes_new`` says of an expression that nothing else holds its value.  ``function`` is where
-    the nodes stand: names that it binds to displays alone are containers.
+    the nodes stand: names that it binds to displays alone are containers.  ``harmless``: see
+    `gbfix.analysis.activity.activity`.
     """
     containers = frozenset() if function is None else _containers(function)
     holders = holders_of(nodes, held, makes_new, function)
@@ -36,7 +38,9 @@ def changed_in_place(
     for node in nodes:
         for part in _parts(node):
             own = _stored_into(part) & containers
-            changed |= ((activity(part).mutates - own) | _by_position(part)) & holders
+            changed |= (
+                (activity(part, harmless=harmless).mutates - own) | _by_position(part)
+            ) & holders
     return frozenset(changed)
 
 

@@ -105,6 +105,8 @@ def test_what_a_layer_holds_is_held_by_a_stand_in() -> None:
         "self.weight.data.mul_(2)",
         "row = self.mask[:2]\nrow[0] = 1",  # what is changed has another name
         "fill(self.mask, 0)",
+        "torch.squeeze(self.mask)[0] = 1",
+        "self.mask.sort()\nleast = self.mask\nleast.sort()",
         "torch.nn.init.zeros_(self.mask)",
         "self.mask.copy_(self.lin(self.mask))",
         "report(self)",
@@ -124,6 +126,16 @@ def test_a_method_that_may_be_overridden_is_refused() -> None:
     assert not _operators(_source("self.mask[0] = 0.0", after=after))
 
 
+def test_a_method_that_an_object_may_have_of_its_own_is_refused() -> None:
+    after = "\n\ndef patched(net):\n    net._prune = print\n"
+    assert not _operators(_source("self.mask[0] = 0.0", after=after))
+
+
+def test_sorted_values_are_new() -> None:
+    prune = "least = (self.weight * self.mask).sort()[1]\nself.mask[least[0]] = 0.0"
+    assert _operators(_source(prune))
+
+
 @pytest.mark.parametrize("name", ["__getattr__", "__setattr__", "__del__"])
 def test_a_class_that_acts_when_it_is_asked_is_refused(name: str) -> None:
     rest = f"\ndef {name}(self, *args):\n    return None\n"
@@ -139,6 +151,43 @@ def test_a_property_is_asked_inside() -> None:
     first = next(iter(it for it in found if isinstance(it, Rewrite)))
     (after,) = first.edits.values()
     assert "if net._at_stage: net._prune()" in " ".join(after.split())
+
+
+_SETTER = """
+
+@property
+def stage(self):
+    return int(self.count[0])
+
+@stage.setter
+def stage(self, value):
+    {}
+"""
+
+
+def test_a_property_that_is_asked_changes_nothing() -> None:
+    rest = _SETTER.format("self.mask.fill_(value)")
+    first, *_ = _operators(_source("self.count.mul_(self.stage)", rest=rest))
+    assert 'mutates_args=("count",)' in first
+
+
+def test_a_property_is_set_inside() -> None:
+    text = _source("self.stage = self.stage + 1", rest=_SETTER.format("self.count.fill_(value)"))
+    first, *_ = _operators(text)
+    assert 'mutates_args=("count",)' in first
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        _SETTER.format("self.every = value"),
+        _SETTER.format("self.count.fill_(value)")
+        .partition("@stage.setter")[0]
+        .replace("stage", "s"),
+    ],
+)
+def test_a_setter_that_is_not_there_or_sets_an_attribute_is_refused(rest: str) -> None:
+    assert not _operators(_source("self.stage = self.stage + 1", rest=rest))
 
 
 _TEXT = """
