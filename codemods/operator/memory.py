@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 
 from gbfix.analysis.activity import MUTATING_METHODS, activity, params_of
-from gbfix.analysis.aliasing import changed_in_place
+from gbfix.analysis.aliasing import changed_in_place, containers_of
 from gbfix.analysis.tree import code, dotted, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
@@ -19,20 +19,26 @@ _SHARES = words("numpy detach cpu view reshape T data contiguous")
 
 
 def places_written(
-    nodes: Sequence[cst.CSTNode], augmented: Collection[str] = (), through: Collection[str] = ()
+    nodes: Sequence[cst.CSTNode],
+    augmented: Collection[str] = (),
+    through: Collection[str] = (),
+    function: cst.FunctionDef | None = None,
 ) -> frozenset[str] | None:
     """Attributes whose tensors the code changes in place; None where it changes other things, too.
 
     Other things are attributes that get a new value, containers, and views that have a name.
     ``augmented`` are attributes that hold tensors: ``self.count += 1`` changes these in place.
-    ``through`` are properties, whose setters are looked at by themselves.
+    ``through`` are properties, whose setters are looked at by themselves.  ``function`` is the one
+    whose body the code is: its own lists may be filled.
     """
+    own = containers_of(function) if function is not None else frozenset()
     found: set[str] = set()
     alone = {it.value for top in nodes for it in walk(top) if isinstance(it, cst.Expr)}
     named = changed_in_place(
         nodes,
         {"self"},
         lambda it: isinstance(it, cst.BinaryOperation),
+        function,
         harmless=lambda call: call not in alone and _is_sort(call),
     )
     if named - {"self"}:
@@ -40,7 +46,7 @@ def places_written(
     for node in (part for top in nodes for part in walk(top)):
         if isinstance(node, cst.AssignTarget | cst.AugAssign) and code(node.target) in through:
             continue
-        if _changes_more(node, augmented):
+        if _changes_more(node, augmented, own):
             return None
         place = _place_in(node)
         if _is_given_on(place):
@@ -58,13 +64,15 @@ def _is_sort(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("sort", "copy", "fill")
 
 
-def _changes_more(node: cst.CSTNode, augmented: Collection[str]) -> bool:
+def _changes_more(node: cst.CSTNode, augmented: Collection[str], own: Collection[str]) -> bool:
     """Whether a node sets an attribute, or changes what is no tensor."""
     match node:
         case cst.AugAssign(target=cst.Attribute() as place):
             return code(place) not in augmented
         case cst.AssignTarget(target=cst.Attribute()) | cst.Arg(keyword=cst.Name("out")):
             return True
+        case cst.Call(func=cst.Attribute(value=cst.Name(container))) if container in own:
+            return False
         case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
             in_place = name.endswith("_") and not name.endswith("__")
             changes = name in MUTATING_METHODS and name not in ("sort", "copy", "fill")

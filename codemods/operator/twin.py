@@ -145,7 +145,7 @@ class _Reading:
                 through.add(text)
             elif fact.is_tensor:
                 tensors.add(text)
-        written = places_written([method.body], augmented=tensors, through=through)
+        written = places_written([method.body], tensors, through, method)
         if written is None:
             raise _Unfit
         for text in written:

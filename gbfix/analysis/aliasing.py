@@ -32,7 +32,7 @@ def changed_in_place(
     the nodes stand: names that it binds to displays alone are containers.  ``harmless``: see
     `gbfix.analysis.activity.activity`.
     """
-    containers = frozenset() if function is None else _containers(function)
+    containers = frozenset() if function is None else containers_of(function)
     holders = holders_of(nodes, held, makes_new, function)
     changed: set[str] = set()
     for node in nodes:
@@ -51,7 +51,7 @@ def holders_of(
     function: cst.FunctionDef | None = None,
 ) -> set[str]:
     """The names of ``held``, and those that ``nodes`` give what one of them holds, or a view."""
-    containers = frozenset() if function is None else _containers(function)
+    containers = frozenset() if function is None else containers_of(function)
     return set(_holders(nodes, frozenset(held), makes_new, containers))
 
 
@@ -159,7 +159,7 @@ def _root(node: cst.CSTNode) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _containers(function: cst.FunctionDef) -> frozenset[str]:
+def containers_of(function: cst.FunctionDef) -> frozenset[str]:
     """Names that the function binds to displays, and to nothing else."""
     made: dict[str, bool] = {}
     for node in walk(function.body):

@@ -131,6 +131,18 @@ def test_a_method_that_an_object_may_have_of_its_own_is_refused() -> None:
     assert not _operators(_source("self.mask[0] = 0.0", after=after))
 
 
+def test_a_method_fills_lists_of_its_own() -> None:
+    prune = """
+        rows = []
+        for row in range(4):
+            rows.append(self.mask[row] * 2)
+        self.mask.copy_(torch.stack(rows))
+        """
+    first, *_ = _operators(_source(prune))
+    assert 'mutates_args=("mask",)' in first
+    assert not _operators(_source(prune.replace("rows = []", "rows = self.history")))
+
+
 def test_sorted_values_are_new() -> None:
     prune = "least = (self.weight * self.mask).sort()[1]\nself.mask[least[0]] = 0.0"
     assert _operators(_source(prune))
