@@ -142,6 +142,11 @@ def _has_arrays(site: Site, function: cst.FunctionDef) -> bool:
     return False
 
 
+def _class_name(site: Site, method: cst.FunctionDef) -> str:
+    holder = site.class_of(method)
+    return holder.name.value if holder is not None else ""
+
+
 def _check_names(piece: Piece) -> None:
     """Every global that the piece's code reads is a function or a number: no tensor of its own."""
     site = piece.level.site
@@ -149,6 +154,9 @@ def _check_names(piece: Piece) -> None:
     functions = called(site, nodes)
     bindings = module_bindings(site.module)
     passed = piece.inputs.replacements
+    # What methods read of an object that the operator makes is given to it.
+    made = {twin.kind for twin in piece.inputs.twins.values()}
+    reading = {id(it.body) for it in functions if _class_name(site, it) in made}
     for top in (*nodes, *(function.body for function in functions)):
         # No result, and no gradient, comes out of what is raised.
         raised = {id(it) for node in walk(top) if isinstance(node, cst.Raise) for it in walk(node)}
@@ -158,6 +166,8 @@ def _check_names(piece: Piece) -> None:
             if isinstance(node, cst.Attribute) and _is_own(node) and top not in nodes:
                 fact = site.fact(node)
                 if fact is not None and fact.kind in ("int", "float", "bool", "str"):
+                    continue
+                if id(top) in reading:
                     continue
                 raise Refused(f"a gradient goes through it, and `{code(node)}` may hold a tensor")
             if not isinstance(node, cst.Name) or node.value in local_names(site, top):

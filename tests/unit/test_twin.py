@@ -235,3 +235,50 @@ def test_the_methods_that_a_method_reaches() -> None:
     assert called_on_self("def f(:", {1}) == []
     twice = _TEXT + "\n\nclass Other:\n    def update(self):\n        pass\n"
     assert len(called_on_self(twice, {4})) == 1
+
+
+_SCORES = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.ones(5, 3))
+
+    def _row(self, at):
+        {}
+        return self.table[at] * 2
+
+    def forward(self, x, picks):
+        rows = []
+        for value, pick in zip(x, picks.tolist()):
+            rows.append(value * self._row(pick))
+        return torch.stack(rows)
+"""
+
+
+def _with_gradients(line: str) -> list[str]:
+    facts = {
+        "self": _MODULE,
+        "self.table": tensor(5, 3, requires_grad=True),
+        "x": tensor(4, 3, requires_grad=True),
+        "picks": tensor(4, dtype="torch.int64"),
+        "picks.tolist()": Fact("list", "list", items=(scalar(1),)),
+        "rows": Fact("list", "list", items=()),
+        "torch.stack(rows)": tensor(4, 3, requires_grad=True),
+    }
+    case = Example(_SCORES.format(line), "", at="picks.tolist()", facts=facts, title="")
+    found = WrapPiece().propose(example_site(case, "GB0124"))
+    return ["".join(it.edits.values()) for it in found if isinstance(it, Rewrite)]
+
+
+def test_a_gradient_goes_to_what_a_method_reads() -> None:
+    first, *_ = _with_gradients("pass")
+    assert "torch.func.vjp(lambda x, table:" in first
+    assert "net.__dict__.update(table=table)" in first
+
+
+def test_no_gradient_goes_to_what_no_argument_gives() -> None:
+    assert not _with_gradients("return self.table[at] * SCALE")
+    assert not _with_gradients("self.table.data.zero_()")
