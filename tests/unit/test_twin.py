@@ -240,6 +240,8 @@ def test_the_methods_that_a_method_reaches() -> None:
 _SCORES = """
 import torch
 
+SCALE = torch.nn.Parameter(torch.ones(3))
+
 
 class Net(torch.nn.Module):
     def __init__(self):
