@@ -24,8 +24,9 @@ from gbfix.schema import Fact
 
 from .memory import attribute_fact, augmented_tensors, places_written
 from .owner import Owner, holder_of, owner_of
+from .reached import is_accessor
 from .sizes import methods_named
-from .twin import is_accessor, twin_of
+from .twin import twin_of
 
 
 class Refused(Exception):

@@ -21,6 +21,7 @@ from gbfix.schema import Fact
 
 from .memory import places_written, written_parameters
 from .owner import class_line
+from .reached import is_accessor
 from .sizes import methods_named
 
 #: Of these, an attribute of the object is not what its class gives it.
@@ -66,12 +67,6 @@ def twin_of(site: Site, name: str, fact: Fact) -> Twin | None:
 def _acts_when_asked(holder: cst.ClassDef) -> bool:
     defined = {item.name.value for item in holder.body.body if isinstance(item, cst.FunctionDef)}
     return bool(defined & _REFUSED) or bool(holder.keywords)
-
-
-def is_accessor(method: cst.FunctionDef) -> bool:
-    """Whether it is the getter or the setter of a property, and nothing else."""
-    name = method.name.value
-    return [code(it.decorator) for it in method.decorators] in (["property"], [f"{name}.setter"])
 
 
 class _Reading:

@@ -281,6 +281,20 @@ def test_a_gradient_goes_to_what_a_method_reads() -> None:
     assert "net.__dict__.update(table=table)" in first
 
 
+_PROPERTY = """return self.table[at] * self.noise
+
+    @property
+    def noise(self):
+        return {}
+"""
+
+
+def test_what_a_property_does_counts() -> None:
+    assert "get_rng_state" not in _with_gradients(_PROPERTY.format("torch.ones(3)"))[0]
+    assert "get_rng_state" in _with_gradients(_PROPERTY.format("torch.rand(3)"))[0]
+    assert not _with_gradients(_PROPERTY.format("self.table.detach().requires_grad_()"))
+
+
 def test_no_gradient_goes_to_what_no_argument_gives() -> None:
     assert not _with_gradients("return self.table[at] * SCALE")
     assert not _with_gradients("self.table.data.zero_()")
