@@ -295,7 +295,8 @@ class Collector:
 
     def is_broken_property(self, node: cst.Attribute) -> bool:
         """``self.is_full``, whose getter is what the graph cannot hold."""
-        if node not in self.broken:
+        broken = (it.attr.value for it in self.broken if isinstance(it, cst.Attribute))
+        if node.attr.value not in broken:
             return False
         return any(is_accessor(it) for it in methods_named(self.site, node.attr.value))
 
