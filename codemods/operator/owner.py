@@ -202,7 +202,7 @@ class _Method:
                 hands or last in BUILTINS
             )
         if name.startswith(_LIBRARIES):
-            return not hands or not (last in _CHANGING or last.endswith("_"))
+            return not hands or not (last in CHANGING or last.endswith("_"))
         match call.func:
             case cst.Attribute(value=cst.Name(self.itself)):
                 return last in self.own and not hands
@@ -225,7 +225,7 @@ _LIBRARIES = (
     "textwrap.", "string.", "collections.", "random.", "time.", "datetime.",
 )  # fmt: skip
 #: Change what they are given.
-_CHANGING = words("shuffle put place copyto putmask fill_diagonal itemset sort resize")
+CHANGING = words("shuffle put place copyto putmask fill_diagonal itemset sort resize")
 
 
 def _bound_in(node: cst.CSTNode) -> list[tuple[str, cst.BaseExpression]]:

@@ -13,14 +13,14 @@ import re
 
 import libcst as cst
 
-from gbfix.analysis.activity import activity
+from gbfix.analysis.activity import activity, params_of
 from gbfix.analysis.scopes import module_bindings, resolve
 from gbfix.analysis.tree import code, walk, words
 from gbfix.codemod import Site
 from gbfix.schema import Fact
 
 from .memory import places_written, written_parameters
-from .owner import class_line
+from .owner import CHANGING, class_line
 from .reached import is_accessor
 from .sizes import methods_named
 
@@ -221,18 +221,24 @@ class _Reading:
         last = code(node.func).rpartition(".")[2]
         if known.startswith("builtins.") and last in _LOOKS:
             raise _Unfit
-        given = {
-            code(part)
-            for arg in node.args
-            for part in walk(arg.value)
-            if isinstance(part, cst.Attribute) and code(part).startswith("self.")
-        }
         in_place = last.endswith("_") and not last.endswith("__")
-        if given and known.startswith("torch.") and (in_place or "distributed" in known):
+        if known.startswith("torch.") and (in_place or "distributed" in known):
             raise _Unfit
+        if known.startswith(("numpy.", "random.")) and last in CHANGING:
+            raise _Unfit
+        # Whatever name it has here, it may be a tensor of the object that a function changes.
         bound = module_bindings(self.site.module).get(last, ())
-        for function in (*bound, *methods_named(self.site, last)) if given else ():
-            if isinstance(function, cst.FunctionDef) and (
-                written_parameters(self.site, function, 3) or activity(function.body).augments
-            ):
+        for function in (*bound, *methods_named(self.site, last)):
+            if isinstance(function, cst.FunctionDef) and node.args and self.changes(function):
                 raise _Unfit
+        others = (text for path, text in self.site.sources.items() if path != self.site.path)
+        if not known.startswith("builtins.") and any(f"def {last}(" in text for text in others):
+            raise _Unfit  # its text is elsewhere
+
+    def changes(self, function: cst.FunctionDef) -> bool:
+        """Whether a function of the file changes what it is given."""
+        given = {param.name.value for param in params_of(function.params)} - {"self"}
+        return bool(
+            written_parameters(self.site, function, 3) & given
+            or activity(function.body).augments & given
+        )

@@ -30,6 +30,7 @@ _CALL = "self._at_stage()"
 def _source(prune: str, *, rest: str = "", after: str = "") -> str:
     body = textwrap.indent(textwrap.dedent(prune).strip(), " " * 8)
     return f"""
+import numpy as np
 import torch
 
 
@@ -83,6 +84,13 @@ def test_a_method_runs_on_the_operators_arguments() -> None:
     assert "if net._at_stage(): net._prune()" in " ".join(first.split())
 
 
+def test_a_function_may_count_for_itself() -> None:
+    after = "\n\ndef least(values):\n    at = 0\n    at += 1\n    return values[at]\n"
+    assert _operators(_source("self.mask[0] = least(self.count)", after=after))
+    after = after.replace("at += 1", "values += 1")
+    assert not _operators(_source("self.mask[0] = least(self.count)", after=after))
+
+
 def test_a_count_grows_in_place() -> None:
     first, *_ = _operators(_source("self.count += 1"))
     assert 'mutates_args=("count",)' in first
@@ -106,6 +114,9 @@ def test_what_a_layer_holds_is_held_by_a_stand_in() -> None:
         "row = self.mask[:2]\nrow[0] = 1",  # what is changed has another name
         "fill(self.mask, 0)",
         "torch.squeeze(self.mask)[0] = 1",
+        "other = self.mask\nfill(other, 0)",
+        "other = self.mask\ntorch.nn.init.zeros_(other)",
+        "np.copyto(self.mask.numpy(), 0)",
         "self.mask.sort()\nleast = self.mask\nleast.sort()",
         "torch.nn.init.zeros_(self.mask)",
         "self.mask.copy_(self.lin(self.mask))",
