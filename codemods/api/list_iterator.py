@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 
 import libcst as cst
 
+from gbfix.analysis import torch_names
 from gbfix.analysis.activity import activity
+from gbfix.analysis.aliasing import containers_of
 from gbfix.analysis.kinds import infer
 from gbfix.analysis.purity import effects_of
-from gbfix.analysis.scopes import module_bindings, resolve
+from gbfix.analysis.scopes import function_scope, module_bindings, resolve
 from gbfix.analysis.tree import statements_of, walk, words
 from gbfix.codemod import Advice, Codemod, Example, NearMiss, Rewrite, Site
 from gbfix.schema import Fact, Safety
@@ -22,6 +25,7 @@ _OF_CONTAINERS = words("list_iterator dict_keyiterator set_iterator tuple_iterat
 _MADE_BY = words("reversed enumerate zip map")
 _CONTAINERS = words("list tuple dict set str tensor")
 _CONSUMERS = words("list tuple set frozenset sum sorted any all zip enumerate map")
+_COMPUTES = words("range len min max zip enumerate reversed sum abs")
 _LIST_ITERATOR = Fact("iterator", "list_iterator")
 
 _ADVICE = (
@@ -38,9 +42,10 @@ class PassTheList(Codemod):
     the function advances its argument, or uses it more than once, it makes its own iterator first:
     ``xs = iter(xs)``.
 
-    *When it applies.*  The recorded argument was a built-in iterator, the function stands at module
-    level, and its calls in the file make the iterator right in the call, so that nobody else holds
-    it.
+    *When it applies.*  The recorded argument was a built-in iterator or a generator, the function
+    stands at module level or is the ``forward`` of a module of this file, and its calls in the file
+    make the iterator right in the call, so that nobody else holds it: ``model(parts(x))`` becomes
+    ``model(list(parts(x)))``.
 
     *Fix safety.*  Safe where the iterator walks over containers and nothing changes them before it
     is used up; a caller that still passes an iterator gets what it got before, since ``iter`` of an
@@ -48,7 +53,7 @@ class PassTheList(Codemod):
     iterables ahead of time could be noticed.
 
     *Refuses.*  Iterators that the caller keeps, functions that rebind the parameter, functions that
-    may also be called with a list that they walk over twice, and methods.
+    may also be called with a list that they walk over twice, and methods other than ``forward``.
     """
 
     name = "pass-the-list"
@@ -383,7 +388,8 @@ def _change_calls(
     changed, safe = [], True
     recorded = site.locals_before(site.statement)[parameter].type
     over_container = recorded.rpartition(".")[2] in _OF_CONTAINERS
-    disturbs = bool(activity(function.body).mutates - {parameter})
+    own = containers_of(function)
+    disturbs = bool(activity(function.body).mutates - {parameter} - own)
     for call in callers.calls:
         arg = argument(function, call, parameter)
         others = [other.value for other in call.args if other is not arg]
@@ -401,12 +407,67 @@ def _change_calls(
             elif made_by in _MADE_BY:
                 splice.replace(value, f"list({splice.source_of(value)})")
                 safe = safe and not disturbs and _walks_over_containers(site, value, made_by)
+            elif recorded == "generator" and (made := _generator_function(site, value)):
+                splice.replace(value, f"list({splice.source_of(value)})")
+                safe = safe and not disturbs and _only_computes(site, made)
             else:
                 continue
         else:
             continue
         changed.append(call)
     return changed, safe
+
+
+def _generator_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
+    """The generator function of this file that a call calls."""
+    if not isinstance(call.func, cst.Name):
+        return None
+    bound = module_bindings(site.module).get(call.func.value, ())
+    match bound:
+        case [cst.FunctionDef(decorators=[], asynchronous=None) as function]:
+            return function
+    return None
+
+
+def _only_computes(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether a generator function does nothing but compute: when its items are made, nobody sees.
+
+    It binds names of its own, calls functions of torch and methods of tensors that make new ones,
+    and asks for sizes.
+    """
+    own = function_scope(function).locals
+    for node in walk(function.body):
+        match node:
+            case cst.Raise() | cst.Try() | cst.With() | cst.Assert() | cst.Global() | cst.While():
+                return False
+            case cst.AssignTarget(target=target) | cst.AugAssign(target=target):
+                names = target.elements if isinstance(target, cst.Tuple) else (target,)
+                if isinstance(node, cst.AugAssign) or not all(
+                    isinstance(it.value if isinstance(it, cst.Element) else it, cst.Name)
+                    for it in names
+                ):
+                    return False
+            case cst.Call(func=func):
+                if not _is_known_pure(site, func):
+                    return False
+            case cst.Yield(value=cst.From()):
+                return False
+    read = activity(function.body).reads - own
+    functions = {
+        name
+        for name, bound in module_bindings(site.module).items()
+        if all(isinstance(it, cst.Import | cst.ImportFrom) for it in bound)
+    }
+    return all(name in functions or hasattr(builtins, name) for name in read)
+
+
+def _is_known_pure(site: Site, func: cst.BaseExpression) -> bool:
+    full = resolve(site.module, func) or ""
+    if full.startswith("builtins."):
+        return full.removeprefix("builtins.") in _COMPUTES
+    if full.startswith("torch."):
+        return full.removeprefix("torch.") in torch_names.PURE_TORCH
+    return isinstance(func, cst.Attribute) and func.attr.value in torch_names.PURE_METHODS
 
 
 def _runs_code(site: Site, node: cst.BaseExpression) -> bool:

@@ -255,6 +255,13 @@ def _attributes(node: cst.CSTNode) -> set[str]:
     }
 
 
+def strip_data(place: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``x.data``, which has the same memory; everything else as it is."""
+    while isinstance(place, cst.Attribute) and place.attr.value == "data":
+        place = place.value
+    return place
+
+
 def changed_attributes(body: cst.CSTNode) -> set[str]:
     """The attributes, of whatever objects, that code sets, or whose contents it changes."""
     found: set[str] = set()
@@ -267,7 +274,8 @@ def changed_attributes(body: cst.CSTNode) -> set[str]:
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(name))) if (
                 name in MUTATING_METHODS or (name.endswith("_") and not name.endswith("__"))
             ):
-                places = [receiver]
+                # `x.data.copy_(y)` changes `x`; nobody asks for an attribute `data` afterwards.
+                places = [strip_data(receiver)]
             case cst.Call(func=cst.Name("setattr" | "delattr"), args=[_, name_given, *_]):
                 found.add(code(name_given.value).strip("\"'"))
                 continue

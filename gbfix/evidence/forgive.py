@@ -42,6 +42,7 @@ class Assumption(enum.StrEnum):
 
 
 _ITERATOR = re.compile(r"'(?:object|\w*iterator|zip|map|enumerate|filter|reversed)'")
+_ARGUMENT = re.compile(r"(?:args|kwargs)\.\w+")
 _TEXTS = frozenset({"stdout", "stderr", "logs", "warnings", "order", "later stdout", "later logs"})
 
 
@@ -96,6 +97,10 @@ def forgive(findings: Sequence[Finding], assumes: Collection[str], *, compiled: 
         )
         if places:
             left = [finding for finding in left if not finding.place.startswith(places)]
+            # How far a generator has come is state of the argument; a list has none.
+            left = [
+                f for f in left if f.kind is not Kind.MISSING or not _ARGUMENT.fullmatch(f.place)
+            ]
     if Assumption.FLAGS_UNASKED in assumes:
         left = [finding for finding in left if not _is_of_a_flag(finding)]
     if Assumption.TEXT_OF_NUMBERS in assumes:

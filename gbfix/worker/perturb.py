@@ -440,6 +440,11 @@ def _functions_of(target: Any) -> list[types.FunctionType]:
     return [function] if inspect.isfunction(function) else []
 
 
+def _is_gone(value: object) -> bool:
+    """A generator that has ended has nothing for another call, and nobody can make it again."""
+    return isinstance(value, types.GeneratorType) and value.gi_frame is None
+
+
 class Inputs:
     """The arguments of a recorded call, copied afresh for each variation."""
 
@@ -453,6 +458,8 @@ class Inputs:
 
     def vary(self, variation: Variation) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Fresh arguments; None where the variation means nothing for them."""
+        if any(map(_is_gone, (*self._args, *self._kwargs.values()))):
+            return None
         # zlib.crc32, not hash(): string hashes differ between interpreters.
         generator = torch.Generator().manual_seed(
             zlib.crc32((variation.seed or variation.label).encode())

@@ -583,7 +583,7 @@ class Imager:
         if isinstance(value, torch.dtype | torch.device | torch.Size):
             return ("torch", str(value))
         said = leaf(value)
-        if said is not None and is_counted(value):
+        if said is not None and (is_counted(value) or isinstance(value, types.GeneratorType)):
             # An object still: a patch that passes the list itself is told by that.
             return ("object", qualified(type(value)), whose, [("left", said)])
         if said is not None:

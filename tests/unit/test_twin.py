@@ -96,6 +96,13 @@ def test_a_count_grows_in_place() -> None:
     assert 'mutates_args=("count",)' in first
 
 
+def test_data_of_a_buffer_is_the_buffer() -> None:
+    rest = "\n    def settle(self):\n        self.count.data.mul_(2)\n"
+    source = _source("self.mask.data.copy_(self.weight)", rest=rest)
+    first, *_ = _operators(source.replace("return x *", "self.settle()\n        return x *"))
+    assert 'mutates_args=("mask",)' in first
+
+
 def test_what_a_layer_holds_is_held_by_a_stand_in() -> None:
     first, *_ = _operators(_source("self.mask.copy_(self.lin.weight.sum(0))"))
     assert "lin=types.SimpleNamespace(weight=weight)" in first
