@@ -33,7 +33,7 @@ _ADDRESSES = re.compile(r"\.data_ptr\(\)|\bid\(")
 
 def kinds(golden: Outcome, texts: Sequence[str]) -> dict[str, Kinds]:
     """By region: the kinds of its recorded calls, with what the text asks for itself."""
-    asks_empty = any(_ASKS_EMPTY.search(text) for text in texts)
+    asks_empty = any(_ASKS_EMPTY.search(_without_selections(text)) for text in texts)
     asks_nan = any(_ASKS_NAN.search(text) for text in texts)
     second_order = any(_SECOND_ORDER.search(text) for text in texts)
     found: dict[str, Kinds] = {}
@@ -46,6 +46,62 @@ def kinds(golden: Outcome, texts: Sequence[str]) -> dict[str, Kinds]:
         )
         for key, item in found.items()
     }
+
+
+def _without_selections(text: str) -> str:
+    """The text without questions for the size of what a mask selects: ``active.numel() == 0`` where
+    ``active = losses[losses > 0]``.  Data decides that, whatever batches come.
+    """
+    names = sorted(_selections(text))
+    if not names:
+        return text
+    name = rf"\b(?:{'|'.join(map(re.escape, names))})\b"
+    asks = rf"(?<!\.){name}\.(?:numel\(\)|nelement\(\)|shape\[0\]|size\(0\))|\blen\({name}\)"
+    return re.sub(asks, "selected", text)
+
+
+def _selections(text: str) -> set[str]:
+    """Names that hold, wherever the text binds them, what a mask selects or where it holds."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return set()
+    bound: dict[str, list[ast.expr | None]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                bound.setdefault(name, []).append(value)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bound.setdefault(name, []).append(None)
+    found: set[str] = set()
+    for name, values in bound.items():
+        # An assignment's own target is among the names that are stored.
+        plain = [value for value in values if value is not None]
+        if plain and len(values) == 2 * len(plain) and all(map(_selects, plain)):
+            found.add(name)
+    return found
+
+
+def _selects(value: ast.expr) -> bool:
+    match value:
+        case ast.Subscript(slice=index):
+            return _is_mask(index)
+        case ast.Call(func=ast.Attribute(attr="nonzero" | "masked_select" | "argwhere")):
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze" | "flatten" | "view")):
+            return _selects(inner)
+    return False
+
+
+def _is_mask(index: ast.expr) -> bool:
+    match index:
+        case ast.Compare():
+            return True
+        case ast.UnaryOp(op=ast.Invert()):
+            return True
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return _is_mask(left) or _is_mask(right)
+    return False
 
 
 def usage(golden: Outcome, texts: Iterable[str], callers: str) -> Usage:

@@ -727,6 +727,10 @@ def _is_fresh(value: ast.expr) -> bool:
     match value:
         case ast.BinOp() | ast.List() | ast.Tuple() | ast.ListComp() | ast.Dict() | ast.Constant():
             return True
+        case ast.Compare(
+            ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq() | ast.NotEq()]
+        ):
+            return True  # a mask
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in _FRESH
     return False

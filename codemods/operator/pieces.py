@@ -372,7 +372,7 @@ def _with_tail(
     run = tuple(body[start : end + 1])
     does = activity(*run)
     out = does.bound & live_after(function, run[-1])
-    if out & live_after(function, user) or len(out - why.names) or isinstance(why, NeedsAfterAll):
+    if out & live_after(function, user) or isinstance(why, NeedsAfterAll):
         raise Refused("other statements use it")
     if not any(isinstance(small, cst.Return | cst.Assign | cst.Expr) for small in user.body):
         raise Refused("it is used in place")
@@ -381,7 +381,7 @@ def _with_tail(
     for candidate in chains[0] if chains else ():
         if candidate is user:
             break
-        fact = site.fact(candidate) if isinstance(candidate, cst.BaseExpression) else None
+        fact = _fact(site, candidate) if isinstance(candidate, cst.BaseExpression) else None
         if not isinstance(candidate, cst.BaseExpression) or not _ends_there(fact, carries):
             continue
         if fact is not None and fact.kind == "float" and is_part_of_rounded(site, candidate):
@@ -409,6 +409,17 @@ def _with_tail(
     raise Refused("nothing makes a tensor of it")
 
 
+def _fact(site: Site, node: cst.BaseExpression) -> Fact | None:
+    """What an expression was; of a tuple that is written out, what its items were."""
+    fact = site.fact(node)
+    if fact is None and isinstance(node, cst.Tuple):
+        items = [site.fact(element.value) for element in node.elements]
+        known = tuple(item for item in items if item is not None)
+        if len(known) == len(items):
+            return Fact("tuple", "tuple", items=known)
+    return fact
+
+
 def _ends_there(fact: Fact | None, carries: Carries) -> bool:
     """Whether a table or a list ends in a value: a tensor, or one of its numbers.
 
@@ -416,6 +427,9 @@ def _ends_there(fact: Fact | None, carries: Carries) -> bool:
     """
     if fact is None:
         return False
+    if fact.kind == "tuple":
+        items = fact.items or ()
+        return bool(items) and all(item.is_tensor for item in items)
     number = bool(carries & Carries.NUMBERS) and fact.kind in ("float", "bool")
     return fact.is_tensor or (number and fact.type == fact.kind)
 

@@ -120,10 +120,16 @@ def write(operator: Operator, edit: Edit) -> None:
         return
     first, *rest = piece.nodes
     lines = _statements(operator)
+    end: cst.BaseExpression | None = None
+    if piece.tail is not None:
+        end = cst.Name(piece.results[0].name)
+        match lines:
+            case [_, *_, cst.SimpleStatementLine(body=[cst.Assign(value=cst.Tuple() as values)])]:
+                lines, end = lines[:-1], values
     lines[0] = lines[0].with_changes(leading_lines=getattr(first, "leading_lines", ()))
     edit.replace(first, *lines)
-    if piece.tail is not None:
-        edit.replace(piece.tail, cst.Name(piece.results[0].name))
+    if piece.tail is not None and end is not None:
+        edit.replace(piece.tail, end)
     for other in rest:
         edit.moved(cast(cst.BaseStatement, other))
     # A diff may show the new lines below those that moved.

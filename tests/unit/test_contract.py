@@ -449,3 +449,24 @@ def test_a_name_that_nothing_binds_is_no_limit() -> None:
     assert weigh(lost, KEY, Kinds(), NOBODY, eager=True) is Weight.DIFFERENCE
     other = dataclasses.replace(lost, after="RuntimeError(no gradient)")
     assert weigh(other, KEY, Kinds(), NOBODY, eager=True) is Weight.LIMIT
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("kept = x[x > 0]\nif kept.numel() == 0:\n    pass\n", False),
+        ("kept = x[~mask]\nif len(kept) == 0:\n    pass\n", False),
+        ("at = mask.nonzero().squeeze()\nif at.shape[0] == 0:\n    pass\n", False),
+        ("kept = x[at]\nif kept.numel() == 0:\n    pass\n", True),  # a number, perhaps
+        ("kept = x[x > 0]\nkept = x\nif kept.numel() == 0:\n    pass\n", True),
+        ("def f(kept):\n    if kept.numel() == 0:\n        kept = kept[kept > 0]\n", True),
+        ("kept = x[x > 0]\nif x.numel() == 0:\n    pass\n", True),
+        ("kept = x[x > 0]\nif self.kept.numel() == 0:\n    pass\n", True),
+        ("for kept in rows:\n    if len(kept) == 0:\n        kept = kept[kept > 0]\n", True),
+    ],
+)
+def test_a_question_for_what_a_mask_selects_is_none_for_batches_without_rows(
+    text: str, asks: bool
+) -> None:
+    golden = Outcome([CallKind(KEY, 0, Kinds())])
+    assert usage.kinds(golden, [text])[KEY].asks_empty is asks

@@ -44,6 +44,8 @@ class Expert(nn.Module):
         ("assert x.shape[0] < 64", False),
         ("h = h if x.size(0) < 64 else h * 0.5", False),
         ("h = h.clone(); h[64:] = 0", False),
+        ("m = h > 0; m[..., 0] = True; h = h * m", True),
+        ("m = h > 0; m[0] = True; h = h * m", False),
         ("h = h + h[:1]", False),
         ("h = torch.where(torch.arange(x.size(-1)) < 64, h, 0)", False),
         ("y = self.up(x) @ self.up(x).transpose(-2, -1)", False),
