@@ -83,7 +83,9 @@ class LoopToBound(Codemod):
     tensor to which each joins a slice) is cut at their number, which ``capture_scalar_outputs``
     keeps in the graph; the list may begin with values, and iterations may read its last one.  An
     iteration of a ``for`` may return a tensor (the first
-    row that fits), where the next statement after the loop returns one like it.
+    row that fits), where the next statement after the loop returns one like it; or ``True``, where
+    ``False`` comes next (or the other way round) and all who call the function ask for the truth
+    of that alone (``if has_overflow(grads)``): the flag is returned then.
 
     *Fix safety.*  Safe; unsafe where it is not known that derivatives stay finite in the iterations
     whose results are not used: also where the loop ends because something is not finite.
@@ -371,9 +373,7 @@ class _Engine:
             asks = f"{self.done} | ({over})" if stops else over
             body = [line_of(f"{self.done} = {asks}"), *body]
         if stops:
-            device = self._device()
-            flag = f"{self.done} = {self.torch}.tensor(False{device})"
-            first.append(cst.parse_statement(flag))
+            first.append(cst.parse_statement(f"{self.done} = {self._not_done()}"))
         if first:
             blank = above[: len(above) - len(comments)]
             first[0] = first[0].with_changes(leading_lines=blank)
@@ -616,7 +616,7 @@ class _Engine:
         What is made behind the loop is selected there instead, and rounds make ``found``.
         """
         behind = self.behind
-        if behind is None:
+        if behind is None or behind.says:
             return []
         self._check_returned(behind)
         if not behind.early:
@@ -676,6 +676,14 @@ class _Engine:
         if behind is None:
             return
         assert behind.last.value is not None
+        if behind.says:
+            said = self.done if behind.says == "True" else f"{self.torch}.logical_not({self.done})"
+            edit.replace(behind.last.value, cst.parse_expression(said))
+            function = self.site.function_of(self.loop)
+            if function is not None and function.returns is not None:  # `-> bool`
+                told = cst.parse_expression(f"{self.torch}.Tensor")
+                edit.replace(function.returns.annotation, told)
+            return
         if behind.early:
             edit.replace(behind.last.value, cst.Name(behind.only))
             return
@@ -709,6 +717,14 @@ class _Engine:
                 if fact is not None and isinstance(fact.value, int):
                     return fact.value
         return 1
+
+    def _not_done(self) -> str:
+        """What the flag is at first."""
+        kept = self.frozen or self.lists or self.numbers
+        if self.behind is not None and self.behind.says and not kept:
+            # Nothing is selected by it, and a flag of one value goes with those of any device.
+            return f"{self.torch}.tensor(False)"
+        return f"{self.torch}.tensor(False{self._device()})"
 
     def _device(self) -> str:
         if self.behind is not None and self.behind.only:

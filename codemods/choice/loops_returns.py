@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import libcst as cst
 
 from gbfix.analysis.activity import activity
 from gbfix.analysis.exits import exits
-from gbfix.analysis.tree import code
+from gbfix.analysis.tree import code, walk
 from gbfix.codemod import Site
 
 from ..control_flow.refusal import Refusal
+from ..data_dependent.number_proof import only_truth_counts
 
 
 @dataclasses.dataclass
@@ -28,6 +30,9 @@ class Behind:
     between: Sequence[cst.SimpleStatementLine] = ()
     early: bool = False
     found: list[str] = dataclasses.field(default_factory=list)
+    #: Whether rounds return one truth value, and what comes behind them is the other: "True" where
+    #: a round says yes, "False" where it says no.
+    says: str = ""
 
     @property
     def values(self) -> list[cst.BaseExpression]:
@@ -72,6 +77,9 @@ def return_behind(site: Site, loop: cst.For) -> Behind:
             raise Refusal("it returns, and no `return` of a value comes next")
     if loop.orelse is not None:
         raise Refusal("it returns, and has an `else`")
+    says = _says(site, loop, last) if len(follow) == 1 else ""
+    if says:
+        return Behind(last, early=True, found=[""], says=says)
     does = activity(loop)
     if len(follow) == 1 and not isinstance(last.value, cst.Tuple):
         reads = activity(last).reads
@@ -84,6 +92,37 @@ def return_behind(site: Site, loop: cst.For) -> Behind:
     return Behind(
         last, lines, found=["" if text in same else "found" for text in map(code, values)]
     )
+
+
+def _says(site: Site, loop: cst.For, last: cst.Return) -> str:
+    """What all rounds return that do, where it is True or False, the other comes behind the loop,
+    and whoever calls the function asks for the truth of that alone.
+    """
+    given = {code(it.value) for it in walk(loop) if isinstance(it, cst.Return) and it.value}
+    pair = (given, code(last.value) if last.value is not None else "")
+    if pair not in (({"True"}, "False"), ({"False"}, "True")):
+        return ""
+    function = site.function_of(loop)
+    if function is None or function.decorators or _annotated(function) not in ("", "bool"):
+        return ""
+    name = function.name.value
+    word = rf"\b{re.escape(name)}\b"
+    if any(re.search(word, text) for path, text in site.sources.items() if path != site.path):
+        return ""
+    named = len(re.findall(word, site.source))
+    calls = [it for it in walk(site.module) if isinstance(it, cst.Call) and _last(it.func) == name]
+    # Each mention is the definition or a call.
+    if named != len(calls) + 1 or not all(only_truth_counts(site, it) for it in calls):
+        return ""
+    return given.pop()
+
+
+def _annotated(function: cst.FunctionDef) -> str:
+    return code(function.returns.annotation) if function.returns is not None else ""
+
+
+def _last(func: cst.BaseExpression) -> str:
+    return code(func).rpartition(".")[2]
 
 
 def _line(statement: cst.CSTNode) -> cst.SimpleStatementLine:
