@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -410,6 +410,11 @@ def _change_calls(
             elif recorded == "generator" and (made := _generator_function(site, value)):
                 splice.replace(value, f"list({splice.source_of(value)})")
                 safe = safe and not disturbs and _only_computes(site, made)
+                # What goes through the generator itself runs its code, which is known.
+                lines = [
+                    it for it in walk(function.body) if isinstance(it, cst.SimpleStatementLine)
+                ]
+                safe = safe and not any(_runs_code(site, line, own | {parameter}) for line in lines)
             else:
                 continue
         else:
@@ -470,9 +475,11 @@ def _is_known_pure(site: Site, func: cst.BaseExpression) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value in torch_names.PURE_METHODS
 
 
-def _runs_code(site: Site, node: cst.BaseExpression) -> bool:
+def _runs_code(site: Site, node: cst.CSTNode, own: Collection[str] = ()) -> bool:
+    """Whether code may change anything but what it owns, or is not known."""
     effects = effects_of(node, site.fact)
-    return bool(effects.mutates or effects.mutates_unknown or effects.unknown or effects.suspends)
+    mutates = effects.mutates - frozenset(own)
+    return bool(mutates or effects.mutates_unknown or effects.unknown or effects.suspends)
 
 
 def _is_pure_over_containers(site: Site, generator: cst.GeneratorExp) -> bool:

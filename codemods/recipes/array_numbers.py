@@ -20,6 +20,8 @@ from gbfix.schema import Fact, Safety
 _GOES_THROUGH = words("enumerate zip reversed list tuple")
 #: Methods of arrays that change them.
 _CHANGES = words("sort fill put resize partition itemset setfield byteswap setflags")
+#: Methods of arrays that give another form of the same memory.
+_FORMS = words("view reshape ravel squeeze transpose swapaxes T flat")
 #: Arithmetic in which numpy's whole numbers differ from Python's: they wrap around, and what is
 #: divided by zero is infinite.
 _DIFFERS = cst.Divide | cst.FloorDivide | cst.Modulo | cst.Power | cst.LeftShift
@@ -179,7 +181,7 @@ class ArrayNumbers(Codemod):
             for statement in sets:
                 edit.insert_after(statement, _set_list(site, statement, name, beside))
             changed.append(text)
-            shared = any(_is_handed_in(site, it) for it in sets) or _is_handed_on(site, name)
+            shared = any(_is_handed_in(site, it) for it in sets) or _is_handed_on(site, name, reads)
             notes += [_NOTE.format(text)] if shared else []
             divides = any(_divides(site, function, item) for item in items)
             notes += [_DIVIDES] if divides else []
@@ -388,15 +390,32 @@ def _is_handed_in(site: Site, line: cst.SimpleStatementLine) -> bool:
     return False
 
 
-def _is_handed_on(site: Site, name: str) -> bool:
-    """Whether the file hands an array of that name to functions that may change it."""
-    for call in walk(site.module):
-        if not isinstance(call, cst.Call):
+def _is_handed_on(site: Site, name: str, reads: list[cst.Attribute]) -> bool:
+    """Whether the file hands an array of that name to others, who may change it."""
+    for node in walk(site.module):
+        if not isinstance(node, cst.Attribute) or node.attr.value != name or node in reads:
             continue
-        given = [it.value for it in call.args if isinstance(it.value, cst.Attribute)]
-        if any(it.attr.value == name for it in given):
-            home, _, last = (resolve(site.module, call.func) or "").rpartition(".")
-            if home not in ("numpy", "builtins", "torch") or last in ("put", "copyto", "place"):
+        whole: cst.CSTNode = node
+        parent: cst.CSTNode | None
+        while True:  # a slice or another form of it has the same memory
+            parent = site.parent(whole)
+            forms = isinstance(parent, cst.Subscript | cst.Attribute) and parent.value is whole
+            if parent is None or not (
+                forms or (isinstance(parent, cst.Call) and parent.func is whole)
+            ):
+                break
+            whole = parent
+        match whole:
+            case cst.Call(func=cst.Attribute(attr=cst.Name(last))) if last not in _FORMS:
+                continue  # `self.steps.tolist()`, `self.steps.copy()`
+        if isinstance(parent, cst.Assign | cst.Return | cst.Element | cst.DictElement):
+            return True
+        if isinstance(parent, cst.Arg):
+            call = site.parent(parent)
+            func = call.func if isinstance(call, cst.Call) else parent
+            home, _, last = (resolve(site.module, func) or "").rpartition(".")
+            writes = last in ("put", "copyto", "place", "asarray", "from_numpy", "as_tensor")
+            if home not in ("numpy", "builtins", "torch") or writes or parent.keyword is not None:
                 return True
     return False
 

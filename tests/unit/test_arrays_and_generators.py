@@ -8,7 +8,7 @@ import pytest
 from gbfix_codemods.api.list_iterator import PassTheList
 from gbfix_codemods.recipes.array_numbers import ArrayNumbers
 
-from gbfix.codemod import Codemod, Example, Rewrite, example_site
+from gbfix.codemod import Codemod, Example, Rewrite, example_site, tensor
 from gbfix.schema import Fact, Safety
 
 _STEPS = Fact("ndarray", "numpy.ndarray", shape=(4,), dtype="int64")
@@ -63,6 +63,14 @@ def test_the_class_makes_the_list_beside_its_array(keeps: str, made: str) -> Non
         ("self.steps = given.steps", "x = x + self.shifts[t]", ""),
         ("self.steps = np.arange(4)", "x = x + self.shifts[t] * (9 % t)", ""),
         ("self.steps = np.arange(4)", "x = x + self.shifts[t]", "\n\nchange(net.steps)\n"),
+        ("self.steps = np.arange(4)", "x = x + self.shifts[t]", "\n\nlast = net.steps[1:]\n"),
+        ("self.steps = np.arange(4)", "x = x + self.shifts[t]", "\n\nflat = net.steps.ravel()\n"),
+        ("self.steps = np.arange(4)", "x = x + self.shifts[t]", "\n\nnp.abs(x, out=net.steps)\n"),
+        (
+            "self.steps = np.arange(4)",
+            "x = x + self.shifts[t]",
+            "\n\ntensor = torch.from_numpy(net.steps)\n",
+        ),
     ],
 )
 def test_a_list_that_may_differ_is_unsafe(keeps: str, body: str, more: str) -> None:
@@ -84,6 +92,12 @@ def test_a_list_that_may_differ_is_unsafe(keeps: str, body: str, more: str) -> N
 )
 def test_an_array_that_is_changed_gets_no_list(keeps: str, more: str) -> None:
     assert _array(_sampler(keeps, more=more)) is None
+
+
+def test_who_asks_the_array_for_a_copy_changes_nothing() -> None:
+    more = "\n\nprint(len(net.steps), net.steps.shape)\nmine = net.steps.copy()\n"
+    rewrite = _array(_sampler("self.steps = np.arange(4)", more=more))
+    assert rewrite is not None and rewrite.safety is Safety.SAFE
 
 
 def _pool(gives: str, walks: str = "found.append(part)", call: str = "pool(parts(x))") -> str:
@@ -111,7 +125,11 @@ def main(x):
 
 
 def _listed(source: str) -> Rewrite | None:
-    facts = {"pieces": Fact("iterator", "generator")}
+    facts = {
+        "pieces": Fact("iterator", "generator"),
+        "found": Fact("list", "list"),
+        "part": tensor(3),
+    }
     return _first(PassTheList(), source, "for part in pieces", facts)
 
 
@@ -133,6 +151,7 @@ def test_a_module_gets_a_list_of_what_a_generator_computes() -> None:
         ("if at:\n    raise ValueError\nyield x", "found.append(part)"),
         ("yield x[at]", "found.append(part.add_(1))"),  # the next item may share its memory
         ("yield x[at]", "self.last = part"),
+        ("yield x[at] * 2", "found.append(shrunk(part))"),  # who knows what it changes
     ],
 )
 def test_a_generator_that_can_tell_when_it_runs_is_unsafe(gives: str, walks: str) -> None:
