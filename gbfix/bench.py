@@ -8,6 +8,7 @@ import dataclasses
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -71,6 +72,8 @@ class Bench:
         self.set_up = 0.0
         #: Seconds that recording took: what a run from the start needs for itself, at most.
         self.recording = 0.0
+        #: When what tries a patch has to end (by ``time.monotonic``).
+        self._until = float("inf")
 
     def source(self, path: str) -> SourceFile:
         """A project file as it was when first asked for."""
@@ -182,7 +185,18 @@ class Bench:
         whole = self._options.timeout
         if job.mode not in ("candidate", "user") or not self.recording:
             return whole
-        return min(whole, max(_LEAST_PATIENCE, _TIMES_RECORDING * self.recording) * self.load)
+        left = max(1.0, self._until - time.monotonic())
+        usual = max(_LEAST_PATIENCE, _TIMES_RECORDING * self.recording) * self.load
+        return min(whole, usual, left)
+
+    @contextlib.contextmanager
+    def due(self, until: float) -> Iterator[None]:
+        """Give up runs that try a patch once it is ``until`` (by ``time.monotonic``)."""
+        self._until = until
+        try:
+            yield
+        finally:
+            self._until = float("inf")
 
     def at_calls(
         self, job: Job, limit: float = 0.0, stop_when: Callable[[], bool] = lambda: False

@@ -550,7 +550,8 @@ class Loop:
             if found is None or self._is_late():
                 return
             self._begin(found, given_up)
-            fixed = self._fix_one(found, codemods)
+            with self._bench.due(self._until):
+                fixed = self._fix_one(found, codemods)
             self._progress.done()
             if fixed:
                 # What failed before may work on the new text.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
+import time
 from pathlib import Path
 
 import pytest
 
 from gbfix import engine
+from gbfix.bench import Bench
 from gbfix.report.console import ConsoleReport
 from gbfix.report.summary import Mode
 from gbfix.runner import Runner
@@ -64,3 +67,18 @@ def test_timings(wanted: bool) -> None:
     )
     console.finish(report)
     assert ("Time: inductor 20.0 s, starting 1.3 s" in out.getvalue()) is wanted
+
+
+def test_a_trial_is_given_up_when_the_budget_is_spent(tmp_path: Path, runner: Runner) -> None:
+    target = Target("script", "program.py", cwd=str(tmp_path))
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    bench = Bench(runner, pool, target, Options(timeout=500), str(tmp_path))
+    bench.recording = 40.0
+    tries, records = bench.job("candidate", {}), bench.job("golden", {})
+    assert bench._patience(tries) > 100
+    with bench.due(time.monotonic() + 30):
+        assert 25 < bench._patience(tries) <= 30
+        assert bench._patience(records) == 500  # what is needed to go on is not cut
+    with bench.due(time.monotonic() - 10):
+        assert bench._patience(tries) == 1
+    assert bench._patience(tries) > 100
